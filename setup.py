@@ -1,0 +1,85 @@
+"""Build the compiled kernels: every `_ext/*.pyx` by Cython, the crate `_ext/rust` by maturin.
+
+Everything else about the package is in pyproject.toml.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, ExecError
+
+KERNELS = Path("src/kcore/_ext")
+CRATE = KERNELS / "rust"
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+}
+
+
+class RustExtension(Extension):
+    """An extension whose one source is a crate, built by maturin."""
+
+    def __init__(self, name: str, crate: Path) -> None:
+        sources = [crate / "Cargo.toml", crate / "Cargo.lock", *sorted(crate.glob("src/**/*.rs"))]
+        super().__init__(name, sources=[], py_limited_api=True, depends=[str(path) for path in sources])
+        self.crate = crate
+
+
+def find_tool(name: str, *places: Path) -> str:
+    """The tool's path: in one of `places`, else on PATH."""
+    for place in places:
+        if found := shutil.which(name, path=str(place)):
+            return found
+    if found := shutil.which(name):
+        return found
+    raise ExecError(f"kcore's Rust kernels need '{name}', and it is not on PATH. Rust comes from https://rustup.rs")
+
+
+class BuildExt(build_ext):
+    def build_extension(self, ext: Extension) -> None:
+        if isinstance(ext, RustExtension):
+            self.build_crate(ext)
+        else:
+            super().build_extension(ext)
+
+    def build_crate(self, ext: RustExtension) -> None:
+        cargo = find_tool("cargo", Path.home() / ".cargo/bin")
+        # pip's isolated builds put maturin's script on PATH only; a plain venv, beside its python only.
+        maturin = find_tool("maturin", Path(sys.executable).parent)
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        env = dict(os.environ, CARGO_TARGET_DIR=str(Path("build/cargo").resolve()))
+        env["PATH"] = os.pathsep.join([str(Path(cargo).parent), os.environ["PATH"]])
+        with tempfile.TemporaryDirectory() as wheels:
+            command = [maturin, "build", "--release", "--locked", "--interpreter", sys.executable]
+            command += ["--auditwheel", "skip", "--manifest-path", str(ext.crate / "Cargo.toml"), "--out", wheels]
+            if subprocess.run(command, env=env).returncode:
+                raise CompileError(f"maturin failed: {' '.join(command)}")
+            [wheel] = Path(wheels).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                [library] = [name for name in archive.namelist() if name.endswith((".so", ".pyd", ".dylib"))]
+                target.write_bytes(archive.read(library))
+
+
+kernels = [
+    Extension(f"kcore._ext.{source.stem}", [str(source)], extra_compile_args=["-O3"])
+    for source in sorted(KERNELS.glob("*.pyx"))
+]
+setup(
+    ext_modules=[
+        *cythonize(kernels, compiler_directives=DIRECTIVES, build_dir="build/cython"),
+        RustExtension("kcore._ext.records", CRATE),
+    ],
+    cmdclass={"build_ext": BuildExt},
+)

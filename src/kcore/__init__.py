@@ -1,0 +1,1 @@
+"""The Kafka controller core: codec, tables, decisions, and the tool that measures them."""

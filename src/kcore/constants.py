@@ -1,0 +1,30 @@
+"""Kafka's sentinels and our limits, each written once.
+
+The compiled kernels know nothing else of the package: `_ext/constants.pxd` repeats the few they need,
+and a test holds the two together.
+"""
+
+from typing import Final
+
+NO_LEADER: Final = -1  # LeaderAndIsr.NoLeader
+LEADER_DURING_DELETE: Final = -2  # LeaderAndIsr.LeaderDuringDelete, seen in UpdateMetadata only
+NO_LEADER_CHANGE: Final = -2  # PartitionChangeRecord.leader when it stays
+EPOCH_DURING_DELETE: Final = -2  # LeaderAndIsr.EpochDuringDelete
+NO_EPOCH: Final = -1  # LeaderAndIsr.NoEpoch
+INITIAL_LEADER_EPOCH: Final = 0
+INITIAL_PARTITION_EPOCH: Final = 0  # LeaderAndIsr.InitialPartitionEpoch: the zkVersion of a fresh state node
+
+UNDEFINED_EPOCH: Final = -1  # OffsetsForLeaderEpochResponse.UNDEFINED_EPOCH
+UNDEFINED_EPOCH_OFFSET: Final = -1
+
+UNKNOWN_BROKER_EPOCH: Final = -1  # AbstractControlRequest.UNKNOWN_BROKER_EPOCH
+
+RECOVERED: Final = 0  # LeaderRecoveryState
+RECOVERING: Final = 1
+NO_RECOVERY_CHANGE: Final = -1
+
+# Our limits. Kernels may trust a table to keep them.
+MAX_BROKERS: Final = 32_767  # Broker rows are int16.
+MAX_REPLICAS: Final = 32  # Replicas a partition, and members an ISR.
+MAX_PARTITIONS: Final = 2**31 - 1  # Partition rows are int32.
+NO_BROKER_ROW: Final = -1  # Pads a row of replicas or ISR; also "no leader".

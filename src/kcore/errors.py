@@ -1,0 +1,51 @@
+"""What goes wrong, as exceptions of ours. What a peer answers is an `Errors` value instead.
+
+A bug of our own is an assertion and has no class here.
+"""
+
+
+class KcoreError(Exception):
+    """Base of every exception that kcore raises on purpose."""
+
+
+class DecodeError(KcoreError, ValueError):
+    """Bytes that are not the message they should be; `offset` is where the reader stood."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(f"{message} (at offset {offset})")
+        self.message = message
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[type["DecodeError"], tuple[str, int]]:
+        return type(self), (self.message, self.offset)
+
+
+class EncodeError(KcoreError, ValueError):
+    """A value that its field cannot carry: wrong type, out of range, null where null is not allowed."""
+
+
+class UnsupportedVersionError(KcoreError, ValueError):
+    """The message lacks that version, or the version lacks a field that is set and not ignorable."""
+
+
+class UnknownMessageError(KcoreError, KeyError):
+    """No message has that name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class TableError(KcoreError, ValueError):
+    """Arrays, columns or rows that do not make a table: shapes, ranges, unknown brokers or topics."""
+
+
+class PlacementError(KcoreError, ValueError):
+    """No placement satisfies what was asked (Kafka's InvalidReplicationFactorException and its kin)."""
+
+
+class PlanError(KcoreError, ValueError):
+    """A benchmark plan with unknown keys, unknown workloads or values out of range."""
+
+
+class ClusterFileError(KcoreError, ValueError):
+    """A file given as a cluster is neither a ZooKeeper dump nor a raw request with its header."""

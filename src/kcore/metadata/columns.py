@@ -1,0 +1,32 @@
+"""The columns of the partition table: the one list of what is known of a partition.
+
+Axes in the names: `p` partition row, `s` replica slot, `i` ISR position, `b` broker row. Brokers are stored by row
+(`BrokerTable` keeps the ids once), topics by row, both -1 where there is none.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name with axes, its dtype, and what it holds."""
+
+    name: str
+    dtype: np.dtype
+    meaning: str
+
+
+PARTITION_COLUMNS = (
+    Column("topic_row__p", np.dtype(np.int32), "the topic, by row of the topic list"),
+    Column("partition_index__p", np.dtype(np.int32), "the partition's number within its topic"),
+    Column("replicas__ps", np.dtype(np.int16), "assigned brokers by row, in assignment order, packed, padded with -1"),
+    Column("isr__pi", np.dtype(np.int16), "in-sync brokers by row, in Kafka's order (it is on the wire), packed, -1"),
+    Column("leader__p", np.dtype(np.int16), "the leader by broker row, -1 for none"),
+    Column("leader_epoch__p", np.dtype(np.int32), "one higher at every new leader or ISR that Kafka fences"),
+    Column("partition_epoch__p", np.dtype(np.int32), "ZooKeeper: version of the state node; KRaft: partitionEpoch"),
+    Column("controller_epoch__p", np.dtype(np.int32), "the controller epoch that wrote the state"),
+    Column("leader_recovery_state__p", np.dtype(np.int8), "0 recovered, 1 recovering after an unclean election"),
+)
+# Replicas being added or removed are rare: the table keeps them in a dict by partition row, as tuples of broker rows.

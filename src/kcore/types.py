@@ -1,0 +1,39 @@
+"""The small types that Kafka's schemas and our signatures share."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NewType, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+BrokerId = NewType("BrokerId", int)
+BrokerRow = NewType("BrokerRow", int)  # The broker's place in a BrokerTable; ours, never on the wire.
+
+Int8s: TypeAlias = npt.NDArray[np.int8]
+Int16s: TypeAlias = npt.NDArray[np.int16]
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+UInt8s: TypeAlias = npt.NDArray[np.uint8]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Uuid(bytes):
+    """Kafka's 16-byte Uuid; prints as its 22 characters of URL-safe base64."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: bytes | str = bytes(16)) -> "Uuid":
+        """From 16 bytes or from the printed form; ValueError for anything else."""
+        raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else value
+        if len(raw) != 16:
+            raise ValueError(f"a Uuid has 16 bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
+
+    def __str__(self) -> str:
+        return urlsafe_b64encode(self).rstrip(b"=").decode("ascii")
+
+    def __repr__(self) -> str:
+        return f"Uuid('{self}')"
+
+
+ZERO_UUID = Uuid()
