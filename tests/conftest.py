@@ -1,0 +1,25 @@
+"""Test options: `--cases DIR` runs the golden and decision tests alone, on other recorded files."""
+
+from pathlib import Path
+
+import cases
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cases", metavar="DIR", help="recorded files to test instead of tests/data (same names and forms)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "recorded: compares with what the real Kafka did, as recorded")
+    if directory := config.getoption("--cases"):
+        cases.directory = Path(directory).resolve()
+        if not cases.directory.is_dir():
+            raise pytest.UsageError(f"--cases {directory}: no such folder")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--cases"):
+        chosen = [item for item in items if item.get_closest_marker("recorded")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
