@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-import cases
 import pytest
+
+import cases
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cases", metavar="DIR", help="recorded files to test instead of tests/data (same names and forms)")
+    parser.addoption("--cases", metavar="DIR", help="other recorded files than tests/data, same names and forms")
 
 
 def pytest_configure(config: pytest.Config) -> None:

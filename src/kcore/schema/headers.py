@@ -1,0 +1,20 @@
+"""The headers before every request and response."""
+
+from kcore.schema.kinds import int16, int32
+from kcore.schema.structure import Message, field
+
+
+class RequestHeader(Message, versions="0-2", flexible="2+"):
+    """Which API is called, in which version, and the number that the answer will carry."""
+
+    request_api_key: int16
+    request_api_version: int16
+    correlation_id: int32
+    # Never a compact string, not even in the flexible version, so that any broker can read it.
+    client_id: str | None = field(versions="1+", nullable="1+", default="", ignorable=True, flexible="none")
+
+
+class ResponseHeader(Message, versions="0-1", flexible="1+"):
+    """The number of the request that this answers."""
+
+    correlation_id: int32

@@ -1,0 +1,74 @@
+"""LeaderAndIsr: the controller tells a broker the leader and ISR of its replicas. ZooKeeper mode; gone in 4.0."""
+
+from kcore.schema.kinds import int8, int16, int32, int64
+from kcore.schema.structure import Message, Struct, field
+from kcore.types import Uuid
+
+
+class LeaderAndIsrPartitionState(Struct):
+    """What a replica must know of its partition."""
+
+    topic_name: str = field(versions="0-1", ignorable=True)  # Once a topic from version 2 on (KIP-380).
+    partition_index: int32
+    controller_epoch: int32
+    leader: int32
+    leader_epoch: int32
+    isr: list[int32]
+    partition_epoch: int32  # The version of the state's znode.
+    replicas: list[int32]
+    adding_replicas: list[int32] = field(versions="3+", ignorable=True)
+    removing_replicas: list[int32] = field(versions="3+", ignorable=True)
+    is_new: bool = field(versions="1+", default=False, ignorable=True)
+    leader_recovery_state: int8 = field(versions="6+", default=0)
+
+
+class LeaderAndIsrTopicState(Struct):
+    """A topic and the partitions of it that the broker holds."""
+
+    topic_name: str
+    topic_id: Uuid = field(versions="5+", ignorable=True)
+    partition_states: list[LeaderAndIsrPartitionState]
+
+
+class LeaderAndIsrLiveLeader(Struct):
+    """Where a leader named in the request is reached."""
+
+    broker_id: int32
+    host_name: str
+    port: int32
+
+
+class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
+    """The controller tells a broker which partitions to lead and which to follow."""
+
+    controller_id: int32
+    is_kraft_controller: bool = field(versions="7+", default=False, json_name="isKRaftController")
+    controller_epoch: int32
+    broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
+    type: int8 = field(versions="5+")  # 0 unknown, 1 incremental, 2 full: strays may be deleted (KIP-866).
+    ungrouped_partition_states: list[LeaderAndIsrPartitionState] = field(versions="0-1")
+    topic_states: list[LeaderAndIsrTopicState] = field(versions="2+")
+    live_leaders: list[LeaderAndIsrLiveLeader]
+
+
+class LeaderAndIsrPartitionError(Struct):
+    """What became of one partition."""
+
+    topic_name: str = field(versions="0-4", ignorable=True)
+    partition_index: int32
+    error_code: int16
+
+
+class LeaderAndIsrTopicError(Struct):
+    """A topic by id and what became of its partitions."""
+
+    topic_id: Uuid
+    partition_errors: list[LeaderAndIsrPartitionError]
+
+
+class LeaderAndIsrResponse(Message, api_key=4, versions="0-7", flexible="4+"):
+    """The broker's answer, partition by partition."""
+
+    error_code: int16
+    partition_errors: list[LeaderAndIsrPartitionError] = field(versions="0-4")
+    topics: list[LeaderAndIsrTopicError] = field(versions="5+")

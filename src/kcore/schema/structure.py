@@ -1,0 +1,146 @@
+"""The classes that a schema is written with: one class a message, all its versions in it.
+
+    class ControlledShutdownRequest(Message, api_key=7, versions="0-3", flexible="3+"):
+        \"\"\"A broker asks the controller to move its leaders away before it stops.\"\"\"
+
+        broker_id: int32
+        broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)
+
+A field's name is the snake_case of Kafka's. Instances are slotted and hold one value a field of any version.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
+
+from kcore.schema.kinds import FieldType
+from kcore.schema.versions import ALL, NONE, Versions
+
+UNSET: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `field(...)` says of a field beyond its name and type."""
+
+    versions: Versions = ALL
+    nullable: Versions = NONE
+    default: Any = UNSET
+    ignorable: bool = False
+    tag: int | None = None
+    tagged: Versions = NONE
+    flexible: Versions | None = None  # Where it departs from the message's: RequestHeader.client_id.
+    json_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct, as Kafka's schema files have it."""
+
+    name: str
+    json_name: str
+    type: FieldType
+    options: Options
+
+    def default(self) -> Any:
+        """The value of a field that is not set; a fresh one where it is mutable."""
+        return self.type.default() if self.options.default is UNSET else self.options.default
+
+
+def field(
+    *,
+    versions: str = "0+",
+    nullable: str = "none",
+    default: Any = UNSET,
+    ignorable: bool = False,
+    tag: int | None = None,
+    tagged: str = "none",
+    flexible: str | None = None,
+    json_name: str | None = None,
+) -> Any:
+    """A field that is more than its name and type; the words are those of Kafka's schema files.
+
+    `ignorable`: dropped, not refused, by a version that lacks it. `json_name`: where Kafka's is not plain camelCase.
+    """
+    return Options(
+        Versions.parse(versions),
+        Versions.parse(nullable),
+        default,
+        ignorable,
+        tag,
+        Versions.parse(tagged),
+        Versions.parse(flexible) if flexible else None,
+        json_name,
+    )
+
+
+def camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+class StructType(type):
+    """Turns annotations into slots and `Field` facts."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
+        fields = []
+        is_schema = namespace["__module__"] != __name__  # Struct and Message annotate what is no field.
+        annotations = namespace.get("__annotations__", {}) if is_schema else {}
+        for field_name, annotation in annotations.items():
+            given = namespace.pop(field_name, Options())
+            json_name = given.json_name or camel_case(field_name)
+            fields.append(Field(field_name, json_name, FieldType.of(annotation), given))
+        namespace.setdefault("__slots__", tuple(f.name for f in fields))
+        namespace["__fields__"] = tuple(fields)
+        namespace["__match_args__"] = tuple(f.name for f in fields)
+        return super().__new__(mcs, name, bases, namespace, **options)
+
+
+class Struct(metaclass=StructType):
+    """A group of fields. `unknown_tagged_fields` keeps what a newer peer sent, as (tag, bytes) in order."""
+
+    __slots__ = ("unknown_tagged_fields",)
+    __fields__: ClassVar[tuple[Field, ...]]
+    __match_args__: ClassVar[tuple[str, ...]]
+    unknown_tagged_fields: Sequence[tuple[int, bytes]]
+
+    def __init__(self, **values: Any) -> None:
+        for spec in self.__fields__:
+            setattr(self, spec.name, values.pop(spec.name) if spec.name in values else spec.default())
+        self.unknown_tagged_fields = values.pop("unknown_tagged_fields", ())
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(values))}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = (*self.__match_args__, "unknown_tagged_fields")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__name__}({values})"
+
+
+class Message(Struct):
+    """What has a name, versions and, for requests and responses, an API key of its own."""
+
+    __slots__ = ()
+    api_key: ClassVar[int] = -1
+    versions: ClassVar[Versions] = NONE
+    flexible_versions: ClassVar[Versions] = NONE
+
+    def __init_subclass__(cls, *, versions: str, flexible: str, api_key: int = -1, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.api_key = api_key
+        cls.versions = Versions.parse(versions)
+        cls.flexible_versions = Versions.parse(flexible)
+
+    @classmethod
+    def header_version(cls, version: int) -> int:
+        """The version of the RequestHeader or ResponseHeader that goes before this message."""
+        flexible = version in cls.flexible_versions
+        if cls.__name__.endswith("Response"):
+            return int(flexible)
+        return 2 if flexible else 1

@@ -1,0 +1,78 @@
+"""From a class and a version to the steps that read and write it: the one plan behind objects, columns and JSON.
+
+A plan says in wire order what a version has. The codecs compile it once and keep it.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kcore.errors import UnsupportedVersionError
+from kcore.schema.kinds import FieldType, Kind
+from kcore.schema.structure import Field, Message, Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How one value is written: its kind, whether its length is compact (varint + 1), whether it may be null."""
+
+    kind: Kind
+    compact: bool
+    nullable: bool
+    element: "Step | None" = None  # of an ARRAY
+    struct: "StructPlan | None" = None  # of a STRUCT
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStep:
+    """A field of the struct and the step that writes it; `tag` is None where the field stands in line."""
+
+    field: Field
+    step: Step
+    tag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StructPlan:
+    """What one version of a struct has on the wire, in order."""
+
+    struct: type[Struct]
+    version: int
+    flexible: bool  # Ends in tagged fields, known and unknown.
+    in_line: tuple[FieldStep, ...]
+    tagged: tuple[FieldStep, ...]  # ascending tags
+    absent: tuple[Field, ...]  # Not in this version: reading leaves the default, writing checks `ignorable`.
+
+
+def plan(message: type[Message], version: int) -> StructPlan:
+    """The plan of that version; UnsupportedVersionError where the message has no such version."""
+    if version not in message.versions:
+        raise UnsupportedVersionError(f"{message.__name__} has versions {message.versions}, not {version}")
+    return struct_plan(message, version, version in message.flexible_versions)
+
+
+@cache
+def struct_plan(struct: type[Struct], version: int, flexible: bool) -> StructPlan:
+    """The plan of a struct inside a message of that version."""
+    in_line, tagged, absent = [], [], []
+    for field in struct.__fields__:
+        if version not in field.options.versions:
+            absent.append(field)
+        elif version in field.options.tagged:
+            tagged.append(FieldStep(field, _field_step(field, version, flexible), field.options.tag))
+        else:
+            in_line.append(FieldStep(field, _field_step(field, version, flexible)))
+    tagged.sort(key=lambda step: step.tag or 0)
+    return StructPlan(struct, version, flexible, tuple(in_line), tuple(tagged), tuple(absent))
+
+
+def _field_step(field: Field, version: int, flexible: bool) -> Step:
+    own: Any = field.options.flexible
+    compact = flexible if own is None else version in own
+    return _step(field.type, version, flexible, compact, version in field.options.nullable)
+
+
+def _step(type_: FieldType, version: int, flexible: bool, compact: bool, nullable: bool) -> Step:
+    element = None if type_.element is None else _step(type_.element, version, flexible, compact, False)
+    struct = None if type_.struct is None else struct_plan(type_.struct, version, flexible)
+    return Step(type_.kind, compact, nullable, element, struct)
