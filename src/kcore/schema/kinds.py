@@ -55,7 +55,7 @@ class FieldType:
     """A kind, with the class of a STRUCT and the element of an ARRAY."""
 
     kind: Kind
-    struct: type[Any] | None = None
+    struct: type | None = None
     element: "FieldType | None" = None
 
     @classmethod
