@@ -1,0 +1,82 @@
+"""Kernels of the broker index: which partition rows have a broker among their replicas.
+
+Axes: `p` partition row, `s` replica slot, `b` broker row. All lists of partition rows ascend.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t
+
+
+cdef void count_replicas(const int16_t[:, ::1] replicas__ps, int64_t[::1] count__b) noexcept nogil:
+    cdef Py_ssize_t p, s
+    for p in range(replicas__ps.shape[0]):
+        for s in range(replicas__ps.shape[1]):
+            if replicas__ps[p, s] < 0:
+                break
+            count__b[replicas__ps[p, s]] += 1
+
+
+cdef void deal_rows(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, int32_t[::1] arena) noexcept nogil:
+    cdef Py_ssize_t p, s
+    cdef int16_t b
+    for p in range(replicas__ps.shape[0]):
+        for s in range(replicas__ps.shape[1]):
+            b = replicas__ps[p, s]
+            if b < 0:
+                break
+            arena[next__b[b]] = <int32_t> p
+            next__b[b] += 1
+
+
+cdef void merge_rows(int32_t[::1] rows, Py_ssize_t size, const int32_t[::1] fresh) noexcept nogil:
+    # From the back, in place: rows behind the first fresh one move, those before it are not even read.
+    cdef Py_ssize_t old = size - 1
+    cdef Py_ssize_t new = fresh.shape[0] - 1
+    while new >= 0:
+        if old >= 0 and rows[old] > fresh[new]:
+            rows[old + new + 1] = rows[old]
+            old -= 1
+        else:
+            rows[old + new + 1] = fresh[new]
+            new -= 1
+
+
+cdef Py_ssize_t drop_rows(int32_t[::1] rows, Py_ssize_t start, Py_ssize_t size,
+                          const int32_t[::1] gone) noexcept nogil:
+    cdef Py_ssize_t at, kept = start, dropped = 0
+    for at in range(start, size):
+        if dropped < gone.shape[0] and rows[at] == gone[dropped]:
+            dropped += 1
+        else:
+            rows[kept] = rows[at]
+            kept += 1
+    return kept
+
+
+def count(const int16_t[:, ::1] replicas__ps, int64_t[::1] count__b) -> None:
+    """Add to `count__b` how often each broker is a replica. Rows are packed and below len(count__b)."""
+    with nogil:
+        count_replicas(replicas__ps, count__b)
+
+
+def deal(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, int32_t[::1] arena) -> None:
+    """Deal every partition row to its brokers' lists: the second half of a counting sort.
+
+    `next__b` is where each broker's list continues in `arena`, and is moved on; the lists have the room that `count` found.
+    """
+    with nogil:
+        deal_rows(replicas__ps, next__b, arena)
+
+
+def merge(int32_t[::1] rows, Py_ssize_t size, const int32_t[::1] fresh) -> None:
+    """Merge `fresh`, none of it there yet, into the first `size` of `rows`, which has room for both."""
+    assert 0 <= size <= rows.shape[0] - fresh.shape[0]
+    with nogil:
+        merge_rows(rows, size, fresh)
+
+
+def drop(int32_t[::1] rows, Py_ssize_t start, Py_ssize_t size, const int32_t[::1] gone) -> int:
+    """Take `gone` out of the first `size` of `rows`, all of it at or behind `start`; returns the new size."""
+    assert 0 <= start <= size <= rows.shape[0]
+    with nogil:
+        size = drop_rows(rows, start, size, gone)
+    return size

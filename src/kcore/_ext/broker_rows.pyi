@@ -1,0 +1,3 @@
+from kcore.types import Int16s
+
+def first_unsound(brokers__ps: Int16s, brokers: int) -> int: ...

@@ -1,0 +1,93 @@
+"""Small steps between callers' arrays and our columns."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.constants import NO_BROKER_ROW
+from kcore.errors import TableError
+from kcore.types import Int32s, Int64s
+
+Array = npt.NDArray[Any]
+
+
+def as_integers(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
+    """A fresh array of that dtype and shape; TableError if `values` has another shape, or a value that does not fit."""
+    array = np.asarray(values)
+    if array.shape != shape:
+        raise TableError(f"{name} has shape {array.shape}, not {shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise TableError(f"{name} must be integers, not {array.dtype}")
+    limits = np.iinfo(dtype)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise TableError(f"{name} has values outside {limits.min}..{limits.max}")
+    return np.array(array, dtype=dtype)
+
+
+def as_broker_lists(name: str, ids: npt.ArrayLike) -> Array:
+    """`ids` as a 2-D array of integers, as it is; TableError for anything else."""
+    array = np.asarray(ids)
+    if array.ndim != 2 or (array.size and array.dtype.kind not in "iu"):
+        raise TableError(f"{name} must be a 2-D array of broker ids, not {array.ndim}-D of {array.dtype}")
+    return array
+
+
+def padded(offsets: Array, values: Array) -> Int32s:
+    """Ragged rows as a 2-D array padded with -1; row k is `values[offsets[k]:offsets[k + 1]]`."""
+    counts = np.diff(offsets)
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(values) or (counts < 0).any():
+        raise TableError(f"offsets must rise from 0 to the {len(values)} values they divide")
+    rows = np.full((len(counts), int(counts.max(initial=0))), NO_BROKER_ROW, np.int32)
+    rows[np.arange(rows.shape[1]) < counts[:, None]] = values
+    return rows
+
+
+def widened(rows: Array, width: int) -> Array:
+    """A copy of 2-D `rows` that is `width` wide, padded with -1."""
+    wide = np.full((len(rows), width), NO_BROKER_ROW, rows.dtype)
+    wide[:, : rows.shape[1]] = rows
+    return wide
+
+
+def grown(array: Array, length: int) -> Array:
+    """A copy of `array` with room along its first axis for `length` and an eighth more: growth is paid rarely."""
+    room = np.empty((length + length // 8 + 8, *array.shape[1:]), array.dtype)
+    room[: len(array)] = array
+    return room
+
+
+def distinct_brokers(ids: Array) -> Int64s:
+    """The broker ids in `ids`, ascending, without -1; no temporary of their number where ids are small."""
+    if not ids.size or ids.max() >= 1 << 20:
+        found: Int64s = np.unique(ids[ids != NO_BROKER_ROW]).astype(np.int64)
+        return found
+    if ids.min() < NO_BROKER_ROW:
+        raise TableError(f"broker id {ids.min()} is negative")
+    seen = np.zeros(int(ids.max()) + 2, np.bool_)
+    for chunk in np.array_split(ids, len(ids) // 100_000 + 1):
+        seen[chunk] = True
+    return np.flatnonzero(seen[:-1])  # The last is where -1 lands.
+
+
+def numbered(groups: Array) -> Int32s:
+    """0, 1, 2 ... within each group, in the order of the array."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    numbers = np.empty(len(groups), np.int32)
+    numbers[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(starts, append=len(groups)))
+    return numbers
+
+
+def joined_runs(runs: list[tuple[int, int]], rows: Int32s) -> list[tuple[int, int]]:
+    """Runs (first row, how many) once `rows`, ascending, have joined them; neighbours become one."""
+    firsts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    fresh = zip(rows[firsts].tolist(), np.diff(firsts, append=len(rows)).tolist(), strict=True)
+    joined: list[tuple[int, int]] = []
+    for first, length in sorted([*runs, *fresh]):
+        if joined and sum(joined[-1]) == first:
+            joined[-1] = (joined[-1][0], joined[-1][1] + length)
+        else:
+            joined.append((first, length))
+    return joined
