@@ -61,7 +61,7 @@ def count(const int16_t[:, ::1] replicas__ps, int64_t[::1] count__b) -> None:
 def deal(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, int32_t[::1] arena) -> None:
     """Deal every partition row to its brokers' lists: the second half of a counting sort.
 
-    `next__b` is where each broker's list continues in `arena`, and is moved on; the lists have the room that `count` found.
+    `next__b` is where each broker's list continues in `arena`, and is moved on; lists have the room that `count` found.
     """
     with nogil:
         deal_rows(replicas__ps, next__b, arena)
