@@ -1,0 +1,185 @@
+"""Which brokers hold the replicas of new partitions, by the rule of the article, of Kafka 3.9 or of KRaft.
+
+"article": replica j of partition i is on broker (i + j) mod n, as the first design had it.
+"kafka-3.9": AdminUtils.assignReplicasToBrokers, which also knows racks (KIP-36).
+"striped": StripedReplicaPlacer, KRaft's, which also knows fenced brokers (KIP-500, KAFKA-12897).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore._ext.placement import place_shifted, place_striped
+from kcore.constants import MAX_PARTITIONS
+from kcore.errors import PlacementError
+from kcore.replication.java_random import JavaRandom, hash_map_order, string_hash, utf16_order
+from kcore.types import Bools, Int32s
+
+Racks = Sequence[str | None]
+
+
+def place(
+    kind: str,
+    brokers: npt.ArrayLike,
+    partitions: int,
+    replication_factor: int,
+    *,
+    racks: Racks | None = None,
+    start: int | None = None,
+    seed: int | None = None,
+    start_partition: int = 0,
+    fenced: npt.ArrayLike | None = None,
+) -> Int32s:
+    """Place the replicas of `partitions` new partitions: broker ids, one row a partition, the preferred leader first.
+
+    `brokers` are ids; `racks` and `fenced` have one entry a broker (None: no rack). `start` fixes where "article"
+    (default 0) and "kafka-3.9" begin; without it "kafka-3.9" draws from `seed` (default 0), as "striped" always does.
+    `start_partition` is the index of the first new partition of a topic that grows; "striped" pays it no heed.
+    Raises PlacementError where no placement satisfies the request, and for options that the kind does not have.
+    """
+    ids = _broker_ids(brokers)
+    rack_of = _racks(racks, len(ids))
+    is_fenced = _fenced(fenced, len(ids))
+    _check_range("start_partition", start_partition, MAX_PARTITIONS)
+    _check_range("start", 0 if start is None else start, MAX_PARTITIONS)
+    if partitions > MAX_PARTITIONS:
+        raise PlacementError(f"{partitions} partitions are more than {MAX_PARTITIONS}")
+    if kind == "striped":
+        if start is not None:
+            raise PlacementError("striped placement takes a seed, not a start")
+        return _striped(ids, rack_of, is_fenced, partitions, replication_factor, JavaRandom(seed or 0))
+    if is_fenced.any():
+        raise PlacementError(f"{kind} placement knows no fenced brokers: leave them out")
+    if kind == "kafka-3.9":
+        return _kafka_39(ids, rack_of, partitions, replication_factor, start, JavaRandom(seed or 0), start_partition)
+    if kind != "article":
+        raise PlacementError(f"unknown kind of placement {kind!r}: one of article, kafka-3.9, striped")
+    if seed is not None or any(rack is not None for rack in rack_of):
+        raise PlacementError("article placement knows neither seed nor racks")
+    return _article(ids, partitions, replication_factor, (start or 0) + start_partition)
+
+
+def _article(ids: Int32s, partitions: int, replication_factor: int, start: int) -> Int32s:
+    _check_counts(partitions, replication_factor, len(ids))
+    first__p = (start % len(ids) + np.arange(partitions)) % len(ids)
+    wrapped = np.concatenate([ids, ids[:replication_factor]])
+    return np.lib.stride_tricks.sliding_window_view(wrapped, replication_factor)[first__p]
+
+
+def _kafka_39(
+    ids: Int32s,
+    racks: Racks,
+    partitions: int,
+    replication_factor: int,
+    start: int | None,
+    random: JavaRandom,
+    start_partition: int,
+) -> Int32s:
+    _check_counts(partitions, replication_factor, len(ids))
+    names = sorted({rack for rack in racks if rack is not None}, key=utf16_order)
+    row_of: dict[str | None, int] = {name: row for row, name in enumerate(names)}
+    racks__b = np.array([row_of.get(rack, 0) for rack in racks], np.int32)  # Without racks, all are in one.
+    if names:
+        if None in racks:
+            raise PlacementError("a rack-aware placement needs the rack of every broker; some have none")
+        order = _alternate_racks(ids, racks__b)
+        ids, racks__b = ids[order], racks__b[order]
+    shift = start
+    if start is None or shift is None:
+        start, shift = random.next_int(len(ids)), random.next_int(len(ids))
+    replicas__ps = np.empty((partitions, replication_factor), np.int32)
+    taken_by__b, taken_by__r = np.full(len(ids), -1, np.int32), np.full(max(len(names), 1), -1, np.int32)
+    place_shifted(replicas__ps, ids, racks__b, taken_by__b, taken_by__r, start, shift, start_partition)
+    return replicas__ps
+
+
+def _alternate_racks(ids: Int32s, racks__b: Int32s) -> npt.NDArray[np.intp]:
+    """The order that takes one broker of every rack in turn, each rack's brokers by id (KIP-36)."""
+    by_rack = np.lexsort((ids, racks__b))
+    sizes = np.bincount(racks__b)
+    turn__b = np.empty(len(ids), np.int64)
+    turn__b[by_rack] = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.lexsort((racks__b, turn__b))
+
+
+def _striped(
+    ids: Int32s, racks: Racks, is_fenced: Bools, partitions: int, replication_factor: int, random: JavaRandom
+) -> Int32s:
+    if replication_factor <= 0:
+        raise PlacementError(f"invalid replication factor {replication_factor}: it must be positive")
+    if is_fenced.all():
+        raise PlacementError(f"all {len(ids)} brokers are fenced: there is none to lead")
+    _check_enough(replication_factor, len(ids))
+    if partitions < 0:
+        raise PlacementError(f"the number of partitions must not be negative, not {partitions}")
+    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka's map learns of them.
+    row_of = {name: row for row, name in enumerate(names)}
+    lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
+    starts__l = np.searchsorted(np.sort(lists__b), np.arange(2 * len(names) + 1)).astype(np.int32)
+    hashed = hash_map_order(0 if name is None else string_hash(name) for name in names)
+    offsets__l = np.zeros(2 * len(names), np.int32)
+    sizes = np.diff(starts__l).tolist()
+    for drawn in (2 * rack + side for rack in hashed for side in (1, 0)):  # A rack's fenced brokers draw first.
+        offsets__l[drawn] = random.next_int(sizes[drawn]) if sizes[drawn] else 0
+    ordered = sorted(range(len(names)), key=lambda row: (names[row] is not None, utf16_order(names[row] or "")))
+    first_rack = random.next_int(len(names))
+    replicas__ps = np.empty((partitions, replication_factor), np.int32)
+    place_striped(
+        replicas__ps,
+        ids[np.lexsort((ids, lists__b))],
+        starts__l,
+        offsets__l,
+        np.zeros_like(offsets__l),
+        np.zeros_like(offsets__l),
+        np.array(ordered, np.int32),
+        np.array(hashed, np.int32),
+        len(ids) - int(is_fenced.sum()),
+        first_rack,
+        random.state,
+    )
+    return replicas__ps
+
+
+def _check_counts(partitions: int, replication_factor: int, brokers: int) -> None:
+    if partitions <= 0:
+        raise PlacementError(f"the number of partitions must be larger than 0, not {partitions}")
+    if replication_factor <= 0:
+        raise PlacementError(f"the replication factor must be larger than 0, not {replication_factor}")
+    _check_enough(replication_factor, brokers)
+
+
+def _check_enough(replication_factor: int, brokers: int) -> None:
+    if replication_factor > brokers:
+        raise PlacementError(f"replication factor {replication_factor} is larger than the {brokers} available brokers")
+
+
+def _check_range(name: str, value: int, limit: int) -> None:
+    if not 0 <= value <= limit:
+        raise PlacementError(f"{name} must be from 0 to {limit}, not {value}")
+
+
+def _broker_ids(brokers: npt.ArrayLike) -> Int32s:
+    ids = np.asarray(brokers)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise PlacementError("brokers must be a sequence of ids")
+    if ids.size and not (ids.min() >= 0 and ids.max() < 2**31):
+        raise PlacementError("broker ids must be from 0 to 2**31 - 1")
+    if len(np.unique(ids)) != len(ids):
+        raise PlacementError("a broker id is given twice")
+    return ids.astype(np.int32)
+
+
+def _racks(racks: Racks | None, brokers: int) -> Racks:
+    if racks is None:
+        return [None] * brokers
+    if len(racks) != brokers:
+        raise PlacementError(f"{len(racks)} racks for {brokers} brokers")
+    return racks
+
+
+def _fenced(fenced: npt.ArrayLike | None, brokers: int) -> Bools:
+    is_fenced = np.zeros(brokers, np.bool_) if fenced is None else np.asarray(fenced, np.bool_)
+    if is_fenced.shape != (brokers,):
+        raise PlacementError(f"fenced has the shape {is_fenced.shape} for {brokers} brokers")
+    return is_fenced
