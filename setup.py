@@ -13,6 +13,7 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, ExecError
 
@@ -46,7 +47,27 @@ def find_tool(name: str, *places: Path) -> str:
     raise ExecError(f"kcore's Rust kernels need '{name}', and it is not on PATH. Rust comes from https://rustup.rs")
 
 
+class Build(build):
+    """A wheel holds what is built now: an older library left in `build/` stays out of it."""
+
+    def run(self) -> None:
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
 class BuildExt(build_ext):
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or True  # One job a core.
+
+    def copy_extensions_to_source(self) -> None:
+        """Beside the sources too: a library whose kernel is gone would still be importable."""
+        built = {Path(self.get_ext_filename(ext.name)).name for ext in self.extensions}
+        for library in KERNELS.glob("*.so"):
+            if library.name not in built:
+                library.unlink()
+        super().copy_extensions_to_source()
+
     def build_extension(self, ext: Extension) -> None:
         if isinstance(ext, RustExtension):
             self.build_crate(ext)
@@ -59,7 +80,7 @@ class BuildExt(build_ext):
         maturin = find_tool("maturin", Path(sys.executable).parent)
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        env = dict(os.environ, CARGO_TARGET_DIR=str(Path("build/cargo").resolve()))
+        env = {"CARGO_TARGET_DIR": str(Path("build/cargo").resolve()), **os.environ}
         env["PATH"] = os.pathsep.join([str(Path(cargo).parent), os.environ["PATH"]])
         with tempfile.TemporaryDirectory() as wheels:
             command = [maturin, "build", "--release", "--locked", "--interpreter", sys.executable]
@@ -81,5 +102,5 @@ setup(
         *cythonize(kernels, compiler_directives=DIRECTIVES, build_dir="build/cython"),
         RustExtension("kcore._ext.records", CRATE),
     ],
-    cmdclass={"build_ext": BuildExt},
+    cmdclass={"build": Build, "build_ext": BuildExt},
 )
