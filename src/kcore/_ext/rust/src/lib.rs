@@ -1,6 +1,6 @@
 //! CRC-32C and record batches of magic 2, as the Python module `kcore._ext.records`.
 
-mod scan;
+mod batches;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
@@ -25,15 +25,15 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
 
 /// CRC-32C of the bytes, continued from `value`.
 #[pyfunction]
-#[pyo3(signature = (data, value = 0))]
-fn crc32c(data: PyBuffer<u8>, value: u32) -> PyResult<u32> {
-    Ok(::crc32c::crc32c_append(value, bytes_of(&data)?))
+#[pyo3(name = "crc32c", signature = (data, value = 0))]
+fn crc32c_of(data: PyBuffer<u8>, value: u32) -> PyResult<u32> {
+    Ok(crc32c::crc32c_append(value, bytes_of(&data)?))
 }
 
 /// The headers of all batches from the first byte on, as columns in native byte order.
 #[pyfunction]
 fn scan(py: Python<'_>, data: PyBuffer<u8>) -> PyResult<Scanned<'_>> {
-    let batches = scan::scan(bytes_of(&data)?);
+    let batches = batches::scan(bytes_of(&data)?);
     let columns = batches.columns().iter().map(|column| PyBytes::new(py, column)).collect();
     let problem = batches.problem.map(|problem| (problem.what, problem.offset));
     Ok((columns, batches.end, problem))
@@ -41,6 +41,6 @@ fn scan(py: Python<'_>, data: PyBuffer<u8>) -> PyResult<Scanned<'_>> {
 
 #[pymodule(gil_used = true)]
 fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(crc32c, module)?)?;
+    module.add_function(wrap_pyfunction!(crc32c_of, module)?)?;
     module.add_function(wrap_pyfunction!(scan, module)?)
 }

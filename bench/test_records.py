@@ -1,0 +1,33 @@
+"""CRC-32C and the batch scanner against a copy of the same bytes: 64 MiB of recorded batches."""
+
+import cases
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from kcore.wire.records import crc32c, scan_batches
+
+
+@pytest.fixture(scope="module")
+def segment() -> bytes:
+    once = b"".join(bytes.fromhex(case["hex"]) for case in cases.load("records"))
+    return once * (64 * 2**20 // len(once))
+
+
+def test_memcpy(benchmark: BenchmarkFixture, segment: bytes) -> None:
+    out = bytearray(len(segment))
+
+    def copy() -> None:
+        out[:] = segment
+
+    benchmark(copy)
+    assert out == segment
+
+
+def test_crc32c(benchmark: BenchmarkFixture, segment: bytes) -> None:
+    assert benchmark(crc32c, segment) == crc32c(segment[1000:], crc32c(segment[:1000]))
+
+
+def test_scan_batches(benchmark: BenchmarkFixture, segment: bytes) -> None:
+    batches = benchmark(scan_batches, segment)
+    assert batches.end == len(segment)
+    assert batches.crc_matches.all()

@@ -1,0 +1,53 @@
+"""Slow twin of `kcore._ext.records.scan`: batch headers of magic 2, one field at a time."""
+
+import struct
+from typing import Any
+
+from reference.crc32c import crc32c
+
+# Name, place in the batch, form. A batch is: 12 bytes that batchLength does not count, 49 bytes of header, records.
+FIELDS = (
+    ("base_offset", 0, ">q"),
+    ("batch_length", 8, ">i"),
+    ("partition_leader_epoch", 12, ">i"),
+    ("magic", 16, ">b"),
+    ("crc", 17, ">I"),
+    ("attributes", 21, ">h"),
+    ("last_offset_delta", 23, ">i"),
+    ("base_timestamp", 27, ">q"),
+    ("max_timestamp", 35, ">q"),
+    ("producer_id", 43, ">q"),
+    ("producer_epoch", 51, ">h"),
+    ("base_sequence", 53, ">i"),
+    ("count", 57, ">i"),
+)
+
+
+def scan(data: bytes) -> tuple[list[dict[str, Any]], int, tuple[str, int] | None]:
+    """The headers, where reading ended, and what is wrong there with the offset of the field that says so."""
+    headers: list[dict[str, Any]] = []
+    position = 0
+    while position < len(data):
+        if problem := problem_at(data, position):
+            return headers, position, problem
+        header = {name: struct.unpack_from(form, data, position + place)[0] for name, place, form in FIELDS}
+        end = position + 12 + header["batch_length"]
+        header["position"] = position
+        header["crc_matches"] = crc32c(data[position + 21 : end]) == header["crc"]
+        headers.append(header)
+        position = end
+    return headers, position, None
+
+
+def problem_at(data: bytes, position: int) -> tuple[str, int] | None:
+    """Why no batch can be read at `position`."""
+    if len(data) - position < 17:
+        return "a torn record batch", position
+    if data[position + 16] != 2:
+        return "a record batch whose magic is not 2", position + 16
+    (batch_length,) = struct.unpack_from(">i", data, position + 8)
+    if batch_length < 49:
+        return "a record batch shorter than its header", position + 8
+    if len(data) - position < 12 + batch_length:
+        return "a torn record batch", position
+    return None

@@ -1,0 +1,150 @@
+"""Record batches: Kafka's own bytes, the slow twins, and bytes that are no batch."""
+
+import random
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import crc32c as crc_twin
+from reference import records as twin
+
+from kcore.errors import DecodeError
+from kcore.wire.records import BATCH_COLUMNS, RecordBatches, crc32c, scan_batches
+
+
+def rows(batches: RecordBatches) -> list[dict[str, Any]]:
+    columns = [getattr(batches, name).tolist() for name, _ in BATCH_COLUMNS]
+    names = [name for name, _ in BATCH_COLUMNS]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def assert_like_twin(data: bytes) -> None:
+    headers, end, problem = twin.scan(data)
+    batches = scan_batches(data, stop=True)
+    assert rows(batches) == headers
+    assert batches.end == end
+    assert (batches.problem and (batches.problem.message, batches.problem.offset)) == problem
+    if problem:
+        with pytest.raises(DecodeError) as raised:
+            scan_batches(data)
+        assert raised.value.offset == problem[1]
+
+
+def recorded() -> list[tuple[bytes, list[dict[str, Any]]]]:
+    return [(bytes.fromhex(case["hex"]), case["batches"]) for case in cases.load("records")]
+
+
+def small_samples() -> list[bytes]:
+    """The shortest recorded buffer of one batch, and of several."""
+    single = [data for data, batches in recorded() if len(batches) == 1]
+    several = [data for data, batches in recorded() if len(batches) > 1]
+    return [min(single, key=len), min(several, key=len)]
+
+
+@pytest.mark.recorded
+def test_headers_are_kafkas() -> None:
+    kafkas_name = {"base_offset": "baseOffset", "batch_length": "batchLength", "magic": "magic", "crc": "crc"}
+    kafkas_name |= {"partition_leader_epoch": "partitionLeaderEpoch", "attributes": "attributes", "count": "count"}
+    kafkas_name |= {"last_offset_delta": "lastOffsetDelta", "base_timestamp": "baseTimestamp"}
+    kafkas_name |= {"max_timestamp": "maxTimestamp", "producer_id": "producerId", "producer_epoch": "producerEpoch"}
+    kafkas_name |= {"base_sequence": "baseSequence"}
+    assert {name for name, _ in BATCH_COLUMNS} - set(kafkas_name) == {"position", "crc_matches"}
+    for data, expected in recorded():
+        batches = scan_batches(data)
+        assert batches.end == len(data)
+        assert batches.crc_matches.all()
+        sizes = [batch["sizeInBytes"] for batch in expected]
+        assert batches.position.tolist() == [sum(sizes[:i]) for i in range(len(sizes))]
+        for ours, kafkas in kafkas_name.items():
+            assert getattr(batches, ours).tolist() == [batch[kafkas] for batch in expected]
+
+
+@pytest.mark.recorded
+def test_scan_is_its_twin_on_recorded_bytes() -> None:
+    for data, _ in recorded():
+        assert_like_twin(data)
+
+
+def test_all_in_one_buffer() -> None:
+    data = b"".join(data for data, _ in recorded())
+    batches = scan_batches(data)
+    assert len(batches) == sum(len(expected) for _, expected in recorded())
+    assert batches.end == len(data)
+
+
+def test_every_truncation() -> None:
+    for data in small_samples():
+        for length in range(len(data)):
+            assert_like_twin(data[:length])
+
+
+def test_every_bit_flip() -> None:
+    for data in small_samples():
+        for bit in range(8 * len(data)):
+            flipped = bytearray(data)
+            flipped[bit // 8] ^= 1 << bit % 8
+            assert_like_twin(bytes(flipped))
+
+
+def test_a_flip_under_the_crc_is_told() -> None:
+    data, _ = recorded()[0]
+    for place in (21, 60, len(data) - 1):
+        flipped = bytearray(data)
+        flipped[place] ^= 1
+        assert not scan_batches(flipped).crc_matches[0]
+    flipped = bytearray(data)
+    flipped[12] ^= 1  # partitionLeaderEpoch is the broker's to set: outside the CRC.
+    assert scan_batches(flipped).crc_matches[0]
+
+
+@pytest.mark.parametrize("batch_length", [-(2**31), -13, -12, -1, 0, 48, 2**31 - 1])
+def test_lengths_that_are_none(batch_length: int) -> None:
+    data, _ = recorded()[0]
+    assert_like_twin(data + data[:8] + batch_length.to_bytes(4, "big", signed=True) + data[12:])
+
+
+def test_zeros_after_the_last_batch() -> None:
+    data, _ = recorded()[0]  # A segment preallocated and not yet full.
+    with pytest.raises(DecodeError, match="magic") as raised:
+        scan_batches(data + bytes(100))
+    assert raised.value.offset == len(data) + 16
+    batches = scan_batches(data + bytes(100), stop=True)
+    assert (len(batches), batches.end) == (1, len(data))
+
+
+def test_no_bytes_no_batches() -> None:
+    batches = scan_batches(b"")
+    assert (len(batches), batches.end, batches.problem) == (0, 0, None)
+
+
+@given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
+def test_crc32c_is_its_twin(data: bytes, value: int) -> None:
+    assert crc32c(data, value) == crc_twin.crc32c(data, value)
+
+
+def test_crc32c_of_known_bytes() -> None:
+    # RFC 3720, appendix B.4.
+    assert crc32c(bytes(32)) == 0x8A9136AA
+    assert crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert crc32c(bytes(range(32))) == 0x46DD794E
+    assert crc32c(bytes(range(31, -1, -1))) == 0x113FDB5C
+
+
+def test_crc32c_of_long_and_shifted_bytes() -> None:
+    data = random.Random(11).randbytes(20_000)  # Long enough for the wide paths of the instruction set.
+    for start in range(9):
+        assert crc32c(memoryview(data)[start:]) == crc_twin.crc32c(data[start:])
+    assert crc32c(data[7_777:], crc32c(data[:7_777])) == crc32c(data)
+
+
+def test_buffers_of_all_kinds() -> None:
+    data, _ = recorded()[0]
+    for buffer in (bytearray(data), memoryview(data), np.frombuffer(data, np.uint8).data):
+        assert rows(scan_batches(buffer)) == rows(scan_batches(data))
+    with pytest.raises(BufferError):
+        scan_batches(memoryview(data)[::2])
+    with pytest.raises(BufferError):
+        scan_batches(memoryview(np.arange(4)))
