@@ -3,16 +3,16 @@
 import random
 from typing import Any
 
-import cases
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import crc32c as crc_twin
-from reference import records as twin
 
+import cases
 from kcore.errors import DecodeError
 from kcore.wire.records import BATCH_COLUMNS, RecordBatches, crc32c, scan_batches
+from reference import crc32c as crc_twin
+from reference import records as twin
 
 
 def rows(batches: RecordBatches) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Record batches of magic 2 (KIP-98): CRC-32C, and their headers as columns. Records stay as they are, compressed or not."""
+"""Record batches of magic 2 (KIP-98): CRC-32C, and batch headers as columns. Records stay as they are."""
 
 from dataclasses import dataclass
 
@@ -58,16 +58,14 @@ class RecordBatches:
 
 
 def scan_batches(data: bytes | bytearray | memoryview, *, stop: bool = False) -> RecordBatches:
-    """The headers of all record batches in a contiguous buffer of bytes, such as a segment or a fetched records field.
+    """The headers of all record batches in a contiguous buffer of bytes: a segment, or a records field.
 
-    Nothing is decompressed. A CRC that does not match is told in `crc_matches`. DecodeError with its offset if a batch is
-    torn, of another magic, or shorter than its header; with `stop`, reading ends before it and `problem` keeps the error.
+    Nothing is decompressed. A CRC that does not match is told in `crc_matches`. DecodeError with its offset if a batch
+    is torn, of another magic or shorter than its header; with `stop`, reading ends there and `problem` has the error.
     """
     columns, end, found = records.scan(data)
     problem = DecodeError(*found) if found else None
     if problem and not stop:
         raise problem
-    arrays = {
-        name: np.frombuffer(column, dtype) for (name, dtype), column in zip(BATCH_COLUMNS, columns, strict=True)
-    }
+    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(BATCH_COLUMNS, columns, strict=True)}
     return RecordBatches(**arrays, end=end, problem=problem)

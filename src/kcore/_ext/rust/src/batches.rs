@@ -33,73 +33,37 @@ impl Header<'_> {
     }
 }
 
-/// The batches found: one vector a field, one element a batch.
+/// The batches found: a column a field, in native byte order, one element a batch. `push` has the columns' order.
 #[derive(Default)]
 pub struct Batches {
-    position: Vec<i64>,
-    base_offset: Vec<i64>,
-    batch_length: Vec<i32>,
-    partition_leader_epoch: Vec<i32>,
-    magic: Vec<i8>,
-    crc: Vec<u32>,
-    attributes: Vec<i16>,
-    last_offset_delta: Vec<i32>,
-    base_timestamp: Vec<i64>,
-    max_timestamp: Vec<i64>,
-    producer_id: Vec<i64>,
-    producer_epoch: Vec<i16>,
-    base_sequence: Vec<i32>,
-    count: Vec<i32>,
-    crc_matches: Vec<u8>,
+    pub columns: [Vec<u8>; 15],
     /// Where the first byte stands that belongs to no batch found.
     pub end: usize,
     pub problem: Option<Problem>,
 }
 
-macro_rules! native_bytes {
-    ($column:expr) => {
-        $column.iter().flat_map(|value| value.to_ne_bytes()).collect()
-    };
-}
-
 impl Batches {
-    /// The columns as bytes, in the order of the fields above.
-    pub fn columns(&self) -> [Vec<u8>; 15] {
-        [
-            native_bytes!(self.position),
-            native_bytes!(self.base_offset),
-            native_bytes!(self.batch_length),
-            native_bytes!(self.partition_leader_epoch),
-            native_bytes!(self.magic),
-            native_bytes!(self.crc),
-            native_bytes!(self.attributes),
-            native_bytes!(self.last_offset_delta),
-            native_bytes!(self.base_timestamp),
-            native_bytes!(self.max_timestamp),
-            native_bytes!(self.producer_id),
-            native_bytes!(self.producer_epoch),
-            native_bytes!(self.base_sequence),
-            native_bytes!(self.count),
-            self.crc_matches.clone(),
-        ]
-    }
-
     fn push(&mut self, position: usize, header: &Header, crc_matches: bool) {
-        self.position.push(position as i64);
-        self.base_offset.push(header.i64(0));
-        self.batch_length.push(header.i32(8));
-        self.partition_leader_epoch.push(header.i32(12));
-        self.magic.push(header.0[16] as i8);
-        self.crc.push(header.i32(17) as u32);
-        self.attributes.push(header.i16(21));
-        self.last_offset_delta.push(header.i32(23));
-        self.base_timestamp.push(header.i64(27));
-        self.max_timestamp.push(header.i64(35));
-        self.producer_id.push(header.i64(43));
-        self.producer_epoch.push(header.i16(51));
-        self.base_sequence.push(header.i32(53));
-        self.count.push(header.i32(57));
-        self.crc_matches.push(u8::from(crc_matches));
+        let fields: [&[u8]; 15] = [
+            &(position as i64).to_ne_bytes(),
+            &header.i64(0).to_ne_bytes(),  // baseOffset
+            &header.i32(8).to_ne_bytes(),  // batchLength
+            &header.i32(12).to_ne_bytes(), // partitionLeaderEpoch
+            &header.0[16..17],             // magic
+            &header.i32(17).to_ne_bytes(), // crc
+            &header.i16(21).to_ne_bytes(), // attributes
+            &header.i32(23).to_ne_bytes(), // lastOffsetDelta
+            &header.i64(27).to_ne_bytes(), // baseTimestamp
+            &header.i64(35).to_ne_bytes(), // maxTimestamp
+            &header.i64(43).to_ne_bytes(), // producerId
+            &header.i16(51).to_ne_bytes(), // producerEpoch
+            &header.i32(53).to_ne_bytes(), // baseSequence
+            &header.i32(57).to_ne_bytes(), // count
+            &[u8::from(crc_matches)],
+        ];
+        for (column, field) in self.columns.iter_mut().zip(fields) {
+            column.extend_from_slice(field);
+        }
     }
 }
 

@@ -34,7 +34,7 @@ fn crc32c_of(data: PyBuffer<u8>, value: u32) -> PyResult<u32> {
 #[pyfunction]
 fn scan(py: Python<'_>, data: PyBuffer<u8>) -> PyResult<Scanned<'_>> {
     let batches = batches::scan(bytes_of(&data)?);
-    let columns = batches.columns().iter().map(|column| PyBytes::new(py, column)).collect();
+    let columns = batches.columns.iter().map(|column| PyBytes::new(py, column)).collect();
     let problem = batches.problem.map(|problem| (problem.what, problem.offset));
     Ok((columns, batches.end, problem))
 }

@@ -1,0 +1,88 @@
+"""Imports go strictly downward; the core knows no clock, no dice, no wire and no file."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
+
+# A unit (module or package under kcore) may import units of lower layers only.
+LAYERS = (
+    {"constants", "errors", "types"},
+    {"protocol_errors"},
+    {"_ext"},
+    {"schema"},
+    {"wire"},
+    {"metadata"},
+    {"replication"},
+    {"raft", "controller", "broker"},
+    {"sim", "net", "zookeeper", "storage"},
+    {"server", "workloads"},
+    {"spark"},
+    {"bench", "hollow"},
+    {"cli"},
+)
+LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
+CORE = LAYER["controller"]  # The last layer that is pure.
+EDGE_MODULES = {"time", "random", "socket", "os", "asyncio", "threading"}
+OPENS_FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "tofile", "memmap"}
+CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+([\w, ]+)|c?import\s+([\w.]+))", re.MULTILINE)
+
+
+def unit_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def sources(*suffixes: str) -> list[Path]:
+    files = [path for suffix in suffixes for path in sorted(PACKAGE.rglob(f"*{suffix}"))]
+    return [path for path in files if path != PACKAGE / "__init__.py"]  # Only re-exports, from everywhere.
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file imports, at its top or inside a function, with full names."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        for origin, names, module in CIMPORT.findall(text):
+            yield from [f"{origin}.{name.strip()}" for name in names.split(",")] if origin else [module]
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = path.relative_to(PACKAGE.parent).parts[: -node.level] if node.level else ()
+            origin = ".".join([*parents, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def test_every_unit_has_a_layer() -> None:
+    assert {unit_of(path) for path in sources(".py")} <= set(LAYER)
+
+
+@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd"), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_downward(path: Path) -> None:
+    unit = unit_of(path)
+    for module in imported(path):
+        if module.split(".")[0] != "kcore":
+            continue
+        target = module.split(".")[1]
+        assert target in LAYER, f"{module}: name the module, not kcore itself"
+        assert target == unit or LAYER[target] < LAYER[unit], f"{unit} imports {module}"
+        assert unit != "_ext" or target in {"_ext", "constants"}, f"kernels know constants only, not {module}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sources(".py", ".pyx", ".pxd") if LAYER.get(unit_of(path), 0) <= CORE],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_the_core_is_pure(path: Path) -> None:
+    edge = {module for module in imported(path) if module.split(".")[0] in EDGE_MODULES}
+    assert not edge
+    if path.suffix != ".py":
+        return
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    called = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+    assert not called & OPENS_FILES

@@ -1,0 +1,43 @@
+"""What a user meets first: a light import, and nothing in the repo that holds on one machine only."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("numba", "pyspark", "pandas", "matplotlib")
+TEXT = {".py", ".pyx", ".pxd", ".pyi", ".rs", ".toml", ".md", ".lock", ".in", ".java", ".go", ""}
+MACHINE_PATH = re.compile(r"(?<![\w.$}\"])/(?:root|work|home/\w+|Users/\w+|tmp)/")
+SOMEONES_INDEX = re.compile(r"^\s*--(?:index-url|extra-index-url|find-links)", re.MULTILINE)
+
+
+def test_import_is_light() -> None:
+    code = f"import sys, kcore; print(*[name for name in {HEAVY} if name in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
+
+
+def texts() -> list[Path]:
+    folders = [ROOT / name for name in ("src", "tests", "bench", "ci", ".ci")]
+    found = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix in TEXT]
+    generated = {"data", "target", "__pycache__", "node_modules"}
+    found = [path for path in found if not generated & set(path.relative_to(ROOT).parts)]
+    return [*found, *(path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT)]
+
+
+def test_no_machine_paths() -> None:
+    found = [path for path in texts() if MACHINE_PATH.search(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+def test_locks_name_no_index() -> None:
+    locks = sorted(ROOT.glob("requirements*.lock"))
+    assert len(locks) == 2
+    for lock in locks:
+        text = lock.read_text(encoding="utf-8")
+        assert not SOMEONES_INDEX.search(text)
+        assert "://" not in text
+        pins = re.findall(r"^[a-z][^\s=]*==", text, re.MULTILINE)
+        assert pins
+        assert text.count("\n    --hash=sha256:") >= len(pins)
