@@ -1,0 +1,48 @@
+"""For ci/package: what the archives hold, and what an installed kcore can do."""
+
+import importlib
+import pkgutil
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+
+def archives(tree: Path, sdist: Path, wheel: Path) -> None:
+    """The sdist holds every file of the tree; the wheel Python, types and a library a kernel, and no sources."""
+    files = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {name for name in files if not name.startswith((".", "build/")) and "egg-info" not in name}
+    assert wanted <= packed, f"not in the sdist: {sorted(wanted - packed)}"
+    assert not [name for name in packed if name.endswith((".so", ".c"))]
+
+    kernels = {f"{name[4:-4]}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in files if name.endswith(".pyx")}
+    python = {
+        name[4:] for name in files if name.startswith("src/kcore/") and name.endswith((".py", ".pyi", "py.typed"))
+    }
+    with zipfile.ZipFile(wheel) as zipped:
+        held = {name for name in zipped.namelist() if ".dist-info/" not in name}
+    assert held == python | kernels | {"kcore/_ext/records.abi3.so"}, held ^ (python | kernels)
+
+
+def installed() -> None:
+    """Every module imports, the kernels among them, and none is left from an older build."""
+    import kcore
+
+    names = [module.name for module in pkgutil.walk_packages(kcore.__path__, "kcore.")]
+    assert "kcore._ext.records" in names
+    assert "kcore._ext.gone" not in names
+    for name in names:
+        importlib.import_module(name)
+    folder = Path(kcore.__file__).parent
+    assert (folder / "py.typed").is_file()
+    assert Path(sys.prefix).parent in folder.parents, f"another kcore was imported: {folder}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "archives":
+        archives(*map(Path, sys.argv[2:]))
+    else:
+        installed()
