@@ -74,7 +74,7 @@ def numbered(groups: Array) -> Int32s:
     """0, 1, 2 ... within each group, in the order of the array."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
     numbers = np.empty(len(groups), np.int32)
     numbers[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(starts, append=len(groups)))
     return numbers

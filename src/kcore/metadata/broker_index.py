@@ -5,6 +5,7 @@ work in proportion to the cluster for a local event).
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,14 +26,11 @@ class BrokerIndex:
         """Built by a counting sort over sound rows of brokers below `brokers`, with no temporary of their size."""
         sizes = np.zeros(brokers, np.int64)
         kernels.count(replicas__ps, sizes)
-        ends = np.cumsum(sizes + sizes // 16 + 4)
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        self._arena = np.empty(int(ends[-1]) if brokers else 0, np.int32)
+        bounds = np.concatenate([[0], np.cumsum(sizes + sizes // 16 + 4)])
+        self._arena = np.empty(int(bounds[-1]), np.int32)
         self._sizes: list[int] = sizes.tolist()
-        self._lists: list[Int32s] = [
-            self._arena[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        ]
-        kernels.deal(replicas__ps, starts, self._arena)
+        self._lists: list[Int32s] = [self._arena[start:end] for start, end in pairwise(bounds.tolist())]
+        kernels.deal(replicas__ps, bounds[:-1], self._arena)
 
     def rows(self, broker_row: int) -> Int32s:
         """The partitions that have the broker among their replicas: a read-only view, good until the next change."""

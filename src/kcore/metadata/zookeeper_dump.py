@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from kcore.constants import NO_BROKER_ROW, NO_EPOCH, NO_LEADER, RECOVERED
+from kcore.constants import NO_EPOCH, NO_LEADER, RECOVERED
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array
+from kcore.metadata.arrays import Array, as_integers, padded
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, BrokerTable, Endpoint
 from kcore.metadata.table_arrays import TableArrays
 from kcore.metadata.topics import TopicTable
@@ -44,7 +44,7 @@ class Node:
         """The data as a JSON object; TableError if it is not one."""
         try:
             value = json.loads(self.data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TableError(f"{path}: {error}") from error
         if not isinstance(value, dict):
             raise TableError(f"{path}: not a JSON object")
@@ -74,9 +74,9 @@ def parse_zookeeper_dump(text: str) -> ZookeeperDump:
         controller = nodes["/controller"].json("/controller")["brokerid"] if "/controller" in nodes else NO_LEADER
         epoch = int(nodes["/controller_epoch"].data) if "/controller_epoch" in nodes else 0
         return ZookeeperDump(int(controller), epoch, _arrays(nodes))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, TableError):
-            raise
+    except TableError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise TableError(f"a node of the ZooKeeper dump is not as Kafka writes it: {error!r}") from error
 
 
@@ -169,7 +169,6 @@ def _numbers(values: Iterable[int]) -> Array:
 
 
 def _lists(lists: list[list[int]]) -> Array:
-    rows = np.full((len(lists), max(map(len, lists), default=0)), NO_BROKER_ROW, np.int64)
-    for row, brokers in zip(rows, lists, strict=True):
-        row[: len(brokers)] = brokers
-    return rows
+    values = _numbers(broker for brokers in lists for broker in brokers)
+    offsets = np.cumsum([0, *map(len, lists)])
+    return padded(offsets, as_integers("broker ids", values, np.int32, values.shape))

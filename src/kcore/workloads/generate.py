@@ -39,6 +39,8 @@ def generate(
     _check("topics", topics, 1, MAX_PARTITIONS)
     _check("partitions", partitions, topics, MAX_PARTITIONS)
     random = np.random.default_rng(seed)
+    if isinstance(racks, int):
+        _check("racks", racks, 1, brokers)
     broker_racks = [f"rack-{broker % racks}" for broker in range(brokers)] if isinstance(racks, int) else racks
     sizes__t = np.full(topics, partitions // topics, np.int32)
     sizes__t[: partitions % topics] += 1
