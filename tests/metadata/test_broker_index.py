@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kcore._ext import broker_index as kernels
-from kcore._ext.broker_rows import first_unsound
 from kcore.errors import TableError
 from kcore.metadata.broker_index import BrokerIndex
 from reference import broker_index as reference
@@ -134,17 +133,3 @@ def test_kernels_refuse_lists_without_room() -> None:
         kernels.merge(rows, 3, fresh)
     with pytest.raises(AssertionError):
         kernels.drop(rows, 0, 4, fresh)
-
-
-def test_soundness_of_every_small_row() -> None:
-    for row in product(range(-2, 4), repeat=3):
-        assert (first_unsound(np.array([row], np.int16), 3) == -1) == reference.is_sound(list(row), 3), row
-
-
-def test_the_first_unsound_row_is_named() -> None:
-    rows = np.array([[0, 1], [1, -1], [1, 1], [9, 0]], np.int16)
-    assert first_unsound(rows, 3) == 2
-    assert first_unsound(rows[:2], 3) == -1
-    assert first_unsound(rows[3:], 3) == 0
-    assert first_unsound(np.empty((0, 2), np.int16), 0) == -1
-    assert first_unsound(np.empty((2, 0), np.int16), 0) == -1

@@ -121,14 +121,15 @@ def test_an_isr_may_have_members_that_are_not_replicas() -> None:
         ({"replicas": [[1], [-1]]}, "partition row 1 has no replicas"),
         ({"replicas": [[]]}, "partition row 0 has no replicas"),
         ({"replicas": [[-2]]}, "-2"),
-        ({"replicas": [list(range(33))]}, "at most 32 wide"),
+        ({"replicas": [list(range(33))]}, "replicas is 33 wide; at most 32 fit"),
         ({"replicas": [[1, 9]], "brokers": BrokerTable.from_arrays([1])}, "unknown broker 9"),
         ({"replicas": [[1]], "isr": [[2]]}, "unknown broker 2"),
-        ({"replicas": [[1]], "isr": [[1], [1]]}, "isr__pi: 2 of int16, not 1"),
+        ({"replicas": [[1]], "isr": [[1], [1]]}, "isr__pi is 2 long, not 1"),
         ({"replicas": [[1]], "isr": [[1, 1]]}, "isr of row 0 names a broker twice"),
         ({"replicas": [[1]], "isr": [[-1, 1]]}, "isr of row 0 has a hole"),
         ({"replicas": [[1]], "isr": [1]}, "isr must be a 2-D array"),
-        ({"replicas": [[1]], "leaders": [1, 1]}, "leaders has shape"),
+        ({"replicas": [[1]], "leaders": [1, 1]}, "leader__p is 2 long, not 1"),
+        ({"replicas": [[1]], "leaders": [[1]]}, "leader__p must be 1-D int16 in C order, not 2-D int16"),
         ({"replicas": [[1]], "leaders": [-2]}, "unknown broker -2"),
         ({"replicas": [[1]], "leader_epochs": [-2]}, "leader_epoch of row 0 is -2"),
         ({"replicas": [[1]], "partition_epochs": [-2]}, "partition_epoch of row 0 is -2"),
@@ -154,7 +155,7 @@ def test_what_from_arrays_refuses(arguments: dict, fault: str) -> None:
 def test_columns_of_another_dtype_are_refused() -> None:
     columns = {column.name: getattr(small(), column.name) for column in PARTITION_COLUMNS}
     columns["leader__p"] = columns["leader__p"].astype(np.int32)
-    with pytest.raises(TableError, match="leader__p: 3 of int32, not 3 of int16"):
+    with pytest.raises(TableError, match="leader__p must be 1-D int16 in C order, not 1-D int32"):
         PartitionTable(columns, TopicTable(["a", "b"]), BrokerTable.from_arrays([10, 20, 30, 40]))
 
 

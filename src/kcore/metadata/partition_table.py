@@ -130,24 +130,19 @@ class PartitionTable:
             raise TableError(f"there are {len(topics)} topics: topic_rows must say which partition is whose")
         brokers = BrokerTable.from_arrays(distinct_brokers(replica_ids)) if brokers is None else brokers
         replicas__ps = brokers.rows(replica_ids)
-        isr__pi = replicas__ps.copy() if isr is None else brokers.rows(as_broker_lists("isr", isr))
+        topic_row__p = _column("topic_rows", topic_rows, count)
+        indexes = numbered(topic_row__p) if partition_indexes is None else partition_indexes
         columns = {
-            "topic_row__p": _column("topic_rows", topic_rows, count),
+            "topic_row__p": topic_row__p,
+            "partition_index__p": _column("partition_indexes", indexes, count),
             "replicas__ps": replicas__ps,
-            "isr__pi": isr__pi,
-            "leader__p": _preferred(replicas__ps)
-            if leaders is None
-            else brokers.rows(as_integers("leaders", leaders, np.int64, (count,))),
+            "isr__pi": replicas__ps.copy() if isr is None else brokers.rows(as_broker_lists("isr", isr)),
+            "leader__p": _preferred(replicas__ps) if leaders is None else brokers.rows(leaders),
             "leader_epoch__p": _column("leader_epochs", leader_epochs, count),
             "partition_epoch__p": _column("partition_epochs", partition_epochs, count),
             "controller_epoch__p": _column("controller_epochs", controller_epochs, count),
             "leader_recovery_state__p": _column("leader_recovery_states", leader_recovery_states, count, np.int8),
         }
-        columns["partition_index__p"] = (
-            numbered(columns["topic_row__p"])
-            if partition_indexes is None
-            else _column("partition_indexes", partition_indexes, count)
-        )
         table = cls(columns, topics, brokers)
         table.adding = table._moves(range(count), adding)
         table.removing = table._moves(range(count), removing)

@@ -18,13 +18,18 @@ MAX_EPOCH: Final = 2**31 - 1
 
 def check_columns(columns: Mapping[str, Array], brokers: BrokerTable, topics: int) -> None:
     """TableError unless `columns` are exactly PARTITION_COLUMNS, of equal length, with every value in its range."""
-    partitions = len(columns["leader__p"])
+    partitions = len(columns["replicas__ps"])
     if partitions > MAX_PARTITIONS:
         raise TableError(f"{partitions} partitions; at most {MAX_PARTITIONS} fit")
     for column in PARTITION_COLUMNS:
         array = columns[column.name]
-        if array.dtype != column.dtype or len(array) != partitions or not array.flags.c_contiguous:
-            raise TableError(f"{column.name}: {len(array)} of {array.dtype}, not {partitions} of {column.dtype}")
+        axes = len(column.name.rpartition("__")[2])
+        if array.ndim != axes or array.dtype != column.dtype or not array.flags.c_contiguous:
+            raise TableError(
+                f"{column.name} must be {axes}-D {column.dtype} in C order, not {array.ndim}-D {array.dtype}"
+            )
+        if len(array) != partitions:
+            raise TableError(f"{column.name} is {len(array)} long, not {partitions}")
     check_replicas(columns["replicas__ps"], brokers)
     check_broker_rows("isr", columns["isr__pi"], brokers)
     check_range("leader", columns["leader__p"], NO_BROKER_ROW, len(brokers) - 1)
@@ -46,8 +51,8 @@ def check_replicas(replicas__ps: Int16s, brokers: BrokerTable) -> None:
 
 def check_broker_rows(name: str, brokers__ps: Int16s, brokers: BrokerTable) -> None:
     """Every row: brokers of the table, each once, then -1 to the end; no wider than MAX_REPLICAS."""
-    if brokers__ps.ndim != 2 or brokers__ps.shape[1] > MAX_REPLICAS:
-        raise TableError(f"{name} has shape {brokers__ps.shape}; it must be 2-D, at most {MAX_REPLICAS} wide")
+    if brokers__ps.shape[1] > MAX_REPLICAS:
+        raise TableError(f"{name} is {brokers__ps.shape[1]} wide; at most {MAX_REPLICAS} fit")
     if (row := broker_rows.first_unsound(brokers__ps, len(brokers))) >= 0:
         slots = brokers__ps[row].tolist()
         members = [slot for slot in slots if slot != NO_BROKER_ROW]
