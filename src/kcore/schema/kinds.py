@@ -48,6 +48,14 @@ DEFAULTS: dict[Kind, Any] = {
     Kind.BYTES: b"",
     Kind.RECORDS: None,
 }
+INTEGER_RANGES: dict[Kind, tuple[int, int]] = {
+    Kind.INT8: (-(2**7), 2**7 - 1),
+    Kind.INT16: (-(2**15), 2**15 - 1),
+    Kind.UINT16: (0, 2**16 - 1),
+    Kind.INT32: (-(2**31), 2**31 - 1),
+    Kind.UINT32: (0, 2**32 - 1),
+    Kind.INT64: (-(2**63), 2**63 - 1),
+}
 
 
 @dataclass(frozen=True, slots=True)

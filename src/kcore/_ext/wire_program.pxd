@@ -1,0 +1,71 @@
+"""A plan as C structs: what the reader and the writer run. `Program` owns all that the structs point at."""
+
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport int32_t, int64_t
+
+cpdef enum Kind:
+    """The numbers of `kcore.schema.kinds.Kind`, held to it by a test."""
+    BOOL = 0
+    INT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    INT32 = 4
+    UINT32 = 5
+    INT64 = 6
+    FLOAT64 = 7
+    UUID = 8
+    STRING = 9
+    BYTES = 10
+    RECORDS = 11
+    STRUCT = 12
+    ARRAY = 13
+
+cdef enum:
+    MAX_DEPTH = 32      # Crumbs of a path: two a level of nesting. Kafka's deepest message needs ten.
+    MAX_STRING = 32767  # Kafka refuses longer strings, compact ones too.
+
+cdef struct Step:
+    Kind kind
+    bint compact
+    bint nullable
+    int32_t tag             # of a tagged field
+    Py_ssize_t slot         # where the instance keeps the field: bytes from its start
+    Py_ssize_t min_size     # the fewest bytes that a value takes
+    int64_t lowest          # of an integer
+    int64_t highest
+    PyObject *name
+    PyObject *initial       # the default where it can be shared; NULL where each instance needs a fresh one
+    PyObject *default       # the default to compare with
+    PyObject *field         # whose `default()` makes a fresh one
+    Step *element           # of an ARRAY
+    Layout *layout          # of a STRUCT
+
+cdef struct Layout:
+    PyTypeObject *type
+    bint flexible
+    Py_ssize_t min_size
+    Py_ssize_t unknown_slot  # of `unknown_tagged_fields`
+    int in_line_count
+    int tagged_count
+    int absent_count
+    int refused_count
+    Step *in_line
+    Step *tagged            # ascending tags
+    Step *absent            # not in this version: reading leaves the default
+    Step *refused           # those of `absent` that must have their default when written
+
+cdef struct Crumb:
+    PyObject *name          # of a field, or NULL:
+    Py_ssize_t index        # in an array
+
+cdef class Program:
+    cdef Layout *root
+    cdef list owned
+
+    cdef void *block(self, Py_ssize_t count, Py_ssize_t size) except NULL
+    cdef PyObject *own(self, object value) except NULL
+    cdef Layout *layout(self, object plan) except NULL
+    cdef Step *fields(self, object steps, object struct) except? NULL
+    cdef int value(self, Step *step, object plan) except -1
+
+cdef str path_text(const Crumb *crumbs, int count)

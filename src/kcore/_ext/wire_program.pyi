@@ -1,0 +1,6 @@
+from enum import IntFlag
+
+class Kind(IntFlag): ...
+
+class Program:
+    def __init__(self, plan: object) -> None: ...

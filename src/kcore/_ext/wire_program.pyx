@@ -1,0 +1,113 @@
+"""Compiles a plan (`kcore.wire.plan`) into the C structs of wire_program.pxd, once a class and version."""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.object cimport PyObject, PyTypeObject
+
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+    /* Where a slotted instance keeps that member. */
+    static Py_ssize_t slot_offset(PyObject *descriptor) {
+        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
+        PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
+        return member->type == T_OBJECT_EX ? member->offset : -1;
+    }
+    """
+    Py_ssize_t slot_offset(object descriptor)
+
+
+FIXED_SIZES = {BOOL: 1, INT8: 1, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4, INT64: 8, FLOAT64: 8, UUID: 16}
+RANGES = {
+    INT8: (-(2**7), 2**7 - 1),
+    INT16: (-(2**15), 2**15 - 1),
+    UINT16: (0, 2**16 - 1),
+    INT32: (-(2**31), 2**31 - 1),
+    UINT32: (0, 2**32 - 1),
+    INT64: (-(2**63), 2**63 - 1),
+}
+
+
+cdef class Program:
+    """One version of one message, compiled. Made by the codec, of no use alone."""
+
+    def __init__(self, plan: object) -> None:
+        self.owned = []
+        self.root = self.layout(plan)
+
+    cdef void *block(self, Py_ssize_t count, Py_ssize_t size) except NULL:
+        """Zeroed memory that lives as long as the program."""
+        memory = bytearray(max(count, 1) * size)
+        self.owned.append(memory)
+        return <void *>PyByteArray_AS_STRING(memory)
+
+    cdef PyObject *own(self, object value) except NULL:
+        self.owned.append(value)
+        return <PyObject *>value
+
+    cdef Layout *layout(self, object plan) except NULL:
+        cdef Layout *layout = <Layout *>self.block(1, sizeof(Layout))
+        refused = [field for field in plan.absent if not field.options.ignorable]
+        layout.type = <PyTypeObject *>self.own(plan.struct)
+        layout.flexible = plan.flexible
+        layout.unknown_slot = slot_of(plan.struct, "unknown_tagged_fields")
+        layout.in_line_count, layout.tagged_count = len(plan.in_line), len(plan.tagged)
+        layout.absent_count, layout.refused_count = len(plan.absent), len(refused)
+        layout.in_line = self.fields([(step.field, step) for step in plan.in_line], plan.struct)
+        layout.tagged = self.fields([(step.field, step) for step in plan.tagged], plan.struct)
+        layout.absent = self.fields([(field, None) for field in plan.absent], plan.struct)
+        layout.refused = self.fields([(field, None) for field in refused], plan.struct)
+        layout.min_size = plan.flexible + sum([layout.in_line[i].min_size for i in range(layout.in_line_count)])
+        return layout
+
+    cdef Step *fields(self, object steps, object struct) except? NULL:
+        cdef Step *compiled = <Step *>self.block(len(steps), sizeof(Step))
+        cdef Step *step = compiled
+        for field, field_step in steps:
+            step.slot = slot_of(struct, field.name)
+            step.name = self.own(field.name)
+            step.field = self.own(field)
+            step.kind = field.type.kind
+            step.default = self.own(field.default())
+            fresh = step.kind == STRUCT or step.kind == ARRAY
+            step.initial = NULL if fresh and <object>step.default is not None else step.default
+            if field_step is not None:
+                step.tag = -1 if field_step.tag is None else field_step.tag
+                self.value(step, field_step.step)
+            step += 1
+        return compiled
+
+    cdef int value(self, Step *step, object plan) except -1:
+        """How a value is written, and of an array its elements."""
+        step.kind, step.compact, step.nullable = plan.kind, plan.compact, plan.nullable
+        if plan.struct is not None:
+            step.layout = self.layout(plan.struct)
+        if plan.element is not None:
+            step.element = <Step *>self.block(1, sizeof(Step))
+            self.value(step.element, plan.element)
+        if step.kind == STRUCT:
+            step.min_size = 1 if step.nullable else step.layout.min_size
+        elif step.kind in FIXED_SIZES:
+            step.min_size = FIXED_SIZES[step.kind]
+            step.lowest, step.highest = RANGES.get(step.kind, (0, 0))
+        else:
+            step.min_size = 1 if step.compact else 2 if step.kind == STRING else 4
+        return 0
+
+
+cdef Py_ssize_t slot_of(object struct, str name) except -1:
+    offset = slot_offset(getattr(struct, name))
+    if offset < 0:
+        raise TypeError(f"{struct.__name__}.{name} is not a slot")
+    return offset
+
+
+cdef str path_text(const Crumb *crumbs, int count):
+    """Such as topic_states[3].isr, from the crumbs that an unwinding reader or writer left: innermost first."""
+    text = ""
+    for i in range(count - 1, -1, -1):
+        if crumbs[i].name is NULL:
+            text += f"[{crumbs[i].index}]"
+        else:
+            text += f".{<object>crumbs[i].name}" if text else <object>crumbs[i].name
+    return text

@@ -1,0 +1,5 @@
+"""Reads one message object from bytes, as its program says."""
+
+from kcore._ext.wire_program cimport Program
+
+cdef object read_message(Program program, const unsigned char *data, Py_ssize_t size)

@@ -1,0 +1,405 @@
+"""Bytes to objects: values go straight into the slots of instances that no Python code ran to make.
+
+Nothing read is trusted: every access is checked against the bytes left, an array's count before its list is made.
+A function that fails returns NULL or -1 with `why` set (or a Python exception, where memory ran out), and
+callers leave a crumb each, so an error names its field at no cost to a message that has none.
+"""
+
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from kcore._ext.wire_program cimport (
+    ARRAY, BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, RECORDS, STRING, STRUCT, UINT16,
+    UINT32, UUID, Crumb, Layout, Program, Step, path_text,
+)
+
+from kcore.errors import DecodeError
+from kcore.types import Uuid
+
+
+cdef extern from *:
+    """
+    /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. */
+    static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
+        PyObject *uuid = type->tp_alloc(type, 16);
+        if (uuid == NULL) return NULL;
+        memcpy(((PyBytesObject *)uuid)->ob_sval, data, 16);
+        _Py_COMP_DIAG_PUSH
+        _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+        ((PyBytesObject *)uuid)->ob_shash = -1;
+        _Py_COMP_DIAG_POP
+        return uuid;
+    }
+    """
+    PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
+
+cdef extern from "Python.h":
+    PyObject *new_instance "PyType_GenericAlloc" (PyTypeObject *type, Py_ssize_t count)
+    PyObject *new_list "PyList_New" (Py_ssize_t size)
+    PyObject *new_bytes "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size)
+    PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
+    PyObject *new_int "PyLong_FromLongLong" (int64_t value)
+    PyObject *new_unsigned "PyLong_FromUnsignedLong" (unsigned long value)
+    PyObject *new_float "PyFloat_FromDouble" (double value)
+    void set_item "PyList_SET_ITEM" (PyObject *values, Py_ssize_t i, PyObject *value)
+    void untrack "PyObject_GC_UnTrack" (PyObject *container)
+    PyObject *build "Py_BuildValue" (const char *form, ...)
+    PyObject *call_method "PyObject_CallMethod" (PyObject *owner, const char *name, const char *form)
+    PyObject *list_as_tuple "PyList_AsTuple" (PyObject *values)
+    int append "PyList_Append" (PyObject *values, PyObject *value)
+    void Py_XDECREF(PyObject *value)
+    void Py_INCREF(PyObject *value)
+    void Py_DECREF(PyObject *value)
+    PyObject *Py_None
+    PyObject *Py_True
+    PyObject *Py_False
+    PyObject *PyExc_UnicodeDecodeError
+    int PyErr_ExceptionMatches(PyObject *kind)
+    void PyErr_Clear()
+    int PyGC_Enable()
+    int PyGC_Disable()
+
+cdef struct Reader:
+    const uint8_t *start
+    const uint8_t *at
+    const uint8_t *end
+    const char *why
+    int depth
+    Crumb crumbs[MAX_DEPTH]
+
+cdef enum:
+    NULL_LENGTH = -1
+    BAD_LENGTH = -2
+    BAD_VARINT = -1
+
+cdef PyTypeObject *UUID_TYPE = <PyTypeObject *>Uuid
+NO_UNKNOWN_FIELDS = ()
+cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
+
+
+cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size):
+    """The message in all of `data`; DecodeError where it is not one."""
+    cdef Reader reader
+    cdef Reader *r = &reader
+    cdef PyObject *message
+    cdef int collecting
+    r.start, r.at, r.end = data, data, data + size
+    r.why, r.depth = NULL, 0
+    collecting = PyGC_Disable()  # A decoded tree has no cycle: to visit it as it grows finds nothing.
+    message = read_struct(r, program.root)
+    if collecting:
+        PyGC_Enable()
+    if message is not NULL and r.at < r.end:
+        Py_DECREF(message)
+        message = NULL
+        r.why = "bytes are left over after the message"
+    if message is NULL:
+        raise_error(r)
+    result = <object>message
+    Py_DECREF(message)
+    return result
+
+
+cdef int raise_error(Reader *r) except -1:
+    if r.why is NULL:
+        return -1  # A Python exception is set already.
+    path = path_text(r.crumbs, r.depth)
+    why = r.why.decode("ascii")
+    raise DecodeError(f"{path}: {why}" if path else why, r.at - r.start)
+
+
+cdef inline PyObject *fail(Reader *r, const char *why) noexcept:
+    r.why = why
+    return NULL
+
+
+cdef inline void leave_crumb(Reader *r, PyObject *name, Py_ssize_t index) noexcept:
+    if r.depth < MAX_DEPTH:
+        r.crumbs[r.depth].name, r.crumbs[r.depth].index = name, index
+        r.depth += 1
+
+
+cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
+    return <PyObject **>(<char *>instance + slot)
+
+
+cdef inline uint16_t load16(const uint8_t *at) noexcept:
+    return <uint16_t>(at[0] << 8 | at[1])
+
+
+cdef inline uint32_t load32(const uint8_t *at) noexcept:
+    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
+
+
+cdef inline uint64_t load64(const uint8_t *at) noexcept:
+    return <uint64_t>load32(at) << 32 | load32(at + 4)
+
+
+cdef inline int64_t read_varint(Reader *r) noexcept:
+    """An unsigned varint of at most five bytes and 32 bits; BAD_VARINT with `why` set."""
+    cdef uint64_t value = 0
+    cdef uint8_t byte
+    cdef int shift
+    for shift in range(0, 35, 7):
+        if r.at >= r.end:
+            r.why = "the bytes end inside a varint"
+            return BAD_VARINT
+        byte = r.at[0]
+        r.at += 1
+        value |= <uint64_t>(byte & 0x7F) << shift
+        if not byte & 0x80:
+            if value >> 32:
+                break
+            return <int64_t>value
+    r.why = "a varint is longer than 32 bits"
+    return BAD_VARINT
+
+
+cdef inline int64_t read_length(Reader *r, const Step *step) noexcept:
+    """A length before its value: NULL_LENGTH where null is allowed, BAD_LENGTH with `why` set."""
+    cdef int64_t length
+    if step.compact:
+        length = read_varint(r)
+        if length < 0:
+            return BAD_LENGTH
+        length -= 1
+    elif r.end - r.at < step.min_size:
+        r.why = "the bytes end inside a length"
+        return BAD_LENGTH
+    elif step.kind == STRING:
+        length = <int16_t>load16(r.at)
+        r.at += 2
+    else:
+        length = <int32_t>load32(r.at)
+        r.at += 4
+    if length >= 0:
+        return length
+    if step.nullable:
+        return NULL_LENGTH
+    r.why = "null, but not nullable"
+    return BAD_LENGTH
+
+
+cdef inline PyObject *shared(PyObject *value) noexcept:
+    Py_INCREF(value)
+    return value
+
+
+cdef PyObject *read_value(Reader *r, const Step *step) noexcept:
+    cdef const uint8_t *at = r.at
+    cdef uint64_t bits
+    cdef double real
+    if step.kind >= STRING:
+        if step.kind == ARRAY:
+            return read_array(r, step)
+        if step.kind == STRUCT:
+            return read_nullable_struct(r, step) if step.nullable else read_struct(r, step.layout)
+        return read_bytes(r, step)
+    if r.end - at < step.min_size:
+        return fail(r, "the bytes end inside a value")
+    r.at = at + step.min_size
+    if step.kind == INT32:
+        return new_int(<int32_t>load32(at))
+    if step.kind == BOOL:
+        return shared(Py_True if at[0] else Py_False)
+    if step.kind == INT8:
+        return new_int(<int8_t>at[0])
+    if step.kind == INT16:
+        return new_int(<int16_t>load16(at))
+    if step.kind == UINT16:
+        return new_int(load16(at))
+    if step.kind == UINT32:
+        return new_unsigned(load32(at))
+    if step.kind == INT64:
+        return new_int(<int64_t>load64(at))
+    if step.kind == UUID:
+        return new_uuid(UUID_TYPE, at)
+    bits = load64(at)
+    memcpy(&real, &bits, 8)
+    return new_float(real)
+
+
+cdef PyObject *read_bytes(Reader *r, const Step *step) noexcept:
+    """A string, bytes or records."""
+    cdef const uint8_t *before = r.at
+    cdef const uint8_t *at
+    cdef PyObject *value
+    cdef int64_t length = read_length(r, step)
+    if length < 0:
+        return shared(Py_None) if length == NULL_LENGTH else NULL
+    if length > r.end - r.at or step.kind == STRING and length > MAX_STRING:
+        r.at = before
+        return fail(r, "a length is greater than the bytes left or than Kafka allows")
+    at = r.at
+    if step.kind != STRING:
+        r.at += length
+        return new_bytes(<const char *>at, length)
+    value = new_text(<const char *>at, length, NULL)
+    if value is NULL:
+        if PyErr_ExceptionMatches(PyExc_UnicodeDecodeError):
+            PyErr_Clear()
+            r.why = "a string is not UTF-8"
+        return NULL
+    r.at += length
+    return value
+
+
+cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
+    cdef const uint8_t *before = r.at
+    cdef const Step *element = step.element
+    cdef Py_ssize_t i
+    cdef PyObject *values
+    cdef PyObject *value
+    cdef int64_t count = read_length(r, step)
+    if count < 0:
+        return shared(Py_None) if count == NULL_LENGTH else NULL
+    # An element of no bytes would let a count allocate without end, so each is taken to have one.
+    if count > (r.end - r.at) // max(element.min_size, 1):
+        r.at = before
+        return fail(r, "an array's count is greater than the bytes left can hold")
+    values = new_list(count)
+    if values is NULL:
+        return NULL
+    untrack(values)
+    for i in range(count):
+        value = read_value(r, element)
+        if value is NULL:
+            leave_crumb(r, NULL, i)
+            Py_DECREF(values)
+            return NULL
+        set_item(values, i, value)
+    return values
+
+
+cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:
+    """A negative byte is null, another is followed by the struct (KIP-893)."""
+    cdef bint is_null
+    if r.at >= r.end:
+        return fail(r, "the bytes end before a struct")
+    is_null = <int8_t>r.at[0] < 0
+    r.at += 1
+    return shared(Py_None) if is_null else read_struct(r, step.layout)
+
+
+cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
+    """A new instance with every slot set.
+
+    It is untracked, as are the lists in it: a message is a tree, so the collector would visit it for nothing.
+    """
+    cdef const Step *step
+    cdef PyObject *value
+    cdef int i
+    cdef PyObject *instance = new_instance(layout.type, 0)
+    if instance is NULL:
+        return NULL
+    untrack(instance)
+    for i in range(layout.in_line_count):
+        step = &layout.in_line[i]
+        value = read_value(r, step)
+        if value is NULL:
+            leave_crumb(r, step.name, 0)
+            Py_DECREF(instance)
+            return NULL
+        slot_at(instance, step.slot)[0] = value
+    slot_at(instance, layout.unknown_slot)[0] = shared(NOTHING_UNKNOWN)
+    if layout.flexible and read_tagged(r, layout, instance) < 0 or set_defaults(layout, instance) < 0:
+        Py_DECREF(instance)
+        return NULL
+    return instance
+
+
+cdef int set_defaults(const Layout *layout, PyObject *instance) noexcept:
+    """What the version or the sender left out."""
+    cdef int i
+    for i in range(layout.absent_count):
+        if set_default(&layout.absent[i], instance) < 0:
+            return -1
+    for i in range(layout.tagged_count):
+        if slot_at(instance, layout.tagged[i].slot)[0] is NULL and set_default(&layout.tagged[i], instance) < 0:
+            return -1
+    return 0
+
+
+cdef int set_default(const Step *step, PyObject *instance) noexcept:
+    cdef PyObject *value
+    if step.initial is not NULL:
+        value = shared(step.initial)
+    elif step.kind == ARRAY:
+        value = new_list(0)
+    else:
+        value = call_method(step.field, "default", NULL)
+    if value is NULL:
+        return -1
+    slot_at(instance, step.slot)[0] = value
+    return 0
+
+
+cdef int read_tagged(Reader *r, const Layout *layout, PyObject *instance) noexcept:
+    cdef int64_t tag, size, previous = -1
+    cdef int known = 0
+    cdef int64_t left = read_varint(r)
+    if left < 0:
+        return -1
+    while left > 0:
+        left -= 1
+        tag = read_varint(r)
+        if tag < 0:
+            return -1
+        if tag <= previous:
+            r.why = "tags are not in ascending order"
+            return -1
+        previous = tag
+        size = read_varint(r)
+        if size < 0:
+            return -1
+        if size > r.end - r.at:
+            r.why = "a tagged field is longer than the bytes left"
+            return -1
+        while known < layout.tagged_count and layout.tagged[known].tag < tag:
+            known += 1
+        if known < layout.tagged_count and layout.tagged[known].tag == tag:
+            if read_known(r, &layout.tagged[known], instance, size) < 0:
+                leave_crumb(r, layout.tagged[known].name, 0)
+                return -1
+        elif keep_unknown(r, slot_at(instance, layout.unknown_slot), tag, size) < 0:
+            return -1
+    return close_unknown(slot_at(instance, layout.unknown_slot))
+
+
+cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t size) noexcept:
+    """A tagged field of the schema: it must fill the size that was announced."""
+    cdef const uint8_t *end = r.end
+    r.end = r.at + size
+    cdef PyObject *value = read_value(r, step)
+    if value is NULL:
+        return -1
+    slot_at(instance, step.slot)[0] = value
+    if r.at != r.end:
+        r.why = "a tagged field is shorter than its size"
+        return -1
+    r.end = end
+    return 0
+
+
+cdef int keep_unknown(Reader *r, PyObject **slot, int64_t tag, int64_t size) noexcept:
+    """Appends (tag, bytes) to what a newer peer sent: a list until the last of them is read."""
+    cdef PyObject *pair = build("(Ly#)", tag, r.at, <Py_ssize_t>size)
+    cdef PyObject *kept = slot[0] if slot[0] is not NOTHING_UNKNOWN else new_list(0)
+    cdef int failed
+    if slot[0] is NOTHING_UNKNOWN and kept is not NULL:
+        slot[0] = kept
+        Py_DECREF(NOTHING_UNKNOWN)
+    failed = pair is NULL or kept is NULL or append(kept, pair) < 0
+    Py_XDECREF(pair)
+    r.at += size
+    return -failed
+
+
+cdef int close_unknown(PyObject **slot) noexcept:
+    cdef PyObject *kept = slot[0]
+    if kept is NOTHING_UNKNOWN:
+        return 0
+    slot[0] = list_as_tuple(kept)
+    Py_DECREF(kept)
+    return -(slot[0] is NULL)

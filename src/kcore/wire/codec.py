@@ -1,0 +1,24 @@
+"""Messages as objects: `decode` and `encode`.
+
+Both are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
+"""
+
+from typing import Any
+
+from kcore._ext.wire import Codec
+from kcore.errors import EncodeError
+from kcore.schema.index import message_class
+from kcore.schema.structure import Message
+from kcore.wire.plan import StructPlan, plan
+
+
+def _plan_of(message: Any, version: int) -> StructPlan:
+    """Asked once a message and version; a wrong argument ends here too."""
+    if not isinstance(message, str) and not (isinstance(message, type) and issubclass(message, Message)):
+        raise EncodeError(f"expected a message, its class or its name, not {message!r}")
+    return plan(message_class(message), version)
+
+
+_codec = Codec(_plan_of)
+decode = _codec.decode
+encode = _codec.encode

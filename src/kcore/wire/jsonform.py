@@ -1,0 +1,126 @@
+"""Messages as the JSON that Kafka's own converters write (`<Message>DataJsonConverter`).
+
+What the version lacks is left out, and so is a tagged field with its default. Bytes are base64, a uuid is its 22
+characters. Unknown tagged fields are dropped, and records are "", as Kafka does.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kcore.errors import EncodeError, UnsupportedVersionError
+from kcore.schema.index import message_class
+from kcore.schema.kinds import INTEGER_RANGES, Kind
+from kcore.schema.structure import Message, Struct
+from kcore.types import Uuid
+from kcore.wire.codec import encode
+from kcore.wire.plan import Step, StructPlan, plan
+
+JsonObject = dict[str, Any]
+
+PARSERS: dict[Kind, Callable[[str], Any]] = {
+    Kind.STRING: str,
+    Kind.UUID: Uuid,
+    Kind.BYTES: partial(b64decode, validate=True),
+    Kind.RECORDS: partial(b64decode, validate=True),
+}
+
+
+def to_json(message: Message, version: int) -> JsonObject:
+    """The message as `json.dumps` takes it. Errors: those of `encode`."""
+    encode(message, version)  # One place decides what a message may hold.
+    return _object(message, plan(type(message), version))
+
+
+def _object(struct: Struct, struct_plan: StructPlan) -> JsonObject:
+    steps = {step.field.name: step for step in (*struct_plan.in_line, *struct_plan.tagged)}
+    json = {}
+    for field in struct_plan.struct.__fields__:  # Kafka's order: a tagged field stands where the schema has it.
+        value, step = getattr(struct, field.name), steps.get(field.name)
+        if step is None or (step.tag is not None and value == field.default()):
+            continue
+        json[field.json_name] = _json(value, step.step)
+    return json
+
+
+def _json(value: Any, step: Step) -> Any:
+    if value is None or step.kind in (Kind.BOOL, Kind.STRING, Kind.FLOAT64):
+        return value
+    if step.element is not None:
+        return [_json(element, step.element) for element in value]
+    if step.struct is not None:
+        return _object(value, step.struct)
+    if step.kind is Kind.UUID:
+        return str(Uuid(value))
+    if step.kind is Kind.BYTES:
+        return b64encode(value).decode("ascii")
+    return "" if step.kind is Kind.RECORDS else int(value)
+
+
+def from_json(name: str | type[Message], version: int, obj: JsonObject) -> Message:
+    """The message of that JSON object. What may be missing: tagged fields alone.
+
+    EncodeError names the place, such as topicStates[3].partitionStates[0].isr: missing, unknown, of the wrong
+    type or out of range. UnknownMessageError, UnsupportedVersionError.
+    """
+    message: Message = _struct(obj, plan(message_class(name), version), "")
+    return message
+
+
+def _struct(obj: Any, struct_plan: StructPlan, path: str) -> Any:
+    if not isinstance(obj, dict):
+        raise EncodeError(f"{path or struct_plan.struct.__name__}: expected an object, not {_shown(obj)}")
+    steps = (*struct_plan.in_line, *struct_plan.tagged)
+    for key in obj.keys() - {step.field.json_name for step in steps}:
+        raise EncodeError(f"{_join(path, key)}: version {struct_plan.version} has no such field")
+    values = {}
+    for step in steps:
+        key = step.field.json_name
+        if key in obj:
+            values[step.field.name] = _value(obj[key], step.step, _join(path, key))
+        elif step.tag is None:
+            raise EncodeError(f"{_join(path, key)}: missing")
+    return struct_plan.struct(**values)
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.60}"
+
+
+def _value(json: Any, step: Step, path: str) -> Any:
+    if json is None:
+        if not step.nullable:
+            raise EncodeError(f"{path}: not nullable")
+        return None
+    if step.struct is not None:
+        return _struct(json, step.struct, path)
+    if step.element is not None:
+        if not isinstance(json, list):
+            raise EncodeError(f"{path}: expected a list, not {_shown(json)}")
+        return [_value(element, step.element, f"{path}[{i}]") for i, element in enumerate(json)]
+    return _plain(json, step.kind, path)
+
+
+def _plain(json: Any, kind: Kind, path: str) -> Any:
+    """A value that has no others in it."""
+    if kind in INTEGER_RANGES:
+        lowest, highest = INTEGER_RANGES[kind]
+        if type(json) is int and lowest <= json <= highest:
+            return json
+    elif kind is Kind.FLOAT64:
+        if type(json) in (int, float):
+            return float(json)
+    elif kind is Kind.BOOL:
+        if isinstance(json, bool):
+            return json
+    elif isinstance(json, str):
+        try:
+            return PARSERS[kind](json)
+        except ValueError:
+            pass  # Neither base64 nor a uuid: said below.
+    raise EncodeError(f"{path}: expected {kind.name.lower()}, not {_shown(json)}")
