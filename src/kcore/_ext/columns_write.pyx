@@ -1,0 +1,430 @@
+"""Columns to bytes: the exact size first, then runs of records of equal layout field by field."""
+
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+
+from kcore._ext.program cimport (
+    BLOCK, BOOL, INT16, MAX_TEXT, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move, move16, move32,
+    move_strided, move_vectors,
+)
+
+cdef enum Problem:
+    NOT_ASCENDING = 1
+    TOO_LONG = 2
+    BAD_TEXT = 3
+
+PROBLEMS = (
+    "",
+    "the offsets are not ascending",
+    "a string is longer than the 32767 bytes that Kafka allows",
+    "a string is not UTF-8",
+)
+
+cdef struct Sink:
+    const Node* nodes
+    const Op* ops
+    const uint8_t** columns
+    int64_t* tag_counts  # unknown tags, by node
+    int64_t* narrowest   # fewest and most elements a row, by column of offsets
+    int64_t* widest
+    uint8_t* out
+    int64_t at
+
+
+cdef inline const int32_t* offsets_of(const Sink* s, const Op* op) noexcept nogil:
+    return <const int32_t*>s.columns[op.column]
+
+
+cdef inline int64_t varint_size(int64_t value) noexcept nogil:
+    return 1 if value < 1 << 7 else 2 if value < 1 << 14 else 3 if value < 1 << 21 else 4 if value < 1 << 28 else 5
+
+
+cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    """Of a nullable VECTOR, ROWS or STRUCT."""
+    if op.code == STRUCT:
+        return offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
+    return not s.columns[op.column + (2 if op.code == VECTOR else 1)][row]
+
+
+cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    """What is wrong with the offsets of a VECTOR or ROWS, 0 if nothing; notes the narrowest and the widest row."""
+    cdef const int32_t* offsets = offsets_of(s, op)
+    cdef int32_t k, length, narrowest = offsets[1] - offsets[0] if rows else 0, widest = narrowest
+    for k in range(rows):
+        length = offsets[k + 1] - offsets[k]
+        narrowest = length if length < narrowest else narrowest
+        widest = length if length > widest else widest
+    s.narrowest[op.column], s.widest[op.column] = narrowest, widest
+    if narrowest < 0:
+        return NOT_ASCENDING
+    if not op.is_text:
+        return 0
+    if widest > MAX_TEXT:
+        return TOO_LONG
+    for k in range(rows):
+        if not is_utf8(s.columns[op.column + 1] + offsets[k], offsets[k + 1] - offsets[k]):
+            return BAD_TEXT
+    return 0
+
+
+cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
+    cdef const int32_t* offsets = offsets_of(s, op)
+    cdef int64_t row, size = 0
+    if op.prefix != VARINT:
+        return (end - begin) * (2 if op.prefix == INT16 else 4)
+    if s.widest[op.column] < 127:
+        return end - begin
+    for row in range(begin, end):
+        size += varint_size(offsets[row + 1] - offsets[row] + 1)
+    return size
+
+
+cdef int64_t size_op(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
+    """Bytes of a field in the rows [begin, end)."""
+    cdef const int32_t* offsets
+    if op.code == STRUCT and not op.nullable:
+        return size_rows(s, op.child, begin, end)
+    if op.code < VECTOR:
+        return (end - begin) * op.width
+    offsets = offsets_of(s, op)
+    if op.code == STRUCT:
+        return end - begin + size_rows(s, op.child, offsets[begin], offsets[end])
+    if op.code == ROWS:
+        return size_prefixes(s, op, begin, end) + size_rows(s, op.child, offsets[begin], offsets[end])
+    return size_prefixes(s, op, begin, end) + op.width * <int64_t>(offsets[end] - offsets[begin])
+
+
+cdef int64_t size_rows(const Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t k, size = 0
+    for k in range(node.op_begin, node.op_end):
+        size += size_op(s, &s.ops[k], begin, end)
+    if not node.flexible:
+        return size
+    if node.op_end == node.tag_end and s.tag_counts[child] == 0:
+        return size + end - begin
+    for k in range(begin, end):
+        size += size_tags(s, child, k)
+    return size
+
+
+cdef int64_t first_tag(const Sink* s, int64_t child, int64_t row) noexcept nogil:
+    """The first unknown tag of `row` or of a row after it."""
+    cdef const int32_t* rows = <const int32_t*>s.columns[s.nodes[child].tag_column]
+    cdef int64_t low = 0, high = s.tag_counts[child], middle
+    while low < high:
+        middle = (low + high) // 2
+        if rows[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef int64_t size_tags(const Sink* s, int64_t child, int64_t row) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef const uint32_t* tags
+    cdef const int32_t* ends
+    cdef int64_t k, one, count = 0, size = 0
+    for k in range(node.op_end, node.tag_end):
+        if not is_default(s, &s.ops[k], row):
+            one = size_op(s, &s.ops[k], row, row + 1)
+            size += varint_size(s.ops[k].tag) + varint_size(one) + one
+            count += 1
+    if s.tag_counts[child]:
+        tags = <const uint32_t*>s.columns[node.tag_column + 1]
+        ends = <const int32_t*>s.columns[node.tag_column + 2]
+        for k in range(first_tag(s, child, row), first_tag(s, child, row + 1)):
+            one = ends[k + 1] - ends[k]
+            size += varint_size(tags[k]) + varint_size(one) + one
+            count += 1
+    return size + varint_size(count)
+
+
+cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    """Whether a tagged field is left out."""
+    cdef uint8_t wire[16]
+    cdef int64_t k
+    if op.code == STRUCT:
+        if op.nullable and is_null(s, op, row):
+            return op.fallback
+        return not op.fallback and is_default_row(s, op.child, offsets_of(s, op)[row] if op.nullable else row)
+    if op.code >= VECTOR:
+        if op.nullable and is_null(s, op, row):
+            return op.fallback
+        return not op.fallback and offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
+    move(wire, s.columns[op.column] + row * op.width, 1, op.width, op.code == BOOL)
+    if op.width < 16:
+        return memcmp(wire, &op.fallback, op.width) == 0
+    for k in range(16):
+        if wire[k]:
+            return False
+    return True
+
+
+cdef bint is_default_row(const Sink* s, int64_t child, int64_t row) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t k
+    for k in range(node.op_begin, node.tag_end):
+        if not is_default(s, &s.ops[k], row):
+            return False
+    return not s.tag_counts[child] or first_tag(s, child, row) == first_tag(s, child, row + 1)
+
+
+cdef inline void put_varint(Sink* s, int64_t value) noexcept nogil:
+    while value >= 0x80:
+        s.out[s.at] = <uint8_t>(value | 0x80)
+        value >>= 7
+        s.at += 1
+    s.out[s.at] = <uint8_t>value
+    s.at += 1
+
+
+cdef inline void put_length(Sink* s, const Op* op, int64_t length) noexcept nogil:
+    """The length before a VECTOR or ROWS, -1 for null."""
+    cdef int32_t wide = <int32_t>length
+    cdef int16_t narrow = <int16_t>length
+    if op.prefix == VARINT:
+        put_varint(s, length + 1)
+    elif op.prefix == INT16:
+        move16(s.out + s.at, <const uint8_t*>&narrow)
+        s.at += 2
+    else:
+        move32(s.out + s.at, <const uint8_t*>&wide)
+        s.at += 4
+
+
+cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
+    cdef int64_t begin = row, end = row + 1
+    cdef bint null = op.nullable and op.code >= VECTOR and is_null(s, op, row)
+    if op.code < VECTOR:
+        move(s.out + s.at, s.columns[op.column] + row * op.width, 1, op.width, op.code == BOOL)
+        s.at += op.width
+        return
+    if op.code != STRUCT or op.nullable:
+        begin, end = offsets_of(s, op)[row], offsets_of(s, op)[row + 1]
+    if op.code != STRUCT:
+        put_length(s, op, -1 if null else end - begin)
+    elif op.nullable:
+        s.out[s.at] = 0xFF if null else 1
+        s.at += 1
+    if op.code == VECTOR:
+        move(s.out + s.at, s.columns[op.column + 1] + begin * op.width, end - begin, op.width, op.is_bool)
+        s.at += (end - begin) * op.width
+    else:
+        write_rows(s, op.child, begin, end)
+
+
+cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t alike
+    while begin < end:
+        alike = count_alike(s, node, begin, end) if node.flat and s.tag_counts[child] == 0 else 0
+        if alike >= MIN_RUN:
+            write_run(s, node, begin, alike)
+            begin += alike
+            continue
+        for begin in range(begin, min(end, begin + MIN_RUN)):
+            write_row(s, child, begin)
+        begin += 1
+
+
+cdef void write_row(Sink* s, int64_t child, int64_t row) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t k
+    for k in range(node.op_begin, node.op_end):
+        write_op(s, &s.ops[k], row)
+    if node.flexible:
+        if node.op_end == node.tag_end and s.tag_counts[child] == 0:
+            s.out[s.at] = 0
+            s.at += 1
+        else:
+            write_tags(s, child, row)
+
+
+cdef void write_tags(Sink* s, int64_t child, int64_t row) noexcept nogil:
+    """Known tags that are not their default, merged with the unknown ones, ascending."""
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t k, count = 0, unknown = 0, unknown_end = 0
+    if s.tag_counts[child]:
+        unknown, unknown_end = first_tag(s, child, row), first_tag(s, child, row + 1)
+    for k in range(node.op_end, node.tag_end):
+        count += not is_default(s, &s.ops[k], row)
+    put_varint(s, count + unknown_end - unknown)
+    for k in range(node.op_end, node.tag_end):
+        if not is_default(s, &s.ops[k], row):
+            while unknown < unknown_end and (<const uint32_t*>s.columns[node.tag_column + 1])[unknown] < s.ops[k].tag:
+                write_unknown(s, node.tag_column, unknown)
+                unknown += 1
+            put_varint(s, s.ops[k].tag)
+            put_varint(s, size_op(s, &s.ops[k], row, row + 1))
+            write_op(s, &s.ops[k], row)
+    for k in range(unknown, unknown_end):
+        write_unknown(s, node.tag_column, k)
+
+
+cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
+    cdef const int32_t* ends = <const int32_t*>s.columns[column + 2]
+    cdef int64_t size = ends[k + 1] - ends[k]
+    put_varint(s, (<const uint32_t*>s.columns[column + 1])[k])
+    put_varint(s, size)
+    memcpy(s.out + s.at, s.columns[column + 3] + ends[k], size)
+    s.at += size
+
+
+cdef int64_t count_alike(const Sink* s, const Node* node, int64_t begin, int64_t end) noexcept nogil:
+    """How many rows from `begin` have vectors as long as its own."""
+    cdef int64_t k, row, block, limit = end
+    cdef int32_t length, different
+    cdef const int32_t* offsets
+    for k in range(node.op_begin, node.op_end):
+        if s.ops[k].code != VECTOR or s.narrowest[s.ops[k].column] == s.widest[s.ops[k].column]:
+            continue
+        offsets = offsets_of(s, &s.ops[k])
+        length = offsets[begin + 1] - offsets[begin]
+        row = begin
+        while row + BLOCK <= limit:
+            different = 0
+            for block in range(row, row + BLOCK):
+                different |= offsets[block + 1] - offsets[block] ^ length
+            if different:
+                break
+            row += BLOCK
+        while row < limit and offsets[row + 1] - offsets[row] == length:
+            row += 1
+        limit = row
+    return limit - begin
+
+
+cdef void write_run(Sink* s, const Node* node, int64_t row, int64_t count) noexcept nogil:
+    """Rows of equal layout, a block at a time so that what is written is still in the L1 cache."""
+    cdef int64_t block, size = node.flexible, k, length
+    cdef const Op* op
+    for k in range(node.op_begin, node.op_end):
+        op = &s.ops[k]
+        size += op.width
+        if op.code == VECTOR:
+            length = offsets_of(s, op)[row + 1] - offsets_of(s, op)[row]
+            size += op.width * (length - 1) + (
+                varint_size(length + 1) if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
+            )
+    while count:
+        block = min(count, <int64_t>BLOCK)
+        write_block(s, node, row, block, size)
+        s.at += block * size
+        row += block
+        count -= block
+
+
+cdef void write_block(const Sink* s, const Node* node, int64_t row, int64_t count, int64_t size) noexcept nogil:
+    cdef Sink prefix
+    cdef uint8_t length_bytes[8]
+    cdef int64_t k, r, begin, length
+    cdef const Op* op
+    cdef uint8_t* target = s.out + s.at
+    for k in range(node.op_begin, node.op_end):
+        op = &s.ops[k]
+        if op.code != VECTOR:
+            move_strided(
+                target, size, s.columns[op.column] + row * op.width, op.width, count, op.width, op.code == BOOL
+            )
+            target += op.width
+            continue
+        begin = offsets_of(s, op)[row]
+        length = offsets_of(s, op)[row + 1] - begin
+        prefix.out, prefix.at = length_bytes, 0
+        put_length(&prefix, op, length)
+        put_strided(target, size, length_bytes, count, prefix.at)
+        target += prefix.at
+        move_vectors(
+            target, size, s.columns[op.column + 1] + begin * op.width, length * op.width, count, length, op
+        )
+        target += length * op.width
+    if node.flexible:
+        length_bytes[0] = 0
+        put_strided(target, size, length_bytes, count, 1)
+
+
+cdef inline void put_strided(
+    uint8_t* target, int64_t step, const uint8_t* what, int64_t count, int64_t width
+) noexcept nogil:
+    """The same few bytes into each of `count` records."""
+    cdef int64_t r, k
+    for k in range(width):
+        for r in range(count):
+            target[r * step + k] = what[k]
+
+
+cdef class Writer:
+    """Writes one message. `measure` checks the columns and gives the size; then `fill` or `to_bytes`.
+
+    `nodes`, `ops`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths.
+    `rows`, `tag_counts`: how many rows and unknown tags each node has.
+    """
+
+    cdef Sink s
+    cdef const int64_t[:, ::1] nodes
+    cdef const int64_t[:, ::1] ops
+    cdef const int64_t[::1] rows
+    cdef int64_t[::1] tag_counts
+    cdef Py_buffer* buffers
+    cdef int64_t buffer_count
+    cdef readonly int64_t size
+
+    def __init__(
+        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, list arrays, const int64_t[::1] rows,
+        int64_t[::1] tag_counts,
+    ):
+        self.nodes, self.ops, self.rows, self.tag_counts = nodes, ops, rows, tag_counts
+        cdef Py_ssize_t count = max(len(arrays), 1)
+        self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
+        self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
+        self.s.narrowest = <int64_t*>calloc(2 * count, sizeof(int64_t))
+        if self.buffers == NULL or self.s.columns == NULL or self.s.narrowest == NULL:
+            raise MemoryError
+        self.s.widest = self.s.narrowest + count
+        for array in arrays:
+            PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE | PyBUF_FORMAT)
+            self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
+            self.buffer_count += 1
+        self.s.nodes = <const Node*>&nodes[0, 0]
+        self.s.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
+        self.s.tag_counts = &tag_counts[0]
+
+    def __dealloc__(self):
+        for k in range(self.buffer_count):
+            PyBuffer_Release(&self.buffers[k])
+        free(self.buffers)
+        free(self.s.columns)
+        free(self.s.narrowest)
+
+    def measure(self):
+        """Check offsets and texts, then set `size`; (what is wrong or "", the column)."""
+        cdef int64_t child, k
+        cdef int problem
+        for child in range(self.nodes.shape[0]):
+            for k in range(self.s.nodes[child].op_begin, self.s.nodes[child].tag_end):
+                if self.s.ops[k].code < VECTOR or self.s.ops[k].code == STRUCT and not self.s.ops[k].nullable:
+                    continue
+                problem = check_offsets(&self.s, &self.s.ops[k], self.rows[child])
+                if problem:
+                    return PROBLEMS[problem], self.s.ops[k].column
+        self.size = size_rows(&self.s, 0, 0, 1)
+        return "", 0
+
+    def fill(self, uint8_t[::1] out):
+        """Write into `out`, which has room for `size` bytes; only after a `measure` without a problem."""
+        self.s.out, self.s.at = &out[0], 0
+        with nogil:
+            write_rows(&self.s, 0, 0, 1)
+
+    def to_bytes(self):
+        """The message as new bytes."""
+        data = PyBytes_FromStringAndSize(NULL, self.size)
+        self.s.out, self.s.at = <uint8_t*>PyBytes_AS_STRING(data), 0
+        with nogil:
+            write_rows(&self.s, 0, 0, 1)
+        return data

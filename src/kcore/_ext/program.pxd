@@ -1,0 +1,171 @@
+"""What the column kernels share: the program that `wire/layout.py` writes, and loads and stores of any byte order.
+
+A program is two tables of int64, one row a struct and one row a field; the structs below name their columns.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef enum Code:  # What a field is on the wire.
+    FIXED = 0    # `width` bytes; swapped to the host's order where the width is 2, 4 or 8
+    BOOL = 1     # a byte, kept as 0 or 1
+    VECTOR = 2   # a length and that many elements of `width`: strings, bytes, arrays of numbers
+    ROWS = 3     # a count and that many structs
+    STRUCT = 4   # one struct, behind a marker byte where it may be null
+
+cdef enum Prefix:  # How a length is written.
+    INT16 = 0
+    INT32 = 1
+    VARINT = 2   # length + 1
+
+cdef enum Limits:
+    MAX_WINDOWS = 8
+    BLOCK = 128      # Records handled field by field at a time: what they touch stays in the L1 cache.
+    MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.
+    MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
+
+cdef struct Op:
+    int64_t code
+    int64_t width
+    int64_t prefix
+    int64_t nullable
+    int64_t is_text
+    int64_t is_bool   # the elements of a VECTOR
+    int64_t column    # FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. Nullable STRUCT: offsets.
+    int64_t child     # ROWS, STRUCT: the node
+    int64_t tag       # of a tagged field
+    int64_t fallback  # the default as it is on the wire, first byte first; 1 for a VECTOR, ROWS or STRUCT that is null
+
+cdef struct Node:
+    int64_t op_begin    # fields in line
+    int64_t op_end      # tagged fields follow, ascending
+    int64_t tag_end
+    int64_t flexible    # ends in tagged fields
+    int64_t tag_column  # of unknown tags: row, tag, offsets, bytes
+    int64_t min_size    # the fewest bytes that a row takes
+    int64_t flat        # only FIXED, BOOL and VECTOR without null, no known tags: runs of equal layout go field by field
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define KC_BIG 1
+    #else
+    #define KC_BIG 0
+    #endif
+    static inline uint16_t kc_swap16(uint16_t v) { return KC_BIG ? v : (uint16_t)(v << 8 | v >> 8); }
+    static inline uint32_t kc_swap32(uint32_t v) {
+        return KC_BIG ? v : v << 24 | (v & 0xff00u) << 8 | (v >> 8 & 0xff00u) | v >> 24;
+    }
+    static inline uint64_t kc_swap64(uint64_t v) {
+        return KC_BIG ? v : (uint64_t)kc_swap32((uint32_t)v) << 32 | kc_swap32((uint32_t)(v >> 32));
+    }
+    static inline uint64_t kc_load64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+    static inline void kc_move16(uint8_t *to, const uint8_t *from) {
+        uint16_t v; memcpy(&v, from, 2); v = kc_swap16(v); memcpy(to, &v, 2);
+    }
+    static inline void kc_move32(uint8_t *to, const uint8_t *from) {
+        uint32_t v; memcpy(&v, from, 4); v = kc_swap32(v); memcpy(to, &v, 4);
+    }
+    static inline void kc_move64(uint8_t *to, const uint8_t *from) {
+        uint64_t v; memcpy(&v, from, 8); v = kc_swap64(v); memcpy(to, &v, 8);
+    }
+    static inline void kc_move32x2(uint8_t *to, const uint8_t *from) {  /* two int32 by one 8-byte swap */
+        uint64_t v; memcpy(&v, from, 8); v = kc_swap64(v); v = KC_BIG ? v : v << 32 | v >> 32; memcpy(to, &v, 8);
+    }
+    """
+    uint64_t load64 "kc_load64"(const uint8_t *source) noexcept nogil
+    void move16 "kc_move16"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void move32 "kc_move32"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void move64 "kc_move64"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void move32x2 "kc_move32x2"(uint8_t *target, const uint8_t *source) noexcept nogil
+
+
+cdef inline void move(uint8_t* target, const uint8_t* source, int64_t count, int64_t width, bint is_bool) noexcept nogil:
+    """Copy `count` values between wire and column order."""
+    cdef int64_t k
+    if is_bool:
+        for k in range(count):
+            target[k] = source[k] != 0
+    elif width == 4:
+        for k in range(count):
+            move32(target + 4 * k, source + 4 * k)
+    elif width == 8:
+        for k in range(count):
+            move64(target + 8 * k, source + 8 * k)
+    elif width == 2:
+        for k in range(count):
+            move16(target + 2 * k, source + 2 * k)
+    else:
+        for k in range(count * width):
+            target[k] = source[k]
+
+
+cdef inline void move_strided(
+    uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t count, int64_t width,
+    bint is_bool,
+) noexcept nogil:
+    """Copy one value of `width` bytes a record, for `count` records, between a column and records of equal layout."""
+    cdef int64_t k
+    if is_bool:
+        for k in range(count):
+            target[k * target_step] = source[k * source_step] != 0
+    elif width == 4:
+        for k in range(count):
+            move32(target + k * target_step, source + k * source_step)
+    elif width == 1:
+        for k in range(count):
+            target[k * target_step] = source[k * source_step]
+    elif width == 8:
+        for k in range(count):
+            move64(target + k * target_step, source + k * source_step)
+    elif width == 2:
+        for k in range(count):
+            move16(target + k * target_step, source + k * source_step)
+    else:
+        for k in range(count):
+            move(target + k * target_step, source + k * source_step, 1, width, False)
+
+
+cdef inline void move_vectors(
+    uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t count, int64_t length,
+    const Op* op,
+) noexcept nogil:
+    """Copy `length` elements a record, for `count` records; three int32 a record is what most partitions have."""
+    cdef int64_t k
+    if op.width == 4 and length == 3:
+        for k in range(count):
+            move32x2(target + k * target_step, source + k * source_step)
+            move32(target + k * target_step + 8, source + k * source_step + 8)
+    elif op.width == 4 and length == 2:
+        for k in range(count):
+            move32x2(target + k * target_step, source + k * source_step)
+    elif length == 1:
+        move_strided(target, target_step, source, source_step, count, op.width, op.is_bool)
+    elif length:
+        for k in range(count):
+            move(target + k * target_step, source + k * source_step, length, op.width, op.is_bool)
+
+
+cdef inline bint is_utf8(const uint8_t* text, int64_t length) noexcept nogil:
+    """Whether the bytes are UTF-8 as RFC 3629 has it: shortest forms, no surrogates, nothing past U+10FFFF."""
+    cdef int64_t k = 0, more
+    cdef uint8_t lead, low, high
+    while k < length:
+        if k + 8 <= length and load64(text + k) & <uint64_t>0x8080808080808080 == 0:
+            k += 8
+            continue
+        lead = text[k]
+        k += 1
+        if lead < 0x80:
+            continue
+        more = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
+        if lead < 0xC2 or lead > 0xF4 or k + more > length:
+            return False
+        low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
+        high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
+        while more:
+            if text[k] < low or text[k] > high:
+                return False
+            low, high, more, k = 0x80, 0xBF, more - 1, k + 1
+    return True

@@ -1,0 +1,32 @@
+"""Columns of strings as offsets and bytes: which equal the one before, and each several times."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcmp, memcpy
+
+
+def starts_group(const int32_t[::1] offsets, const uint8_t[::1] values, uint8_t[::1] starts):
+    """Set starts[k] to whether string k differs from string k - 1; the first always does."""
+    cdef int64_t k, size, before = -1
+    cdef const uint8_t* text = &values[0] if values.shape[0] else NULL
+    with nogil:
+        for k in range(starts.shape[0]):
+            size = offsets[k + 1] - offsets[k]
+            starts[k] = size != before or size and memcmp(text + offsets[k], text + offsets[k - 1], size) != 0
+            before = size
+
+
+def repeat(
+    const int32_t[::1] offsets, const uint8_t[::1] values, const int32_t[::1] row_offsets,
+    int32_t[::1] repeated_offsets, uint8_t[::1] repeated,
+):
+    """String k once for each row in row_offsets[k:k + 2]; the arrays to fill are just large enough."""
+    cdef int64_t k, row, size, at = 0
+    repeated_offsets[0] = 0
+    with nogil:
+        for k in range(row_offsets.shape[0] - 1):
+            size = offsets[k + 1] - offsets[k]
+            for row in range(row_offsets[k], row_offsets[k + 1]):
+                if size:
+                    memcpy(&repeated[at], &values[offsets[k]], size)
+                at += size
+                repeated_offsets[row + 1] = <int32_t>at

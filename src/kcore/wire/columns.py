@@ -1,0 +1,249 @@
+"""Messages as columns: one NumPy array a field, however many partitions there are.
+
+The names mirror the message: `columns.controller_epoch` is a number, `columns.topic_states.topic_name` one string a
+topic, `columns.topic_states.partition_states.controller_epoch` one number a partition.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.errors import EncodeError
+from kcore.schema.index import message_class
+from kcore.schema.kinds import FieldType, Kind
+from kcore.schema.structure import Field, Message, Struct
+from kcore.types import Bools, Int32s, UInt8s, Uuid
+from kcore.wire.layout import DTYPES, TEXTS
+
+Array = npt.NDArray[Any]
+
+
+class Vectors:
+    """A list of values a row: row k has values[offsets[k]:offsets[k + 1]].
+
+    offsets: int32, rows + 1. values: an array, or Strings or Vectors where the lists hold those.
+    valid: bool a row where the field may be null, else None; a row that is null is empty.
+    """
+
+    __slots__ = ("offsets", "valid", "values")
+
+    def __init__(self, offsets: Int32s, values: Any, valid: Bools | None = None) -> None:
+        self.offsets, self.values, self.valid = offsets, values, valid
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Any:
+        """The row's values, a view; None where the row is null."""
+        row = range(len(self))[row]
+        if self.valid is not None and not self.valid[row]:
+            return None
+        return self._part(int(self.offsets[row]), int(self.offsets[row + 1]))
+
+    def _part(self, begin: int, end: int) -> Any:
+        if isinstance(self.values, Vectors):
+            return [self.values[k] for k in range(begin, end)]
+        return self.values[begin:end]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} rows)"
+
+
+class Strings(Vectors):
+    """A string a row, kept as offsets and UTF-8 bytes (uint8); Python strings are made when asked for."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str | None]) -> Self:
+        """From Python strings."""
+        known = list(texts)
+        encoded = [(text or "").encode() for text in known]
+        offsets = np.zeros(len(encoded) + 1, np.int32)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        valid = np.array([text is not None for text in known], np.bool_) if None in known else None
+        return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8), valid)
+
+    def _part(self, begin: int, end: int) -> str:
+        return self.values[begin:end].tobytes().decode()  # type: ignore[no-any-return]
+
+    def tolist(self) -> list[str | None]:
+        """All of them as Python strings."""
+        return list(self)
+
+
+class UnknownTags:
+    """Tagged fields that a newer peer sent, sparse: row rows[k] has tag tags[k] with values[offsets[k]:offsets[k + 1]].
+
+    rows: int32, ascending. tags: uint32, ascending within a row. offsets: int32. values: uint8.
+    """
+
+    __slots__ = ("offsets", "rows", "tags", "values")
+
+    def __init__(self, rows: Int32s, tags: npt.NDArray[np.uint32], offsets: Int32s, values: UInt8s) -> None:
+        self.rows, self.tags, self.offsets, self.values = rows, tags, offsets, values
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Rows:
+    """Structs of one kind, as columns; an attribute a field, with Kafka's name in snake_case.
+
+    Fixed-size fields are arrays (a uuid is uint8[rows, 16]), strings `Strings`, lists `Vectors`, structs `Rows`.
+    row_offsets: int32; the structs of the parent's row k are the rows row_offsets[k]:row_offsets[k + 1]. None where
+    there is one a parent. A field that was not set or not sent reads as its default, at no cost.
+    """
+
+    def __init__(
+        self,
+        row_offsets: Int32s | None = None,
+        *,
+        valid: Bools | None = None,
+        unknown_tags: UnknownTags | None = None,
+        **columns: Any,
+    ) -> None:
+        self.row_offsets, self.valid, self.unknown_tags = row_offsets, valid, unknown_tags
+        self._columns: dict[str, Any] = columns
+        self._struct: type[Struct] = Struct
+        self._count = 0
+
+    def bind(self, struct: type[Struct], count: int) -> Self:
+        """Say what the rows are; EncodeError for a column that the struct has no field for."""
+        fields = {field.name: field for field in struct.__fields__}
+        if strangers := self._columns.keys() - fields:
+            raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(strangers))}")
+        self._struct, self._count = struct, count
+        for name, value in self._columns.items():
+            if isinstance(value, Rows):
+                value.bind(struct_of(fields[name].type), rows_below(value, count))
+        return self
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._columns:
+            return self._columns[name]
+        for field in self._struct.__fields__:
+            if field.name == name:
+                return default_column(field, self._count)
+        raise AttributeError(f"{self._struct.__name__} has no field {name}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._struct.__match_args__]
+
+    def column(self, name: str) -> Any:
+        """The column of that field, or None where it is not set."""
+        return self._columns.get(name)
+
+    def __repr__(self) -> str:
+        return f"<{self._struct.__name__} x {self._count}: {', '.join(self._columns)}>"
+
+
+class Columns(Rows):
+    """A whole message as columns. Its own fields are plain values: `columns.broker_epoch` is an int.
+
+    Columns(LeaderAndIsrRequest, controller_id=1, topic_states=Rows(row_offsets, topic_name=Strings.of(...), ...))
+    """
+
+    def __init__(
+        self, message: str | type[Message], *, unknown_tags: UnknownTags | None = None, **values: Any
+    ) -> None:
+        super().__init__(unknown_tags=unknown_tags, **values)
+        self.message = message_class(message)
+        self.bind(self.message, 1)
+        fields = {field.name: field for field in self.message.__fields__}
+        for name, value in values.items():
+            self._columns[name] = one_row(fields[name], value)
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        if isinstance(value, Rows):
+            return value
+        return plain(value[0])
+
+    @classmethod
+    def of_columns(cls, message: type[Message], columns: dict[str, Any], unknown_tags: UnknownTags | None) -> Self:
+        """From columns of one row each, as decoding makes them."""
+        made = cls.__new__(cls)
+        Rows.__init__(made, unknown_tags=unknown_tags, **columns)
+        made.message = message
+        return made.bind(message, 1)
+
+
+def plain(value: Any) -> Any:
+    """A row of the message itself as a Python value; arrays stay arrays."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.shape == (16,) and value.dtype == np.uint8:
+        return Uuid(value.tobytes())
+    return value
+
+
+def struct_of(type_: FieldType) -> type[Struct]:
+    """The struct of a field that holds one, or a list of them."""
+    struct = type_.struct or (type_.element and type_.element.struct)
+    if struct is None:
+        raise EncodeError(f"{type_} is no struct, so no Rows")
+    return struct
+
+
+def rows_below(rows: Rows, count: int) -> int:
+    """How many rows there are for `count` rows of the parent."""
+    return count if rows.row_offsets is None else int(rows.row_offsets[-1]) if len(rows.row_offsets) else 0
+
+
+def one_row(field: Field, value: Any) -> Any:
+    """A field of the message itself as a column of one row; EncodeError where the value does not fit."""
+    kind = field.type.kind
+    if isinstance(value, (Rows, Vectors)):
+        return value
+    try:
+        if kind is Kind.UUID:
+            return np.frombuffer(Uuid(value), np.uint8).reshape(1, 16)
+        if kind in DTYPES:
+            return np.array([value], DTYPES[kind])
+        if kind is Kind.STRING:
+            return Strings.of([value])
+        dtype = np.dtype(np.uint8) if kind in TEXTS else DTYPES[field.type.element.kind if field.type.element else kind]
+        values = np.frombuffer(value, dtype) if kind in TEXTS else np.array(value, dtype)
+    except (OverflowError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise EncodeError(f"{field.name}: {value!r} is no {field.type}") from error
+    return Vectors(np.array([0, len(values)], np.int32), values)
+
+
+def default_column(field: Field, count: int) -> Any:
+    """A column of the field's default that takes no memory a row."""
+    kind, default = field.type.kind, field.default()
+    if kind is Kind.UUID:
+        return np.broadcast_to(np.frombuffer(default, np.uint8), (count, 16))
+    if kind in DTYPES:
+        return np.broadcast_to(DTYPES[kind].type(default), (count,))
+    nothing: Int32s = np.broadcast_to(np.int32(0), (count + 1,))
+    valid = np.broadcast_to(np.False_, (count,)) if default is None else None
+    if kind is Kind.STRING:
+        return Strings(nothing, np.empty(0, np.uint8), valid)
+    if kind is Kind.STRUCT:
+        rows = Rows(nothing) if default is None else Rows()
+        return rows.bind(struct_of(field.type), rows_below(rows, count))
+    element = field.type.element
+    if element is not None and element.kind is Kind.STRUCT:
+        return Rows(nothing, valid=valid).bind(struct_of(field.type), 0)
+    return Vectors(nothing, no_values(element), valid)
+
+
+def no_values(element: FieldType | None) -> Any:
+    """The values of lists that are all empty; `element` is None for bytes."""
+    if element is None or element.kind in DTYPES:
+        dtype = np.dtype(np.uint8) if element is None else DTYPES[element.kind]
+        return np.empty(0, dtype)
+    nothing = np.zeros(1, np.int32)
+    return (Strings if element.kind is Kind.STRING else Vectors)(nothing, no_values(element.element))

@@ -1,0 +1,221 @@
+"""From a plan to the program of the column kernels, and to the columns that it fills.
+
+Every struct of a version is a node, its rows the structs of all arrays of that kind in wire order. A node's fields
+are ops; each op has its columns. `_ext/program.pxd` names the numbers.
+"""
+
+import sys
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.schema.kinds import FieldType, Kind
+from kcore.schema.structure import Message
+from kcore.wire.plan import FieldStep, Step, StructPlan, plan
+
+DTYPES: dict[Kind, np.dtype[Any]] = {
+    Kind.BOOL: np.dtype(np.bool_),
+    Kind.INT8: np.dtype(np.int8),
+    Kind.INT16: np.dtype(np.int16),
+    Kind.UINT16: np.dtype(np.uint16),
+    Kind.INT32: np.dtype(np.int32),
+    Kind.UINT32: np.dtype(np.uint32),
+    Kind.INT64: np.dtype(np.int64),
+    Kind.FLOAT64: np.dtype(np.float64),
+    Kind.UUID: np.dtype((np.uint8, 16)),
+}
+TEXTS = (Kind.STRING, Kind.BYTES, Kind.RECORDS)  # A length and bytes.
+OFFSETS, BYTES, VALID = np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.bool_)
+
+
+class Code(IntEnum):
+    """What an op reads."""
+
+    FIXED = 0
+    BOOL = 1
+    VECTOR = 2
+    ROWS = 3
+    STRUCT = 4
+
+
+class Prefix(IntEnum):
+    """How a length is written."""
+
+    INT16 = 0
+    INT32 = 1
+    VARINT = 2
+
+
+class Extent(IntEnum):
+    """How long a column is."""
+
+    ROWS = 0  # one value a row of its node
+    ENDS = 1  # one more: offsets
+    TOTAL = 2  # all elements of all rows
+    TAGS = 3  # one more than there are unknown tags
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An array that the kernels fill or read. `counted` is the column whose total counts, where not its own."""
+
+    dtype: np.dtype[Any]
+    extent: Extent
+    node: int
+    counted: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A field of a node: the first of its columns, and the node below it where it has one."""
+
+    name: str
+    type: FieldType
+    step: Step
+    code: Code
+    column: int
+    child: "Branch | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node as a tree of names. `struct` is None for the elements of an array of strings or of arrays."""
+
+    node: int
+    plan: StructPlan | None
+    slots: tuple[Slot, ...]
+    tag_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the kernels run, and the tree that gives its columns their names."""
+
+    nodes: npt.NDArray[np.int64]
+    ops: npt.NDArray[np.int64]
+    columns: tuple[Column, ...]
+    root: Branch
+
+
+@cache
+def program(message: type[Message], version: int) -> Program:
+    """The program of that version; UnsupportedVersionError where the message has no such version."""
+    compiler = Compiler()
+    root = compiler.struct(plan(message, version))
+    ops = [op for group in compiler.groups for op in group]
+    starts = np.cumsum([0, *(len(group) for group in compiler.groups)])
+    nodes = [[starts[k], starts[k] + in_line, starts[k + 1], *rest] for k, (in_line, *rest) in enumerate(compiler.nodes)]
+    shaped = np.array(ops, np.int64).reshape(len(ops), 10)
+    return Program(np.array(nodes, np.int64), shaped, tuple(compiler.columns), root)
+
+
+class Compiler:
+    """Numbers the nodes, ops and columns of one program."""
+
+    def __init__(self) -> None:
+        self.nodes: list[list[int]] = []
+        self.groups: list[list[list[int]]] = []  # the ops of each node
+        self.columns: list[Column] = []
+
+    def struct(self, plan: StructPlan) -> Branch:
+        """The node of a struct and of all below it."""
+        steps = (*plan.in_line, *plan.tagged)
+        node = self.begin()
+        slots = tuple(self.slot(node, step.field.name, step.field.type, step.step, step) for step in steps)
+        return self.end(node, plan, slots, len(plan.in_line), plan.flexible)
+
+    def element(self, type_: FieldType, step: Step) -> Branch:
+        """The node of an array's elements that are neither structs nor of fixed width."""
+        node = self.begin()
+        return self.end(node, None, (self.slot(node, "element", type_, step),), 1, False)
+
+    def begin(self) -> int:
+        self.nodes.append([])
+        self.groups.append([])
+        return len(self.nodes) - 1
+
+    def end(self, node: int, plan: StructPlan | None, slots: tuple[Slot, ...], in_line: int, flexible: bool) -> Branch:
+        tag_column = len(self.columns)
+        if flexible:
+            self.columns += [
+                Column(OFFSETS, Extent.TOTAL, node),
+                Column(np.dtype(np.uint32), Extent.TOTAL, node, tag_column),
+                Column(OFFSETS, Extent.TAGS, node, tag_column),
+                Column(BYTES, Extent.TOTAL, node),
+            ]
+        plain = all(slot.code <= Code.VECTOR and not slot.step.nullable for slot in slots)
+        min_size = flexible + sum(self.min_size(slot) for slot in slots[:in_line])
+        self.nodes[node] = [in_line, flexible, tag_column, min_size, plain and len(slots) == in_line]
+        return Branch(node, plan, slots, tag_column)
+
+    def min_size(self, slot: Slot) -> int:
+        """The fewest bytes that the field takes."""
+        if slot.code <= Code.BOOL:
+            return DTYPES[slot.type.kind].itemsize
+        if slot.code is Code.STRUCT:
+            assert slot.child is not None
+            return 1 if slot.step.nullable else self.nodes[slot.child.node][3]
+        return (2, 4, 1)[prefix_of(slot.step)]
+
+    def slot(self, node: int, name: str, type_: FieldType, step: Step, field: FieldStep | None = None) -> Slot:
+        """The op of a field, its columns, and the node below it."""
+        place, ops = len(self.groups[node]), self.groups[node]
+        ops.append([])  # The children's ops go to their own groups; this keeps the order of ours.
+        code, width, is_bool, columns = describe(node, type_, step)
+        column = len(self.columns)
+        self.columns += columns
+        child = self.child(type_, step) if code >= Code.ROWS else None
+        tag = -1 if field is None or field.tag is None else field.tag
+        is_text = type_.kind is Kind.STRING
+        below = -1 if child is None else child.node
+        fallback = 0 if field is None else fallback_bits(field)
+        ops[place] = [code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback]
+        return Slot(name, type_, step, code, column, child)
+
+    def child(self, type_: FieldType, step: Step) -> Branch:
+        if step.struct is not None:
+            return self.struct(step.struct)
+        assert step.element is not None and type_.element is not None
+        if step.element.struct is not None:
+            return self.struct(step.element.struct)
+        return self.element(type_.element, step.element)
+
+
+def prefix_of(step: Step) -> Prefix:
+    if step.compact:
+        return Prefix.VARINT
+    return Prefix.INT16 if step.kind is Kind.STRING else Prefix.INT32
+
+
+def describe(node: int, type_: FieldType, step: Step) -> tuple[Code, int, bool, list[Column]]:
+    """Code, width, whether elements are bools, and columns of a field."""
+    ends, valid = Column(OFFSETS, Extent.ENDS, node), Column(VALID, Extent.ROWS, node)
+    if type_.kind in DTYPES:
+        dtype = DTYPES[type_.kind]
+        code = Code.BOOL if type_.kind is Kind.BOOL else Code.FIXED
+        return code, dtype.itemsize, False, [Column(dtype, Extent.ROWS, node)]
+    if type_.kind is Kind.STRUCT:
+        return Code.STRUCT, 0, False, [ends] * step.nullable
+    element = BYTES if type_.kind in TEXTS else DTYPES.get(type_.element.kind if type_.element else type_.kind)
+    if element is None:
+        return Code.ROWS, 0, False, [ends, *[valid] * step.nullable]
+    columns = [ends, Column(element, Extent.TOTAL, node), *[valid] * step.nullable]
+    return Code.VECTOR, element.itemsize, element == np.bool_, columns
+
+
+def fallback_bits(field: FieldStep) -> int:
+    """The default as the kernels want it: the bytes of a fixed field on the wire, or whether it is null."""
+    default = field.field.default()
+    kind = field.field.type.kind
+    if kind is Kind.UUID:
+        assert default == bytes(16)
+        return 0
+    if kind in DTYPES:
+        wire = np.array(default, DTYPES[kind].newbyteorder(">")).tobytes()
+        return int.from_bytes(wire.ljust(8, b"\0"), sys.byteorder, signed=True)
+    assert not isinstance(default, (str, bytes, list)) or not default
+    return int(default is None)
