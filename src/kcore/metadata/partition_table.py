@@ -33,7 +33,7 @@ from kcore.metadata.broker_index import BrokerIndex
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_lookup import PartitionLookup
-from kcore.metadata.request_columns import LeaderAndIsrColumns, UpdateMetadataColumns, arrays_of_request
+from kcore.metadata.request_columns import RequestColumns, arrays_of_request
 from kcore.metadata.table_arrays import BrokerLists
 from kcore.metadata.topics import TopicTable
 from kcore.metadata.validation import MAX_EPOCH, check_broker_rows, check_columns, check_range, check_replicas
@@ -149,7 +149,7 @@ class PartitionTable:
         return table
 
     @classmethod
-    def from_columns(cls, columns: UpdateMetadataColumns | LeaderAndIsrColumns) -> Self:
+    def from_columns(cls, columns: RequestColumns) -> Self:
         """A table from a decoded full UpdateMetadata (the cluster) or LeaderAndIsr (one broker's part of it)."""
         return cls.from_arrays(**arrays_of_request(columns))
 
@@ -283,13 +283,12 @@ class PartitionTable:
 
     def _write_lists(self, name: str, rows: Int32s, lists: Int16s) -> None:
         """Writes rows of brokers to a 2-D column, made wider first if it must be."""
-        column, width = getattr(self, name), lists.shape[1]
-        if width > column.shape[1]:
+        width = max(lists.shape[1], getattr(self, name).shape[1])
+        if width > getattr(self, name).shape[1]:
             self._columns[name] = widened(self._columns[name], width)
-            column = self._columns[name][: len(self)]
-            setattr(self, name, column)
-        column[rows, :width] = lists
-        column[rows, width:] = NO_BROKER_ROW
+            setattr(self, name, self._columns[name][: len(self)])
+        # Whole rows: NumPy writes them far faster than a part of each.
+        getattr(self, name)[rows] = lists if lists.shape[1] == width else widened(lists, width)
 
     def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
         """The rows of many partitions, by topic row and partition index; -1 for one that there is not."""

@@ -1,153 +1,125 @@
 """A decoded full UpdateMetadata or LeaderAndIsr, in columns, read as a cluster."""
 
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
-from kcore.constants import LEADER_DURING_DELETE, NO_EPOCH
+from kcore.constants import LEADER_DURING_DELETE, NO_BROKER_ROW
+from kcore.errors import TableError
 from kcore.metadata.arrays import Array, padded
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, BrokerTable, Endpoint
 from kcore.metadata.table_arrays import TableArrays
 from kcore.metadata.topics import TopicTable
-from kcore.types import Bools, Int8s, Int32s, Uuid
+from kcore.schema.structure import Message
+from kcore.types import Bools, Uuid
 
-Ragged: TypeAlias = tuple[Int32s, Int32s]  # Offsets (p + 1) and values: row k is values[offsets[k]:offsets[k + 1]].
-
-
-class EndpointFields(Protocol):
-    """UpdateMetadataEndpoint."""
-
-    port: int
-    host: str
-    listener: str
-    security_protocol: int
+_PLAINTEXT = SECURITY_PROTOCOLS["PLAINTEXT"]
 
 
-class BrokerFields(Protocol):
-    """UpdateMetadataBroker."""
+class RequestColumns(Protocol):
+    """The column view of a message: an attribute a field, `topic_states.partition_states.isr` and so on.
 
-    id: int
-    v0_host: str
-    v0_port: int
-    endpoints: Sequence[EndpointFields]
-    rack: str | None
+    Lists have `offsets` and `values`, structs `row_offsets`; strings are iterable; a uuid is a row of 16 bytes.
+    """
 
+    @property
+    def message(self) -> type[Message]: ...
 
-class LiveLeaderFields(Protocol):
-    """LeaderAndIsrLiveLeader."""
-
-    broker_id: int
-    host_name: str
-    port: int
+    def __getattr__(self, name: str) -> Any: ...
 
 
-class StateColumns(Protocol):
-    """What both requests say of partitions; p in all, topic t has rows topic_offsets[t]:topic_offsets[t + 1]."""
-
-    topic_names: Sequence[str]
-    topic_ids: Sequence[Uuid] | None
-    topic_offsets: Int32s
-    partition_index: Int32s
-    partition_controller_epoch: Int32s
-    leader: Int32s
-    leader_epoch: Int32s
-    partition_epoch: Int32s  # UpdateMetadata calls it zk_version.
-    isr: Ragged
-    replicas: Ragged
-
-
-class LeaderAndIsrColumns(StateColumns, Protocol):
-    """A decoded LeaderAndIsrRequest."""
-
-    live_leaders: Sequence[LiveLeaderFields]
-    adding_replicas: Ragged
-    removing_replicas: Ragged
-    leader_recovery_state: Int8s
-
-
-@runtime_checkable
-class UpdateMetadataColumns(StateColumns, Protocol):
-    """A decoded UpdateMetadataRequest."""
-
-    live_brokers: Sequence[BrokerFields]
-
-
-def arrays_of_request(columns: UpdateMetadataColumns | LeaderAndIsrColumns) -> TableArrays:
-    """The cluster that the request shows."""
-    if isinstance(columns, UpdateMetadataColumns):
+def arrays_of_request(columns: RequestColumns) -> TableArrays:
+    """The cluster that the request shows. TableError if it is another message."""
+    name = columns.message.__name__
+    if name == "UpdateMetadataRequest":
         return _arrays_of_update_metadata(columns)
-    return _arrays_of_leader_and_isr(columns)
+    if name == "LeaderAndIsrRequest":
+        return _arrays_of_leader_and_isr(columns)
+    raise TableError(f"a table is made from an UpdateMetadataRequest or a LeaderAndIsrRequest, not from a {name}")
 
 
-def _arrays_of_update_metadata(columns: UpdateMetadataColumns) -> TableArrays:
-    """The cluster that an UpdateMetadata shows. Partitions being deleted are left out, as in Kafka's MetadataCache.
+def _arrays_of_update_metadata(columns: RequestColumns) -> TableArrays:
+    """Partitions being deleted are left out, as in Kafka's MetadataCache.
 
     Brokers that are named as replicas and not listed as live are not live; no broker's epoch is known.
     """
-    arrays = _arrays_of_states(columns, columns.leader != LEADER_DURING_DELETE)
-    live = {broker.id: broker for broker in columns.live_brokers}
-    ids = sorted(live.keys() | _named(columns))
+    states = columns.topic_states.partition_states
+    brokers = columns.live_brokers
+    endpoints = _endpoints(brokers)
+    live = dict(zip(brokers.id.tolist(), zip(brokers.rack, endpoints, strict=True), strict=True))
+    ids = sorted(live.keys() | _named(states))
+    arrays = _arrays_of_states(columns, states.zk_version, states.leader != LEADER_DURING_DELETE)
     arrays["brokers"] = BrokerTable.from_arrays(
         np.array(ids, np.int64),
         live=np.array([broker in live for broker in ids], np.bool_),
-        racks=[live[broker].rack if broker in live else None for broker in ids],
-        endpoints=[_endpoints(live[broker]) if broker in live else () for broker in ids],
+        racks=[live[broker][0] if broker in live else None for broker in ids],
+        endpoints=[live[broker][1] if broker in live else () for broker in ids],
     )
     return arrays
 
 
-def _arrays_of_leader_and_isr(columns: LeaderAndIsrColumns) -> TableArrays:
-    """The part of the cluster that a LeaderAndIsr shows: the partitions of the broker it was sent to.
-
-    It lists no live brokers; whoever leads or is in an ISR counts as live.
-    """
-    arrays = _arrays_of_states(columns, np.ones(len(columns.leader), np.bool_))
-    leaders = {each.broker_id: Endpoint(each.port, each.host_name, "", NO_EPOCH) for each in columns.live_leaders}
-    ids = sorted(leaders.keys() | _named(columns))
-    live = leaders.keys() | _distinct(columns.isr[1])
+def _arrays_of_leader_and_isr(columns: RequestColumns) -> TableArrays:
+    """The partitions of the broker it was sent to. Who leads or is in an ISR counts as live: no one else is listed."""
+    states = columns.topic_states.partition_states
+    leaders = columns.live_leaders
+    named_leaders = zip(leaders.broker_id.tolist(), leaders.host_name, leaders.port.tolist(), strict=True)
+    known = {broker: Endpoint(port, host, "PLAINTEXT", _PLAINTEXT) for broker, host, port in named_leaders}
+    live = known.keys() | _distinct(states.isr.values)
+    ids = sorted(live | _named(states))
+    arrays = _arrays_of_states(columns, states.partition_epoch, np.ones(len(states.leader), np.bool_))
     arrays["brokers"] = BrokerTable.from_arrays(
         np.array(ids, np.int64),
         live=np.array([broker in live for broker in ids], np.bool_),
-        endpoints=[(leaders[broker],) if broker in leaders else () for broker in ids],
+        endpoints=[(known[broker],) if broker in known else () for broker in ids],
     )
-    arrays["leader_recovery_states"] = columns.leader_recovery_state
-    arrays["adding"] = _sparse(columns.adding_replicas)
-    arrays["removing"] = _sparse(columns.removing_replicas)
+    arrays["leader_recovery_states"] = states.leader_recovery_state
+    arrays["adding"] = _sparse(states.adding_replicas)
+    arrays["removing"] = _sparse(states.removing_replicas)
     return arrays
 
 
-def _arrays_of_states(columns: StateColumns, kept: Bools) -> TableArrays:
-    topic_rows = np.repeat(np.arange(len(columns.topic_names)), np.diff(columns.topic_offsets))
+def _arrays_of_states(columns: RequestColumns, partition_epochs: Array, kept: Bools) -> TableArrays:
+    topics, states = columns.topic_states, columns.topic_states.partition_states
+    # Before topics were grouped (KIP-380) a request may come back to a topic: its rows then share a topic row.
+    names = list(topics.topic_name)
+    rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
+    ids = dict(zip(names, (Uuid(each.tobytes()) for each in topics.topic_id), strict=True))
+    row_of_state = np.array([rows[name] for name in names], np.int32)
     return TableArrays(
-        replicas=padded(*columns.replicas)[kept],
-        isr=padded(*columns.isr)[kept],
-        leaders=columns.leader[kept],
-        leader_epochs=columns.leader_epoch[kept],
-        partition_epochs=columns.partition_epoch[kept],
-        controller_epochs=columns.partition_controller_epoch[kept],
-        topics=TopicTable(columns.topic_names, columns.topic_ids),
-        topic_rows=topic_rows[kept],
-        partition_indexes=columns.partition_index[kept],
+        replicas=padded(states.replicas.offsets, states.replicas.values)[kept],
+        isr=padded(states.isr.offsets, states.isr.values)[kept],
+        leaders=states.leader[kept],
+        leader_epochs=states.leader_epoch[kept],
+        partition_epochs=partition_epochs[kept],
+        controller_epochs=states.controller_epoch[kept],
+        topics=TopicTable(list(rows), [ids[name] for name in rows]),
+        topic_rows=np.repeat(row_of_state, np.diff(states.row_offsets))[kept],
+        partition_indexes=states.partition_index[kept],
     )
 
 
-def _named(columns: StateColumns) -> set[int]:
-    named = _distinct(columns.replicas[1]) | _distinct(columns.isr[1]) | _distinct(columns.leader)
-    return {broker for broker in named if broker >= 0}
+def _named(states: Any) -> set[int]:
+    named = _distinct(states.replicas.values) | _distinct(states.isr.values) | _distinct(states.leader)
+    return named - {NO_BROKER_ROW, LEADER_DURING_DELETE}
 
 
 def _distinct(ids: Array) -> set[int]:
     return set(np.unique(ids).tolist())
 
 
-def _endpoints(broker: BrokerFields) -> list[Endpoint]:
-    if broker.endpoints:
-        return [Endpoint(each.port, each.host, each.listener, each.security_protocol) for each in broker.endpoints]
-    return [Endpoint(broker.v0_port, broker.v0_host, "PLAINTEXT", SECURITY_PROTOCOLS["PLAINTEXT"])]
+def _endpoints(brokers: Any) -> list[list[Endpoint]]:
+    """Every broker's listeners; version 0 has one of them, without a name."""
+    each = brokers.endpoints
+    listeners = zip(each.port.tolist(), each.host, each.listener, each.security_protocol.tolist(), strict=True)
+    flat = [Endpoint(*fields) for fields in listeners]
+    only = [
+        Endpoint(port, host, "PLAINTEXT", _PLAINTEXT)
+        for host, port in zip(brokers.v0_host, brokers.v0_port.tolist(), strict=True)
+    ]
+    bounds = zip(each.row_offsets[:-1].tolist(), each.row_offsets[1:].tolist(), strict=True)
+    return [flat[start:end] or [v0] for (start, end), v0 in zip(bounds, only, strict=True)]
 
 
-def _sparse(ragged: Ragged) -> dict[int, list[int]]:
-    offsets, values = ragged
-    rows = np.flatnonzero(np.diff(offsets)).tolist()
-    return {row: values[offsets[row] : offsets[row + 1]].tolist() for row in rows}
+def _sparse(lists: Any) -> dict[int, list[int]]:
+    rows = np.flatnonzero(np.diff(lists.offsets)).tolist()
+    return {row: lists[row].tolist() for row in rows}
