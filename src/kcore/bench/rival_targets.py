@@ -1,0 +1,115 @@
+"""What the comparison must show: each target with its bound, and whether this run met it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+MB: Final = 1e6
+MIB: Final = 1 << 20
+NATIVE: Final = ("java", "rust", "go")
+KCORE: Final = "kcore columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One target: what is measured, the bound, the figure (None if a peer is missing) and its unit."""
+
+    target: str
+    bound: str
+    value: float | None
+    unit: str
+    met: bool | None
+
+
+class Figures:
+    """Looks up what was measured by peer and case; None where there is nothing."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self._rows = {(row["peer"], row["case"]): row for row in rows}
+
+    def ns(self, peer: str, case: str) -> float | None:
+        return self._value(peer, case, "ns_min")
+
+    def mib(self, peer: str, case: str) -> float | None:
+        return self._value(peer, case, "mib")
+
+    def fastest(self, case: str) -> float | None:
+        """The fastest rival library of a codec case; kio and memcpy are compared on their own lines."""
+        return min((ns for peer in (*NATIVE, "kio") if (ns := self.ns(peer, case)) is not None), default=None)
+
+    def _value(self, peer: str, case: str, key: str) -> float | None:
+        value = self._rows.get((peer, case), {}).get(key)
+        return None if value is None else float(value)
+
+
+def outcomes(rows: Iterable[dict[str, Any]]) -> list[Outcome]:
+    """Every target that this run has a kcore figure for, or a rival's."""
+    figures = Figures(rows)
+    found = [*_codec(figures), *_objects(figures), *_decisions(figures), *_memory(figures)]
+    return [outcome for outcome in found if outcome is not None]
+
+
+def _codec(figures: Figures) -> Iterable[Outcome | None]:
+    for request in ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:uniform"):
+        name = _short(request)
+        ours = {op: figures.ns(KCORE, f"{op}:{request}") for op in ("decode", "encode", "encode_fresh", "fanout")}
+        memcpy, java = figures.ns("memcpy", f"decode:{request}"), figures.ns("java", f"decode:{request}")
+        yield _at_least(f"{name} column decode, against Java", 5, java, ours["decode"])
+        yield _at_most(f"{name} column decode, in memcpys", 5, ours["decode"], memcpy)
+        for op, words in (("encode", "into a reused buffer"), ("encode_fresh", "fresh")):
+            rival = figures.fastest(f"{op}:{request}")
+            yield _at_least(f"{name} column encode {words}, against the fastest rival", 3, rival, ours[op])
+        yield _at_most(f"{name} fan-out to a further broker, in memcpys", 1.5, ours["fanout"], memcpy)
+
+
+def _objects(figures: Figures) -> Iterable[Outcome | None]:
+    for request in ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:uniform"):
+        for op, least in (("decode", 1.5), ("decode_nogc", 1.5), ("encode", 15)):
+            words = {"decode": "object decode, gc on", "decode_nogc": "object decode, gc off"}.get(op, "object encode")
+            kio, ours = figures.ns("kio", f"{op}:{request}"), figures.ns("kcore objects", f"{op}:{request}")
+            yield _at_least(f"{_short(request)} {words}, against kio", least, kio, ours)
+
+
+def _decisions(figures: Figures) -> Iterable[Outcome | None]:
+    for kind, words in (("offline", "ZooKeeper mode"), ("fence", "KRaft")):
+        name = f"one broker of 100 lost, {words}, ns an affected partition"
+        yield _ns(f"{name}, warm", 25, figures.ns(KCORE, f"{kind}:uniform"))
+        yield _ns(f"{name}, first call", 60, figures.ns(KCORE, f"{kind}:uniform:first"))
+    for shape, words in (("uniform", "100k"), ("x10", "1M"), ("x100", "10M")):
+        yield _ns(f"full-table election, {words} (by default), ns a partition", 5, figures.ns(KCORE, f"full:{shape}"))
+    for case, words in (("end_offsets", "end offsets for epochs"), ("truncation", "truncation exchange")):
+        yield _at_least(f"{words}, against Kafka's classes", 15, figures.ns("java", case), figures.ns(KCORE, case))
+
+
+def _memory(figures: Figures) -> Iterable[Outcome | None]:
+    mib = figures.mib(KCORE, "memory:LeaderAndIsrRequest:7:large")
+    if mib is not None:
+        mb = mib * MIB / MB
+        yield Outcome("live MB, 1M partitions (by default) decoded", "< 70", mb, "MB", mb < 70)
+
+
+def _short(request: str) -> str:
+    message, version, _ = request.split(":")
+    return f"{message.removesuffix('Request')} v{version}"
+
+
+def _at_least(target: str, least: float, theirs: float | None, ours: float | None) -> Outcome | None:
+    return _ratio(target, f">= {least:g}x", theirs, ours, lambda ratio: ratio >= least)
+
+
+def _at_most(target: str, most: float, ours: float | None, bound: float | None) -> Outcome | None:
+    return _ratio(target, f"<= {most:g}x", ours, bound, lambda ratio: ratio <= most)
+
+
+def _ratio(
+    target: str, bound: str, above: float | None, below: float | None, is_met: Callable[[float], bool]
+) -> Outcome | None:
+    if above is None and below is None:
+        return None  # Not part of this run.
+    if above is None or not below:
+        return Outcome(target, bound, None, "x", None)
+    return Outcome(target, bound, above / below, "x", is_met(above / below))
+
+
+def _ns(target: str, most: float, ours: float | None) -> Outcome | None:
+    return None if ours is None else Outcome(target, f"<= {most:g} ns", ours, "ns", ours <= most)

@@ -1,0 +1,345 @@
+"""`kcore rivals`: kcore beside the libraries it must beat, in one run, results compared before time is believed.
+
+Every peer is a process of its own that reads the same files (bench/rivals/README.md has the protocol).
+A case is first checked on all of its peers; only peers whose bytes are right are then warmed up and timed,
+in turns, so that noise hits all of them alike.
+"""
+
+import hashlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from kcore.bench.rival_peers import (
+    GROUPS,
+    PEERS,
+    BuildError,
+    MissingToolchainError,
+    Peer,
+    PeerProcess,
+    cache_directory,
+)
+from kcore.bench.rival_targets import KCORE, Figures, Outcome, outcomes
+from kcore.errors import PlanError
+
+EXIT_GOOD: Final = 0
+EXIT_DISAGREE: Final = 1
+EXIT_PARTIAL: Final = 3
+FIRST_CALLS: Final = 5  # Fresh processes whose first call is timed.
+FURTHER_BROKER_EPOCH: Final = 381
+SOURCES: Final = Path(__file__).resolve().parents[3] / "bench" / "rivals"
+
+REQUESTS: Final = (
+    *("LeaderAndIsrRequest:7:uniform", "LeaderAndIsrRequest:7:mixed", "LeaderAndIsrRequest:2:uniform"),
+    *("UpdateMetadataRequest:8:uniform", "UpdateMetadataRequest:8:mixed", "UpdateMetadataRequest:5:uniform"),
+)
+NEWEST: Final = ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:uniform")
+CASES: Final[dict[str, tuple[str, ...]]] = {
+    "codec": (
+        *(f"{op}:{request}" for request in REQUESTS for op in ("decode", "encode", "encode_fresh")),
+        *(f"{op}:{request}" for request in NEWEST for op in ("decode_nogc", "fanout")),
+    ),
+    "memory": ("memory:LeaderAndIsrRequest:7:large",),
+    "election": (
+        *("offline:uniform", "offline:mixed", "fence:uniform", "fence:mixed", "preferred:mixed"),
+        *("full:uniform", "full:mixed", "full:x10", "full:x100"),
+    ),
+    "divergence": ("end_offsets", "truncation"),
+}
+FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
+KCORE_ONLY: Final = ("full:x10", "full:x100")  # Sizes at which the rivals would take minutes.
+PYTHON_ONLY: Final = ("decode_nogc",)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One run. `seconds` is the timed work of a case in one turn; `only` limits the groups, `peers` the peers."""
+
+    partitions: int = 100_000
+    only: tuple[str, ...] = GROUPS
+    repeat: int = 5
+    seconds: float = 0.3
+    out: Path | None = None
+    peers: tuple[str, ...] = tuple(peer.name for peer in PEERS)
+    warm: bool = True
+
+    def __post_init__(self) -> None:
+        """PlanError for what cannot be run."""
+        for kind, given, known in (("group", self.only, GROUPS), ("peer", self.peers, [peer.name for peer in PEERS])):
+            for unknown in set(given) - set(known):
+                raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}")
+        if self.partitions < 100 or self.repeat < 1:
+            raise PlanError("at least 100 partitions and 1 repetition")
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run found: a row a peer and case, the targets, what was left out, and the exit code."""
+
+    options: Options
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    partial: bool = False
+
+    @property
+    def targets(self) -> list[Outcome]:
+        """The targets that this run has figures for."""
+        return outcomes(self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if results disagree, 3 if a peer that could be tried failed, else 0."""
+        if any(row["agrees"] is False for row in self.rows):
+            return EXIT_DISAGREE
+        return EXIT_PARTIAL if self.partial else EXIT_GOOD
+
+
+def run(options: Options, tell: Callable[[str], None] = print) -> Report:
+    """Build the peers, write the inputs, compare and time every case; progress goes to `tell`, a line each."""
+    report = Report(options)
+    if not SOURCES.is_dir():
+        raise PlanError(f"the peers' sources are not here ({SOURCES}): `kcore rivals` needs a checkout")
+
+    def note(text: str) -> None:
+        report.notes.append(text)
+        tell(text)
+
+    commands = _build(options, report, tell, note)
+    with tempfile.TemporaryDirectory(prefix="kcore-rivals-") as folder:
+        directory = Path(folder)
+        tell(f"writing inputs for {options.partitions:,} partitions")
+        _write_inputs(directory, options)
+        for group in [group for group in GROUPS if group in options.only]:
+            tell(f"{group}: {len(CASES[group])} cases")
+            _Group(group, commands, directory, report, tell, note).run()
+    return report
+
+
+def _build(
+    options: Options, report: Report, tell: Callable[[str], None], note: Callable[[str], None]
+) -> dict[Peer, list[str]]:
+    commands = {}
+    for peer in PEERS:
+        if peer.name not in options.peers or not set(peer.groups) & set(options.only):
+            continue
+        try:
+            tell(f"building {peer.name}")
+            commands[peer] = peer.build(SOURCES, cache_directory())
+        except MissingToolchainError as error:
+            note(f"{peer.name}: left out, {error}")
+        except BuildError as error:
+            report.partial = True
+            note(f"{peer.name}: left out, its build failed: {error}")
+    return commands
+
+
+def _write_inputs(directory: Path, options: Options) -> None:
+    sizes = ["--partitions", str(options.partitions), "--memory-partitions", str(options.partitions * 10)]
+    subprocess.run([sys.executable, str(SOURCES / "workload.py"), str(directory), *sizes], check=True)
+
+
+class _Group:
+    """The cases of one group, on peers that live as long as the group does."""
+
+    def __init__(
+        self,
+        group: str,
+        commands: dict[Peer, list[str]],
+        directory: Path,
+        report: Report,
+        tell: Callable[[str], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self.group, self.directory, self.report, self.tell, self.note = group, directory, report, tell, note
+        self.options = report.options
+        self.commands = {peer: command for peer, command in commands.items() if group in peer.groups}
+        self.scratch = directory / "result"
+
+    def run(self) -> None:
+        with ExitStack() as stack:
+            processes = [self._start(peer, stack) for peer in self.commands]
+            for case in CASES[self.group]:
+                mine = [process for process in processes if _has(process.peer, case)]
+                rows = self._memory(mine, case) if self.group == "memory" else self._measure(mine, case)
+                self.report.rows += rows
+                self.tell("  " + case + ": " + ", ".join(_brief(row) for row in rows))
+        if self.group == "election":
+            self.report.rows += self._first_calls()
+
+    def _start(self, peer: Peer, stack: ExitStack) -> PeerProcess:
+        process = PeerProcess(peer, self.commands[peer], self.group, self.directory)
+        stack.callback(process.close)
+        return process
+
+    def _measure(self, processes: Sequence[PeerProcess], case: str) -> list[dict[str, Any]]:
+        rows = self._check(processes, case)
+        trusted = [process for process in processes if rows.get(process.peer.name, {}).get("agrees") is not False]
+        trusted = [process for process in trusted if process.peer.name in rows]
+        timings: dict[str, list[float]] = {process.peer.name: [] for process in trusted}
+        for process in trusted:
+            process.ask("time", case, process.peer.warm_s if self.options.warm else 0)
+        for turn in range(self.options.repeat):
+            for process in trusted if turn % 2 else reversed(trusted):
+                reply = process.ask("time", case, self.options.seconds)
+                if self._usable(process, case, reply):
+                    timings[process.peer.name] += reply["ns"]
+        for name, ns in timings.items():
+            if ns:
+                rows[name] |= {"ns_min": min(ns), "ns_median": statistics.median(ns), "rounds": len(ns)}
+        return list(rows.values())
+
+    def _check(self, processes: Sequence[PeerProcess], case: str) -> dict[str, dict[str, Any]]:
+        """A row a peer that has the case, with its result's hash and whether it is the right one."""
+        rows = {}
+        for process in processes:
+            row = self._row(process.peer, case)
+            if process.peer.name == "memcpy":
+                rows["memcpy"] = row
+                continue
+            self.scratch.unlink(missing_ok=True)
+            if self._usable(process, case, process.ask("check", case, self.scratch)):
+                rows[process.peer.name] = row | {"sha256": _sha256(self.scratch.read_bytes())}
+        self._judge(case, [row for row in rows.values() if row["sha256"]])
+        return rows
+
+    def _judge(self, case: str, rows: list[dict[str, Any]]) -> None:
+        """Bytes are held to the input file, decisions to Kafka's own where Java takes part."""
+        expected = self._expected(case)
+        if expected is None:
+            expected = next((row["sha256"] for row in rows if row["peer"] == "java"), None)
+        for row in rows:
+            if expected is not None and len(rows) + (self.group == "codec") > 1:
+                row["agrees"] = row["sha256"] == expected
+            if row["agrees"] is False:
+                self.note(f"{row['peer']}: {case} gives another result; its time is not taken")
+
+    def _expected(self, case: str) -> str | None:
+        if self.group != "codec":
+            return None
+        operation, message, version, shape = case.split(":")
+        data = (self.directory / f"{message}.{version}.{shape}.bin").read_bytes()
+        if operation == "fanout":
+            at = 9 if int(version) >= 7 else 8  # Behind controller id, isKRaftController and controller epoch.
+            data = data[:at] + FURTHER_BROKER_EPOCH.to_bytes(8, "big") + data[at + 8 :]
+        return _sha256(data)
+
+    def _memory(self, processes: Sequence[PeerProcess], case: str) -> list[dict[str, Any]]:
+        rows = []
+        for process in processes:
+            reply = process.ask("memory", case)
+            if self._usable(process, case, reply):
+                rows.append(self._row(process.peer, case) | {"mib": reply["mib"]})
+        return rows
+
+    def _first_calls(self) -> Iterator[dict[str, Any]]:
+        """kcore's very first decision in a fresh process, import and table made beforehand."""
+        for peer in [peer for peer in self.commands if peer.name == KCORE]:
+            for case in FIRST_CALL_CASES:
+                ns = []
+                for _ in range(FIRST_CALLS):
+                    with ExitStack() as stack:
+                        process = self._start(peer, stack)
+                        reply = process.ask("time", case, 0)
+                        if self._usable(process, case, reply):
+                            ns.append(reply["ns"][0])
+                if ns:
+                    times = {"ns_min": min(ns), "ns_median": statistics.median(ns), "rounds": len(ns)}
+                    yield self._row(peer, f"{case}:first") | times
+
+    def _usable(self, process: PeerProcess, case: str, reply: dict[str, Any]) -> bool:
+        if error := reply.get("error"):
+            self.report.partial = True
+            self.note(f"{process.peer.name}: {case} failed: {error}")
+        return "error" not in reply and "skip" not in reply
+
+    def _row(self, peer: Peer, case: str) -> dict[str, Any]:
+        empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
+        return {"group": self.group, "peer": peer.name, "case": case, "partitions": self.options.partitions} | empty
+
+
+def _has(peer: Peer, case: str) -> bool:
+    operation = case.split(":")[0]
+    if operation in PYTHON_ONLY:
+        return peer.name in ("kcore objects", "kio")
+    return case not in KCORE_ONLY or peer.name == KCORE
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _brief(row: dict[str, Any]) -> str:
+    figure = row["ns_min"] if row["mib"] is None else row["mib"]
+    return f"{row['peer']} " + ("-" if figure is None else f"{figure:.3g}")
+
+
+def write(report: Report, directory: Path) -> None:
+    """`rivals.jsonl` and `rivals.parquet` (a row a peer and case), `targets.jsonl`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _write_lines(directory / "rivals.jsonl", report.rows)
+    targets = [{name: getattr(each, name) for name in each.__slots__} for each in report.targets]
+    _write_lines(directory / "targets.jsonl", targets)
+    if report.rows:
+        pq.write_table(pa.Table.from_pylist(report.rows), directory / "rivals.parquet")
+
+
+def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the figures a group, then the targets, then what was left out."""
+    figures = Figures(report.rows)
+    for group in GROUPS:
+        rows = [row for row in report.rows if row["group"] == group]
+        if rows:
+            console.print(_group_table(group, rows, figures))
+    targets = Table("target", "bound", "measured", "met", title="targets")
+    for each in report.targets:
+        measured = "a peer is missing" if each.value is None else f"{each.value:.3g} {each.unit}"
+        targets.add_row(each.target, each.bound, measured, {True: "yes", False: "NO", None: "-"}[each.met])
+    console.print(targets)
+    for text in report.notes:
+        console.print(text, markup=False)
+
+
+def _group_table(group: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
+    peers = [peer.name for peer in PEERS if any(row["peer"] == peer.name for row in rows)]
+    unit = "live MiB" if group == "memory" else "ns a partition, min"
+    table = Table("case", *peers, title=f"{group}: {unit} (in brackets: times kcore columns)")
+    for case in dict.fromkeys(row["case"] for row in rows):
+        look_up = figures.mib if group == "memory" else figures.ns
+        ours = look_up(KCORE, case)
+        cells = [_cell(look_up(peer, case), None if peer == KCORE else ours) for peer in peers]
+        table.add_row(case, *cells)
+    return table
+
+
+def _cell(value: float | None, ours: float | None) -> str:
+    if value is None:
+        return "-"
+    text = f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+    return f"{text} ({value / ours:.3g}x)" if ours else text
+
+
+def main(options: Options, console: Console | None = None) -> int:
+    """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed."""
+    console = console or Console()
+    report = run(options, lambda text: console.print(text, markup=False, highlight=False))
+    show(report, console)
+    if options.out is not None:
+        write(report, options.out)
+        console.print(f"written to {options.out}", markup=False)
+    return report.exit_code
