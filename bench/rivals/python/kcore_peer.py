@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kcore.replication.epochs import EpochTables
 from peer import Case, serve
 
 import kcore
@@ -28,7 +29,7 @@ class Columns(Case):
         self.operation, self.message, self.version, self.data = operation, message, version, data
         if operation != "memory":
             self.columns = self.keep()
-            self.partitions = len(self.columns.partition_index)
+            self.partitions = len(self.columns.topic_states.partition_states)
             self.out = bytearray(len(data))
 
     def keep(self) -> Any:
@@ -89,7 +90,7 @@ class Memcpy(Case):
         self.fresh = operation == "encode_fresh"
         self.data = np.frombuffer(data, np.uint8)
         self.out = np.empty_like(self.data)
-        self.partitions = len(kcore.decode_columns(message, version, data).partition_index)
+        self.partitions = len(kcore.decode_columns(message, version, data).topic_states.partition_states)
 
     def run(self, round_: int) -> int:
         if self.fresh:
@@ -133,20 +134,13 @@ class Divergence(Case):
     def __init__(self, kind: str, rows: Any) -> None:
         side = 2 * EPOCHS + 1
         self.kind, self.partitions = kind, len(rows)
-        offsets = np.arange(0, len(rows) * EPOCHS + 1, EPOCHS, dtype=np.int32)
-
-        def tables(at: int) -> tuple[Any, ...]:
-            epochs = np.ascontiguousarray(rows[:, at : at + EPOCHS], np.int32).ravel()
-            starts = np.ascontiguousarray(rows[:, at + EPOCHS : at + 2 * EPOCHS]).ravel()
-            return epochs, starts, offsets, np.ascontiguousarray(rows[:, at + 2 * EPOCHS])
-
-        self.leader, self.follower = tables(0), tables(side)
-        self.high_watermarks = np.ascontiguousarray(rows[:, -2])
-        self.requested = np.ascontiguousarray(rows[:, -1], np.int32)
+        self.leader = epoch_tables(rows[:, :side])
+        self.follower = epoch_tables(rows[:, side : 2 * side], rows[:, -2])
+        self.requested = rows[:, -1].astype(np.int32)
 
     def decide(self) -> Any:
         if self.kind == "end_offsets":
-            return kcore.end_offset_for_epoch(*self.leader, self.requested)
+            return kcore.end_offset_for_epoch(*self.leader.columns, self.requested)
         return kcore.truncation_offsets(self.leader, self.follower)
 
     def run(self, round_: int) -> int:
@@ -157,6 +151,17 @@ class Divergence(Case):
         result = self.decide()
         first, second = result if self.kind == "end_offsets" else (result.offsets, result.rounds)
         return np.column_stack([first, second]).astype("<i8").tobytes()
+
+
+def epoch_tables(side: Any, high_watermarks: Any = None) -> EpochTables:
+    """The tables of one side: 20 epochs, 20 start offsets and the log's end a row."""
+    return EpochTables(
+        epochs=side[:, :EPOCHS].ravel(),
+        starts=side[:, EPOCHS:-1].ravel(),
+        row_offsets=np.arange(0, len(side) * EPOCHS + 1, EPOCHS),
+        log_ends=side[:, -1],
+        high_watermarks=high_watermarks,
+    )
 
 
 def table(directory: Path, shape: str) -> Any:

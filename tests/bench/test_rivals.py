@@ -1,0 +1,154 @@
+"""The harness of `kcore rivals`: what it believes, what it prints, how it ends. Times are never looked at."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from kcore.bench import rivals
+from kcore.bench.rival_peers import MissingToolchainError, Peer, cache_directory, need
+from kcore.bench.rival_targets import KCORE, outcomes
+from kcore.errors import PlanError
+
+ECHO = """
+import json, sys
+from pathlib import Path
+directory, lies = Path(sys.argv[-1]), "{lies}"
+for line in sys.stdin:
+    command, case, *rest = line.split()
+    if lies == "dies":
+        sys.exit("out of memory")
+    operation, *name = case.split(":")
+    if command == "check":
+        data = bytearray((directory / (".".join(name) + ".bin")).read_bytes())
+        if operation == "fanout":
+            at = 9 if int(name[1]) >= 7 else 8
+            data[at : at + 8] = (381).to_bytes(8, "big")
+        if lies == "wrong":
+            data[-1] ^= 1
+        Path(rest[0]).write_bytes(data)
+    print(json.dumps({{"ns": [2.0, 1.0, 3.0], "mib": 1.5}}), flush=True)
+"""
+
+
+@pytest.fixture
+def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts peers that hand back the input file in place of the real ones: name -> "honest", "wrong" or "dies"."""
+
+    def install(**kinds: str) -> rivals.Options:
+        peers = []
+        for name, kind in kinds.items():
+            script = tmp_path / f"{name}.py"
+            script.write_text(ECHO.format(lies=kind))
+            command = [sys.executable, str(script)]
+            peers.append(Peer(name, ("codec", "memory"), 0, lambda sources, cache, command=command: command))
+        monkeypatch.setattr(rivals, "PEERS", tuple(peers))
+        return rivals.Options(100, ("codec",), repeat=1, seconds=0, peers=tuple(kinds))
+
+    return install
+
+
+def silent(text: str) -> None:
+    """No progress lines."""
+
+
+def test_every_case_is_compared_and_timed(echo: Any) -> None:
+    report = rivals.run(echo(one="honest", two="honest"), silent)
+    assert report.exit_code == rivals.EXIT_GOOD
+    cases = [case for case in rivals.CASES["codec"] if not case.startswith("decode_nogc")]
+    assert sorted((row["peer"], row["case"]) for row in report.rows) == sorted(
+        (peer, case) for peer in ("one", "two") for case in cases
+    )
+    assert all(row["agrees"] and row["ns_min"] == 1.0 and row["ns_median"] == 2.0 for row in report.rows)
+
+
+def test_wrong_bytes_are_never_timed(echo: Any) -> None:
+    report = rivals.run(echo(one="honest", two="wrong"), silent)
+    assert report.exit_code == rivals.EXIT_DISAGREE
+    for row in report.rows:
+        assert row["agrees"] is (row["peer"] == "one")
+        assert (row["ns_min"] is None) is (row["peer"] == "two")
+
+
+def test_a_peer_that_dies_makes_the_run_partial(echo: Any) -> None:
+    report = rivals.run(echo(one="honest", two="dies"), silent)
+    assert report.exit_code == rivals.EXIT_PARTIAL
+    assert {row["peer"] for row in report.rows} == {"one"}
+    assert any("two" in note and "out of memory" in note for note in report.notes)
+
+
+def test_a_missing_toolchain_is_a_line(echo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = echo(one="honest", two="honest")
+
+    def build(sources: Path, cache: Path) -> list[str]:
+        need("no-such-compiler")
+        return []
+
+    monkeypatch.setattr(rivals, "PEERS", (rivals.PEERS[0], Peer("two", ("codec",), 0, build)))
+    report = rivals.run(options, silent)
+    assert report.exit_code == rivals.EXIT_GOOD
+    assert {row["peer"] for row in report.rows} == {"one"}
+    assert report.notes == ["two: left out, no-such-compiler not found"]
+
+
+def test_results_are_kept_and_shown(echo: Any, tmp_path: Path) -> None:
+    console = Console(record=True, width=200, file=(tmp_path / "console").open("w"))
+    options = echo(memcpy="honest", java="honest")
+    out = tmp_path / "out"
+    kept = rivals.Options(100, ("codec", "memory"), 1, 0, out, options.peers)
+    assert rivals.main(kept, console) == rivals.EXIT_GOOD
+    lines = [json.loads(line) for line in (out / "rivals.jsonl").read_text().splitlines()]
+    assert lines == pq.read_table(out / "rivals.parquet").to_pylist()
+    assert {line["mib"] for line in lines if line["group"] == "memory"} == {1.5}
+    assert "decode:LeaderAndIsrRequest:7:uniform" in console.export_text()
+
+
+def test_options_that_cannot_be_run() -> None:
+    for wrong in ({"only": ("codecs",)}, {"peers": ("cobol",)}, {"partitions": 99}, {"repeat": 0}):
+        with pytest.raises(PlanError):
+            rivals.Options(**wrong)
+
+
+def test_targets_are_judged_by_their_bounds() -> None:
+    def row(peer: str, case: str, ns: float) -> dict[str, Any]:
+        return {"peer": peer, "case": case, "ns_min": ns, "mib": None}
+
+    request = "LeaderAndIsrRequest:7:uniform"
+    rows = [
+        *(
+            row("java", f"decode:{request}", 50),
+            row(KCORE, f"decode:{request}", 10),
+            row("memcpy", f"decode:{request}", 1),
+        ),
+        *(
+            row("go", f"encode:{request}", 20),
+            row("java", f"encode:{request}", 40),
+            row(KCORE, f"encode:{request}", 10),
+        ),
+        *(row("java", "truncation", 150), row(KCORE, "offline:uniform", 25)),
+    ]
+    judged = {outcome.target: (outcome.value, outcome.met) for outcome in outcomes(rows)}
+    assert judged == {
+        "LeaderAndIsr v7 column decode, against Java": (5.0, True),
+        "LeaderAndIsr v7 column decode, in memcpys": (10.0, False),
+        "LeaderAndIsr v7 column encode into a reused buffer, against the fastest rival": (2.0, False),
+        "LeaderAndIsr v7 fan-out to a further broker, in memcpys": (None, None),
+        "one broker of 100 lost, ZooKeeper mode, ns an affected partition, warm": (25, True),
+        "truncation exchange, against Kafka's classes": (None, None),
+    }
+
+
+def test_the_cache_is_never_beside_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KCORE_CACHE", str(tmp_path))
+    assert cache_directory() == tmp_path / "rivals"
+    monkeypatch.delenv("KCORE_CACHE")
+    assert rivals.SOURCES not in cache_directory().parents
+
+
+def test_need_names_what_is_missing() -> None:
+    with pytest.raises(MissingToolchainError, match=r"^no-such-compiler not found$"):
+        need("sh", "no-such-compiler")
