@@ -43,6 +43,14 @@ class PlacementError(KcoreError, ValueError):
     """No placement satisfies what was asked (Kafka's InvalidReplicationFactorException and its kin)."""
 
 
+class LevelError(KcoreError, ValueError):
+    """No such feature level, or a decision that the controllers of that level do not take."""
+
+
+class PolicyError(KcoreError, ValueError):
+    """A user's election policy that is not an njit function of three arguments, or chose a slot it may not."""
+
+
 class PlanError(KcoreError, ValueError):
     """A benchmark plan with unknown keys, unknown workloads or values out of range."""
 

@@ -1,0 +1,75 @@
+from typing import Final
+
+from kcore.types import Int8s, Int16s, Int32s, Int64s, UInt8s
+
+MAY_LEAD: Final[int]
+STAYS: Final[int]
+CALLS: Final[int]
+LEAVES: Final[int]
+
+ROWS: Final[int]
+LEADERS: Final[int]
+ISR_OFFSETS: Final[int]
+LEADER_EPOCHS: Final[int]
+PARTITION_EPOCHS: Final[int]
+FAILED: Final[int]
+OUTPUT_COLUMNS: Final[int]
+
+Columns = tuple[Int16s, Int16s, Int16s, Int32s, Int32s, Int8s]
+"""replicas__ps, isr__pi, leader__p, leader_epoch__p, partition_epoch__p, leader_recovery_state__p; C-contiguous."""
+
+def zookeeper(
+    columns: Columns,
+    brokers__b: Int64s,
+    rows__r: Int32s,
+    unclean__p: UInt8s,
+    choices__r: Int8s,
+    electable: int,
+    shrinks_failed: bool,
+    spares_live_isr: bool,
+    marks_recovery: bool,
+    columns__kr: Int32s,
+    isr: Int32s,
+    recovery__r: Int8s,
+) -> tuple[int, int]:
+    """Elect as the ZooKeeper-mode controller, then shrink ISRs; gives (changes, failures).
+
+    `unclean__p` has one entry for all or one a partition; `choices__r` the slots that a policy chose, or nothing;
+    `electable` masks the slots that may win. A partition that fails to elect still loses its leaving ISR members if
+    `shrinks_failed`; `spares_live_isr`: no unclean election while any ISR member stays.
+    Outputs: `columns__kr` has a row for each of ROWS .. FAILED, longer than the candidates; `isr` and `recovery__r`.
+    """
+
+def kraft(
+    columns: Columns,
+    brokers__b: Int64s,
+    rows__r: Int32s,
+    unclean__p: UInt8s,
+    preferred: bool,
+    fences: bool,
+    marks_recovery: bool,
+    bumps_on_shrink: bool,
+    columns__kr: Int32s,
+    isr: Int32s,
+    recovery__r: Int8s,
+) -> tuple[int, int]:
+    """Elect as PartitionChangeBuilder; as above. `fences`: only partitions with a leaving ISR member."""
+
+def describe_brokers(
+    ids__b: Int32s,
+    live__b: UInt8s,
+    shutting_down__b: UInt8s,
+    flags_by_state: int,
+    flags_without_leader: int,
+    brokers__b: Int64s,
+) -> None:
+    """Fill `brokers__b`: byte 2 * shutting down + live of `flags_by_state` is the flags of a broker in that state."""
+
+def rows_that_call(replicas__ps: Int16s, leader__p: Int16s, brokers__b: Int64s, rows__r: Int32s) -> int:
+    """Partitions with replicas whose leader's flags hold CALLS, ascending, into `rows__r`; gives how many."""
+
+def rows_not_led_by_first(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
+    """Partitions whose leader is not their first replica, ascending, into `rows__r`; gives how many."""
+
+def ascends(rows__r: Int32s) -> bool:
+    """Whether every row is larger than the one before it."""

@@ -1,0 +1,374 @@
+"""Elections over the columns of a partition table: candidates in, changed partitions out.
+
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. Brokers come
+as rows and leave as ids: entry b + 1 of `brokers__b` holds broker b's id in its upper half and flags of what it may do in
+the lower; entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks: no branch depends on
+which replicas are live or in sync, and mixed states cost what uniform ones do. The wrapper checks candidate rows and makes
+room; tables promise the rest.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+cdef extern from *:
+    int first_slot "__builtin_ctz"(uint32_t slots) nogil
+    void prefetch "__builtin_prefetch"(const void* address) nogil
+
+cdef enum:
+    _MAY_LEAD = 1
+    _STAYS = 2
+    _CALLS = 4
+    _LEAVES = 8
+
+MAY_LEAD = _MAY_LEAD  # The broker can be elected.
+STAYS = _STAYS  # It remains in the ISR of a partition that elects.
+CALLS = _CALLS  # A partition with this leader calls an election; of entry 0: one without a leader.
+LEAVES = _LEAVES  # It is taken out of every ISR.
+
+cdef enum:
+    _ROWS
+    _LEADERS
+    _ISR_OFFSETS
+    _LEADER_EPOCHS
+    _PARTITION_EPOCHS
+    _FAILED
+    _OUTPUT_COLUMNS
+
+ROWS, LEADERS, ISR_OFFSETS, LEADER_EPOCHS, PARTITION_EPOCHS, FAILED, OUTPUT_COLUMNS = range(_OUTPUT_COLUMNS + 1)
+
+cdef enum:
+    RECOVERING = 1
+    AHEAD = 16  # Candidates are far apart in the table: ask for their memory this much before it is needed.
+
+cdef struct Columns:
+    const int16_t* replicas
+    const int16_t* isr
+    const int16_t* leader
+    const int32_t* leader_epoch
+    const int32_t* partition_epoch
+    const int8_t* recovery
+    const int64_t* brokers
+    Py_ssize_t slots
+    Py_ssize_t members
+
+cdef struct Outputs:
+    int32_t* rows
+    int32_t* leaders
+    int32_t* isr_offsets
+    int32_t* leader_epochs
+    int32_t* partition_epochs
+    int32_t* failed
+    int32_t* isr
+    int8_t* recovery
+    Py_ssize_t changes
+    Py_ssize_t isr_end
+    Py_ssize_t failures
+
+cdef struct ZooKeeperRule:
+    uint32_t electable
+    bint shrinks_failed
+    bint spares_live_isr
+    bint marks_recovery
+    bint has_choices
+
+cdef struct KraftRule:
+    bint preferred
+    bint fences
+    bint marks_recovery
+    bint bumps_on_shrink
+
+
+cdef inline uint32_t flags_of(const Columns* c, int16_t broker) noexcept nogil:
+    return <uint32_t>c.brokers[broker + 1]
+
+
+cdef inline int32_t id_of(const Columns* c, int16_t broker) noexcept nogil:
+    return <int32_t>(c.brokers[broker + 1] >> 32)
+
+
+cdef inline uint32_t slots_that_may_lead(const Columns* c, Py_ssize_t slots, const int16_t* replicas) noexcept nogil:
+    cdef uint32_t mask = 0
+    cdef Py_ssize_t s
+    for s in range(slots):
+        mask |= (flags_of(c, replicas[s]) & _MAY_LEAD) << s
+    return mask
+
+
+cdef inline uint32_t slots_in_sync(
+    Py_ssize_t slots, Py_ssize_t members, const int16_t* replicas, const int16_t* isr
+) noexcept nogil:
+    cdef uint32_t mask = 0
+    cdef Py_ssize_t s, i
+    for s in range(slots):
+        for i in range(members):
+            mask |= <uint32_t>(replicas[s] == isr[i]) << s
+    return mask
+
+
+cdef inline Py_ssize_t copy_isr(
+    const Columns* c, Py_ssize_t members, const int16_t* isr, uint32_t mask, uint32_t wanted, int32_t* out
+) noexcept nogil:
+    """The members whose flags are as wanted under the mask, in order; gives how many. May write more than it keeps."""
+    cdef Py_ssize_t i, kept = 0
+    for i in range(members):
+        out[kept] = id_of(c, isr[i])
+        kept += (isr[i] >= 0) & (flags_of(c, isr[i]) & mask == wanted)
+    return kept
+
+
+cdef inline void put(
+    Outputs* out, int32_t p, int32_t leader, Py_ssize_t members, int32_t leader_epoch, int32_t partition_epoch,
+    int8_t recovery
+) noexcept nogil:
+    out.rows[out.changes] = p
+    out.leaders[out.changes] = leader
+    out.leader_epochs[out.changes] = leader_epoch
+    out.partition_epochs[out.changes] = partition_epoch
+    out.recovery[out.changes] = recovery
+    out.changes += 1
+    out.isr_end += members
+    out.isr_offsets[out.changes] = <int32_t>out.isr_end
+
+
+cdef inline void put_failure(Outputs* out, int32_t p) noexcept nogil:
+    out.failed[out.failures] = p
+    out.failures += 1
+
+
+cdef inline bint zookeeper_elects(
+    const Columns* c, Py_ssize_t slots, Py_ssize_t members, const ZooKeeperRule* rule, bint unclean, int8_t choice,
+    int32_t p, Outputs* out
+) noexcept nogil:
+    """kafka.controller.Election for one partition; whether it found a leader."""
+    cdef const int16_t* replicas = c.replicas + p * slots
+    cdef const int16_t* isr = c.isr + p * members
+    cdef int32_t* new_isr = out.isr + out.isr_end
+    cdef uint32_t live = slots_that_may_lead(c, slots, replicas) & rule.electable
+    cdef uint32_t clean = live & slots_in_sync(slots, members, replicas, isr)
+    cdef Py_ssize_t kept = copy_isr(c, members, isr, _STAYS, _STAYS, new_isr)
+    cdef uint32_t eligible = clean
+    if clean == 0 and unclean and not (rule.spares_live_isr and kept > 0):
+        eligible = live
+    if rule.has_choices:
+        eligible = live & (<uint32_t>1 << choice) if choice >= 0 else 0
+        clean &= eligible
+    if eligible == 0:
+        return False
+    cdef int16_t leader = replicas[first_slot(eligible)]
+    cdef int8_t recovery = c.recovery[p]
+    if clean == 0:
+        new_isr[0] = id_of(c, leader)
+        kept = 1
+        recovery = RECOVERING if rule.marks_recovery else recovery
+    put(out, p, id_of(c, leader), kept, c.leader_epoch[p] + 1, c.partition_epoch[p], recovery)
+    return True
+
+
+cdef inline void zookeeper_shrinks(
+    const Columns* c, Py_ssize_t members, int32_t p, Outputs* out
+) noexcept nogil:
+    """ReplicaStateMachine.removeReplicasFromIsr for one partition, for each broker that leaves, by ascending id."""
+    cdef const int16_t* isr = c.isr + p * members
+    cdef int32_t* new_isr = out.isr + out.isr_end
+    cdef int16_t leader = c.leader[p]
+    cdef int32_t gone = 0, last = -1
+    cdef uint32_t leaves, leader_leaves = 0
+    cdef Py_ssize_t i, kept
+    for i in range(members):
+        leaves = (flags_of(c, isr[i]) & _LEAVES) // _LEAVES
+        gone += leaves
+        leader_leaves |= leaves & <uint32_t>(isr[i] == leader)
+    if gone == 0:
+        return
+    kept = copy_isr(c, members, isr, _LEAVES, 0, new_isr)
+    if kept == 0:
+        # The last member stays: with all of them leaving, the one of the highest id.
+        for i in range(members):
+            last = max(last, id_of(c, isr[i]))
+        new_isr[0] = last
+        kept = 1
+    put(out, p, -1 if leader_leaves else id_of(c, leader), kept, c.leader_epoch[p] + gone, c.partition_epoch[p],
+        c.recovery[p])
+
+
+cdef inline Outputs zookeeper_rows(
+    Columns c, Py_ssize_t slots, Py_ssize_t members, ZooKeeperRule rule, const int32_t* rows, Py_ssize_t candidates,
+    const uint8_t* unclean, Py_ssize_t unclean_step, const int8_t* choices, Outputs out
+) noexcept nogil:
+    cdef Py_ssize_t r, ahead
+    cdef int32_t p
+    cdef int8_t choice = -1
+    for r in range(candidates):
+        ahead = rows[min(r + AHEAD, candidates - 1)]
+        prefetch(c.replicas + ahead * slots)
+        prefetch(c.isr + ahead * members)
+        prefetch(c.leader + ahead)
+        prefetch(c.leader_epoch + ahead)
+        prefetch(c.partition_epoch + ahead)
+        prefetch(c.recovery + ahead)
+        p = rows[r]
+        if flags_of(&c, c.leader[p]) & _CALLS:
+            if rule.has_choices:
+                choice = choices[r]
+            if zookeeper_elects(&c, slots, members, &rule, unclean[p * unclean_step], choice, p, &out):
+                continue
+            put_failure(&out, p)
+            if not rule.shrinks_failed:
+                continue
+        zookeeper_shrinks(&c, members, p, &out)
+    return out
+
+
+cdef inline void kraft_partition(
+    const Columns* c, Py_ssize_t slots, Py_ssize_t members, const KraftRule* rule, bint unclean, int32_t p, Outputs* out
+) noexcept nogil:
+    """PartitionChangeBuilder for one partition, its target the ISR without the brokers that leave."""
+    cdef const int16_t* replicas = c.replicas + p * slots
+    cdef const int16_t* isr = c.isr + p * members
+    cdef int32_t* new_isr = out.isr + out.isr_end
+    cdef int16_t leader = c.leader[p], elected = -1
+    cdef uint32_t gone = 0, leader_valid = 0, live, valid
+    cdef bint unclean_leader = False
+    cdef Py_ssize_t i, kept
+    for i in range(members):
+        gone |= flags_of(c, isr[i]) & _LEAVES
+        leader_valid |= flags_of(c, isr[i]) & _MAY_LEAD & <uint32_t>(isr[i] == leader)
+    if rule.fences and gone == 0:
+        return  # Kafka looks at the fenced broker's ISRs only.
+    live = slots_that_may_lead(c, slots, replicas)
+    valid = live & slots_in_sync(slots, members, replicas, isr)
+    if rule.preferred and valid & 1:
+        elected = replicas[0]
+    elif leader_valid:
+        elected = leader
+    elif valid:
+        elected = replicas[first_slot(valid)]
+    elif unclean and live:
+        elected = replicas[first_slot(live)]
+        unclean_leader = elected != leader
+    if elected < 0:
+        put_failure(out, p)
+    kept = copy_isr(c, members, isr, _LEAVES, 0, new_isr)
+    cdef bint shrinks = gone != 0 and kept > 0
+    if elected == leader and not shrinks:
+        return
+    cdef bint bump = elected != leader or rule.bumps_on_shrink
+    cdef int8_t recovery = c.recovery[p]
+    if unclean_leader:
+        new_isr[0] = id_of(c, elected)
+        kept = 1
+        recovery = RECOVERING if rule.marks_recovery else recovery
+    elif kept == 0:
+        kept = copy_isr(c, members, isr, 0, 0, new_isr)  # An empty target leaves the ISR as it was.
+    put(out, p, id_of(c, elected), kept, c.leader_epoch[p] + bump, c.partition_epoch[p] + 1, recovery)
+
+
+cdef inline Outputs kraft_rows(
+    Columns c, Py_ssize_t slots, Py_ssize_t members, KraftRule rule, const int32_t* rows, Py_ssize_t candidates,
+    const uint8_t* unclean, Py_ssize_t unclean_step, Outputs out
+) noexcept nogil:
+    cdef Py_ssize_t r, ahead
+    for r in range(candidates):
+        ahead = rows[min(r + AHEAD, candidates - 1)]
+        prefetch(c.replicas + ahead * slots)
+        prefetch(c.isr + ahead * members)
+        prefetch(c.leader + ahead)
+        prefetch(c.leader_epoch + ahead)
+        prefetch(c.partition_epoch + ahead)
+        prefetch(c.recovery + ahead)
+        kraft_partition(&c, slots, members, &rule, unclean[rows[r] * unclean_step], rows[r], &out)
+    return out
+
+
+cdef Columns columns_of(tuple columns, const int64_t[::1] brokers__b) except *:
+    cdef const int16_t[:, ::1] replicas__ps = columns[0]
+    cdef const int16_t[:, ::1] isr__pi = columns[1]
+    cdef const int16_t[::1] leader__p = columns[2]
+    cdef const int32_t[::1] leader_epoch__p = columns[3]
+    cdef const int32_t[::1] partition_epoch__p = columns[4]
+    cdef const int8_t[::1] recovery__p = columns[5]
+    return Columns(&replicas__ps[0, 0], &isr__pi[0, 0], &leader__p[0], &leader_epoch__p[0], &partition_epoch__p[0],
+                   &recovery__p[0], &brokers__b[0], replicas__ps.shape[1], isr__pi.shape[1])
+
+
+cdef Outputs outputs_of(int32_t[:, ::1] columns__kr, int32_t[::1] isr, int8_t[::1] recovery__r) except *:
+    return Outputs(&columns__kr[_ROWS, 0], &columns__kr[_LEADERS, 0], &columns__kr[_ISR_OFFSETS, 0],
+                   &columns__kr[_LEADER_EPOCHS, 0], &columns__kr[_PARTITION_EPOCHS, 0], &columns__kr[_FAILED, 0],
+                   &isr[0], &recovery__r[0], 0, 0, 0)
+
+
+def zookeeper(
+    tuple columns, const int64_t[::1] brokers__b, const int32_t[::1] rows__r, const uint8_t[::1] unclean__p,
+    const int8_t[::1] choices__r, uint32_t electable, bint shrinks_failed, bint spares_live_isr, bint marks_recovery,
+    int32_t[:, ::1] columns__kr, int32_t[::1] isr, int8_t[::1] recovery__r
+):
+    cdef Columns c = columns_of(columns, brokers__b)
+    cdef Outputs out = outputs_of(columns__kr, isr, recovery__r)
+    cdef bint chosen = choices__r.shape[0] > 0
+    cdef ZooKeeperRule rule = ZooKeeperRule(electable, shrinks_failed, spares_live_isr, marks_recovery, chosen)
+    cdef Py_ssize_t n = rows__r.shape[0], step = unclean__p.shape[0] > 1
+    with nogil:
+        if c.slots == 3 and c.members == 3:
+            out = zookeeper_rows(c, 3, 3, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
+        else:
+            out = zookeeper_rows(c, c.slots, c.members, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
+    return out.changes, out.failures
+
+
+def kraft(
+    tuple columns, const int64_t[::1] brokers__b, const int32_t[::1] rows__r, const uint8_t[::1] unclean__p,
+    bint preferred, bint fences, bint marks_recovery, bint bumps_on_shrink,
+    int32_t[:, ::1] columns__kr, int32_t[::1] isr, int8_t[::1] recovery__r
+):
+    cdef Columns c = columns_of(columns, brokers__b)
+    cdef Outputs out = outputs_of(columns__kr, isr, recovery__r)
+    cdef KraftRule rule = KraftRule(preferred, fences, marks_recovery, bumps_on_shrink)
+    cdef Py_ssize_t n = rows__r.shape[0], step = unclean__p.shape[0] > 1
+    with nogil:
+        if c.slots == 3 and c.members == 3:
+            out = kraft_rows(c, 3, 3, rule, &rows__r[0], n, &unclean__p[0], step, out)
+        else:
+            out = kraft_rows(c, c.slots, c.members, rule, &rows__r[0], n, &unclean__p[0], step, out)
+    return out.changes, out.failures
+
+
+def describe_brokers(
+    const int32_t[::1] ids__b, const uint8_t[::1] live__b, const uint8_t[::1] shutting_down__b, uint32_t flags_by_state,
+    uint32_t flags_without_leader, int64_t[::1] brokers__b
+):
+    cdef Py_ssize_t b
+    cdef uint32_t state
+    brokers__b[0] = (<int64_t>-1 << 32) | flags_without_leader
+    with nogil:
+        for b in range(ids__b.shape[0]):
+            state = 2 * shutting_down__b[b] + live__b[b]
+            brokers__b[b + 1] = (<int64_t>ids__b[b] << 32) | (flags_by_state >> 8 * state & 0xFF)
+
+
+def rows_that_call(
+    const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, const int64_t[::1] brokers__b, int32_t[::1] rows__r
+):
+    cdef Py_ssize_t p, found = 0
+    with nogil:
+        for p in range(leader__p.shape[0]):
+            if brokers__b[leader__p[p] + 1] & _CALLS:
+                rows__r[found] = <int32_t>p
+                found += replicas__ps[p, 0] >= 0  # A free row of the table has none.
+    return found
+
+
+def rows_not_led_by_first(const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, int32_t[::1] rows__r):
+    cdef Py_ssize_t p, found = 0
+    with nogil:
+        for p in range(leader__p.shape[0]):
+            rows__r[found] = <int32_t>p
+            found += leader__p[p] != replicas__ps[p, 0]
+    return found
+
+
+def ascends(const int32_t[::1] rows__r):
+    cdef Py_ssize_t r
+    cdef bint ascending = True
+    with nogil:
+        for r in range(1, rows__r.shape[0]):
+            ascending &= rows__r[r] > rows__r[r - 1]
+    return ascending

@@ -1,0 +1,125 @@
+"""What the bulk elections share: their result, the candidates, what each broker may do, and the call of a kernel."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore._ext import election as kernels
+from kcore._ext.election import CALLS
+from kcore.errors import TableError
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.types import Int32s, Int64s, UInt8s
+
+NEVER: Final = np.zeros(1, np.uint8)
+ALWAYS: Final = np.ones(1, np.uint8)
+
+# Columns as long as a multiple of a page would start at one offset within it, and slow each other's stores down.
+_PAGE: Final = 1024
+_STAGGER: Final = 144
+
+
+@dataclass(frozen=True, slots=True)
+class Elections(PartitionChanges):
+    """The partitions that changed, and those that wanted a leader and found none (which may have changed too)."""
+
+    failed: Int32s  # Partition rows, ascending.
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFlags:
+    """What a broker may do, by its state; flags of the kernels."""
+
+    down: int
+    live: int
+    shutting_down: int  # Live or not: Kafka counts a broker so until it is gone.
+    without_leader: int = CALLS  # What a partition that has no leader does.
+
+    def of(self, brokers: BrokerTable, leaving: Sequence[int], leaving_flags: int) -> Int64s:
+        """Broker ids and flags as the kernels read them; `leaving` are rows."""
+        described = np.empty(len(brokers.ids) + 1, np.int64)
+        by_state = self.down | self.live << 8 | self.shutting_down << 16 | self.shutting_down << 24
+        live, shutting_down = brokers.live.view(np.uint8), brokers.shutting_down.view(np.uint8)
+        kernels.describe_brokers(brokers.ids, live, shutting_down, by_state, self.without_leader, described)
+        for row in leaving:
+            described[row + 1] = int(brokers.ids[row]) << 32 | leaving_flags
+        return described
+
+
+def decide(
+    kernel: Callable[..., tuple[int, int]], columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: Any
+) -> Elections:
+    """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
+    count = len(rows)
+    outputs = np.empty((kernels.OUTPUT_COLUMNS, count + 1 + (_STAGGER - count - 1) % _PAGE), np.int32)
+    isr, recovery = np.empty(count * columns[1].shape[1] + 1, np.int32), np.empty(count, np.int8)
+    outputs[kernels.ISR_OFFSETS, 0] = 0
+    changes, failures = kernel(columns, brokers__b, rows, *rule, outputs, isr, recovery) if count else (0, 0)
+    isr_offsets = outputs[kernels.ISR_OFFSETS, : changes + 1]
+    return Elections(
+        rows=outputs[kernels.ROWS, :changes],
+        leaders=outputs[kernels.LEADERS, :changes],
+        isr_offsets=isr_offsets,
+        isr=isr[: isr_offsets[changes]],
+        leader_epochs=outputs[kernels.LEADER_EPOCHS, :changes],
+        partition_epochs=outputs[kernels.PARTITION_EPOCHS, :changes],
+        recovery=recovery[:changes],
+        failed=outputs[kernels.FAILED, :failures],
+    )
+
+
+def columns_of(table: PartitionTable) -> "kernels.Columns":
+    """The columns that the kernels read."""
+    return (
+        table.replicas__ps,
+        table.isr__pi,
+        table.leader__p,
+        table.leader_epoch__p,
+        table.partition_epoch__p,
+        table.leader_recovery_state__p,
+    )
+
+
+def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) -> UInt8s:
+    """Whether a partition's topic allows unclean elections: one entry for all, or one each."""
+    if unclean is None or isinstance(unclean, bool):
+        return ALWAYS if unclean else NEVER
+    allowed = np.asarray(unclean)
+    if allowed.dtype != np.bool_ or allowed.shape != (partitions,):
+        raise TableError(f"unclean is a bool or {partitions} of them, not {allowed.dtype} of shape {allowed.shape}")
+    return np.ascontiguousarray(allowed).view(np.uint8)
+
+
+def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
+    """Rows from outside; TableError unless they are partitions of the table, ascending, each once."""
+    given = np.asarray(rows)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise TableError(f"rows are a list of partition rows, not {given.dtype} of shape {given.shape}")
+    if given.size and (given.min() < 0 or given.max() >= partitions):
+        raise TableError(f"rows must be within 0..{partitions - 1}")
+    checked = np.ascontiguousarray(given, np.int32)
+    if not kernels.ascends(checked):
+        raise TableError("rows must ascend, each once")
+    return checked
+
+
+def rows_of(table: PartitionTable, leaving: Sequence[int]) -> Int32s:
+    """Partitions with a replica on any of these broker rows."""
+    lists = [table.index.rows(row) for row in leaving]
+    return lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+
+
+def rows_that_call(table: PartitionTable, brokers__b: Int64s) -> Int32s:
+    """Partitions whose leader, or lack of one, calls an election."""
+    rows = np.empty(len(table) + 1, np.int32)
+    return rows[: kernels.rows_that_call(table.replicas__ps, table.leader__p, brokers__b, rows)]
+
+
+def rows_not_led_by_first(table: PartitionTable) -> Int32s:
+    """Partitions whose leader is not the preferred replica."""
+    rows = np.empty(len(table) + 1, np.int32)
+    return rows[: kernels.rows_not_led_by_first(table.replicas__ps, table.leader__p, rows)]

@@ -1,0 +1,89 @@
+"""Feature levels: whose rules a decision follows.
+
+Kafka changed its rules between versions, so every decision takes a level. As text:
+
+- `"3.9.1"`: the ZooKeeper-mode controller of that release; `"zookeeper:3.1-IV0"`: the same at that
+  inter.broker.protocol.version (a release alone means its newest).
+- `"3.6-IV0"`: the KRaft controller at that metadata.version, decided as the newest release that knows it does;
+  `"3.6-IV0@3.9.1"` names the release; `"4.1.2"` is KRaft at the newest metadata.version of that release.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Self
+
+from kcore.errors import LevelError
+
+VERSIONS: Final = (
+    *("2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1", "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0"),
+    *("2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0"),
+    *("3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2"),
+    *("3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
+    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1"),
+)
+"""MetadataVersion: inter.broker.protocol.version and metadata.version are one sequence. KIP-380 came with the first."""
+
+RELEASES: Final = {"3.9.1": ("3.0-IV1", "4.0-IV1", "3.9-IV0"), "4.1.2": ("3.3-IV3", "4.1-IV1", "4.1-IV1")}
+"""Of each release: the oldest and the newest metadata.version its classes take, and the one it runs at by default."""
+
+ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last line of releases with a ZooKeeper-mode controller.
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The mode, whose classes decide, and at which inter.broker.protocol.version or metadata.version."""
+
+    zookeeper: bool
+    release: str
+    version: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From the forms this module's head lists; LevelError for any other."""
+        version, _, release = text.partition("@")
+        if not release and version.startswith("zookeeper:"):
+            return cls._zookeeper(version.removeprefix("zookeeper:"))
+        if not release and version == ZOOKEEPER_RELEASE:
+            return cls._zookeeper(RELEASES[version][-1])
+        if not release and version in RELEASES:
+            return cls(False, version, RELEASES[version][-1])
+        return cls._kraft(version, release)
+
+    @classmethod
+    def _zookeeper(cls, version: str) -> Self:
+        newest = RELEASES[ZOOKEEPER_RELEASE][-1]
+        if version not in VERSIONS[: VERSIONS.index(newest) + 1]:
+            raise LevelError(f"no inter.broker.protocol.version {version!r} from {VERSIONS[0]} to {newest}")
+        return cls(True, ZOOKEEPER_RELEASE, version)
+
+    @classmethod
+    def _kraft(cls, version: str, release: str) -> Self:
+        if version not in VERSIONS:
+            raise LevelError(f"no level {version!r}: neither a release of {[*RELEASES]} nor a metadata.version")
+        if release and release not in RELEASES:
+            raise LevelError(f"no rules of release {release!r} here, only of {[*RELEASES]}")
+        for name in [release] if release else reversed(RELEASES):
+            oldest, newest, _ = RELEASES[name]
+            if VERSIONS.index(oldest) <= VERSIONS.index(version) <= VERSIONS.index(newest):
+                return cls(False, name, version)
+        raise LevelError(f"{release or 'no release'} has no KRaft controller at metadata.version {version}")
+
+    def is_at_least(self, version: str) -> bool:
+        """Whether this level's version is `version` or newer."""
+        return VERSIONS.index(self.version) >= VERSIONS.index(version)
+
+    @property
+    def leader_recovery_supported(self) -> bool:
+        """An unclean election marks the partition as recovering (KIP-704)."""
+        return self.is_at_least("3.2-IV0")
+
+    @property
+    def epoch_bump_on_isr_shrink(self) -> bool:
+        """KRaft: a smaller ISR alone raises the leader epoch, until KAFKA-15021."""
+        return not self.is_at_least("3.6-IV0")
+
+
+@lru_cache(maxsize=64)
+def level_of(level: Level | str) -> Level:
+    """The level itself, or parsed from text."""
+    return Level.parse(level) if isinstance(level, str) else level

@@ -1,0 +1,51 @@
+"""Election rules of the user's own, compiled by Numba and applied in bulk."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kcore._ext import election as kernels
+from kcore._ext.election import CALLS, MAY_LEAD
+from kcore.errors import PolicyError
+from kcore.types import Int8s, Int16s, Int32s, Int64s
+
+
+class ElectionPolicy:
+    """A rule that picks the new leader of a partition; made by `election_policy`, taken by `elect` as its kind."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        # Numba takes half a second to import, so it waits until somebody has a policy.
+        from kcore._ext import policies
+
+        self._choose = policies.choose
+        self.function = policies.compiled(function)
+
+    def choose(self, columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s) -> Int8s:
+        """The slot that the policy picks for each of `rows` whose leader calls an election, -1 for none."""
+        replicas__ps, isr__pi, leader__p = columns[:3]
+        choices = np.empty(len(rows), np.int8)
+        bad = self._choose(self.function, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
+        if bad >= 0:
+            raise PolicyError(_complaint(int(choices[bad]), int(rows[bad]), replicas__ps))
+        return choices
+
+
+def _complaint(slot: int, row: int, replicas__ps: Int16s) -> str:
+    count = int(np.count_nonzero(replicas__ps[row] >= 0))
+    if 0 <= slot < count:
+        return f"the policy chose slot {slot} of partition row {row}, whose replica is not online"
+    return f"the policy chose a slot out of range for partition row {row}, which has {count} replicas"
+
+
+def election_policy(function: Callable[..., Any]) -> ElectionPolicy:
+    """Make an election rule of `function(replicas, in_sync, online) -> slot`; a decorator, too.
+
+    `replicas`: the partition's brokers as rows of the table's broker list, int16, in assignment order, -1 behind the
+    last; `in_sync` and `online`: bit masks, bit s for the replica in slot s. It returns the slot of the new leader,
+    which must be online, or -1 to elect none. A leader from outside the ISR becomes the ISR alone, and the partition
+    recovering. The function is an njit function, or plain Python that Numba can compile.
+
+    `elect` raises PolicyError when the function cannot be compiled for these arguments or picks a slot that it may not.
+    """
+    return ElectionPolicy(function)
