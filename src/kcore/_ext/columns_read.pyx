@@ -6,12 +6,15 @@ them; a run of equal layout is then copied field by field.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, FIXED, INT16, INT32, MAX_TEXT, MAX_WINDOWS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node,
-    Op, is_utf8, load64, move, move_strided, move_vectors,
+    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MAX_WINDOWS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, differ,
+    gather, gather_at, is_utf8, load64, move, move_few, move_vectors, put_ends,
 )
+
+cdef enum:
+    OTHERS = 32  # Records of other layouts are handled this many at a time.
 
 cdef enum Problem:
     SHORT = 1
@@ -45,6 +48,10 @@ cdef struct Layout:
     int64_t start[MAX_WINDOWS]
     uint64_t mask[MAX_WINDOWS]
     uint64_t value[MAX_WINDOWS]
+
+cdef struct Places:
+    int32_t begin[MAX_VECTORS + 1][BLOCK]  # of the record, then of what follows each of its vectors
+    int32_t length[MAX_VECTORS][BLOCK]
 
 cdef struct Walk:
     const Node* nodes
@@ -355,16 +362,12 @@ cdef inline bint is_alike(const uint8_t* record, const Layout* layout) noexcept 
 
 cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* layout) noexcept nogil:
     """How many of the next `limit` records have that layout."""
-    cdef int64_t done = 0, k, r, block, size = layout.size
-    cdef uint64_t different = 0, mask, value
-    cdef const uint8_t* place
+    cdef int64_t done = 0, k, block, size = layout.size
+    cdef uint64_t different = 0
     while done + MIN_RUN <= limit:
         block = min(<int64_t>BLOCK, limit - done)
         for k in range(layout.windows):
-            place = record + layout.start[k]
-            mask, value = layout.mask[k], layout.value[k]
-            for r in range(block):
-                different |= load64(place + r * size) & mask ^ value
+            different |= differ(record + layout.start[k], size, layout.mask[k], layout.value[k], block)
         if different:
             break
         done += block
@@ -410,19 +413,121 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
         alike = count_alike(w.data + w.at, min(count, fit), layout)
     if alike >= MIN_RUN or alike == count:
         return push_run(w, alike << 1 | 1)
-    return push_run(w, min(count, <int64_t>MIN_RUN) << 1)
+    return push_run(w, min(count, <int64_t>OTHERS) << 1)
 
 
 cdef bint run_of_others(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    cdef int64_t begin = w.at
+    """`count` records of any layout: a chain of lengths, then field by field; what is unusual by `read_row`."""
+    cdef Places places
+    cdef int64_t begin = w.at, chained
     while count:
-        begin = w.at
-        if not read_row(w, child):
-            return False
-        count -= 1
+        chained = chain(w, &w.nodes[child], count, &places)
+        if chained:
+            begin = places.begin[0][chained - 1]
+            if w.columns != NULL:
+                copy_others(w, &w.nodes[child], w.rows[child], chained, &places)
+            elif not count_others(w, &w.nodes[child], chained, &places):
+                return False
+            w.rows[child] += chained
+            count -= chained
+        if count:
+            begin = w.at
+            if not read_row(w, child):
+                return False
+            count -= 1
     if w.columns == NULL:
         learn(w, &w.nodes[child], &w.layouts[child], begin)
     return True
+
+
+cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noexcept nogil:
+    """Where the next records and their vectors are; stops before the first that is wrong or unusual."""
+    cdef const Op* vectors[MAX_VECTORS]
+    cdef int64_t gaps[MAX_VECTORS + 1]
+    cdef int64_t k, v = 0, r, length, at = w.at
+    gaps[0] = 0
+    for k in range(node.op_begin, node.op_end):
+        if w.ops[k].code == VECTOR:
+            vectors[v] = &w.ops[k]
+            v += 1
+            gaps[v] = 0
+        else:
+            gaps[v] += w.ops[k].width
+    gaps[v] += node.flexible
+    for r in range(count):
+        places.begin[0][r] = <int32_t>at
+        for k in range(v):
+            at += gaps[k]
+            if w.size - at < 4:
+                return r
+            if vectors[k].prefix == VARINT:
+                length = <int64_t>w.data[at] - 1
+                at += 1
+                if length >= 127:
+                    return r
+            else:
+                length = peek_big(w.data + at, 2 if vectors[k].prefix == INT16 else 4)
+                at += 2 if vectors[k].prefix == INT16 else 4
+            at += length * vectors[k].width
+            if length < 0 or at > w.size or vectors[k].is_text and length > MAX_TEXT:
+                return r
+            places.begin[k + 1][r] = <int32_t>at
+            places.length[k][r] = <int32_t>length
+        at += gaps[v]
+        if at > w.size or node.flexible and w.data[at - 1]:
+            return r
+        w.at = at
+    return count
+
+
+cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* places) noexcept nogil:
+    """Add up the elements of chained records; False where a string is not UTF-8."""
+    cdef int64_t k, r, vector = 0, total
+    cdef const Op* op
+    for k in range(node.op_begin, node.op_end):
+        op = &w.ops[k]
+        if op.code != VECTOR:
+            continue
+        total = 0
+        for r in range(count):
+            total += places.length[vector][r]
+        w.totals[op.column + 1] += total
+        if op.is_text:
+            for r in range(count):
+                if not is_utf8(
+                    w.data + places.begin[vector + 1][r] - places.length[vector][r], places.length[vector][r]
+                ):
+                    w.at = places.begin[vector + 1][r]
+                    return fail(w, BAD_TEXT)
+        vector += 1
+    return True
+
+
+cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, const Places* places) noexcept nogil:
+    """Fill rows [row, row + count) from chained records."""
+    cdef int64_t k, r, vector = 0, gap = 0, filled, length
+    cdef const Op* op
+    cdef int32_t* ends
+    cdef uint8_t* values
+    for k in range(node.op_begin, node.op_end):
+        op = &w.ops[k]
+        if op.code != VECTOR:
+            gather_at(w.columns[op.column] + row * op.width, w.data + gap, places.begin[vector], count, op)
+            gap += op.width
+            continue
+        filled = w.totals[op.column + 1]
+        ends = <int32_t*>w.columns[op.column] + row + 1
+        values = w.columns[op.column + 1]
+        for r in range(count):
+            length = places.length[vector][r]
+            move_few(
+                values + filled * op.width, w.data + places.begin[vector + 1][r] - length * op.width, length, op
+            )
+            filled += length
+            ends[r] = <int32_t>filled
+        w.totals[op.column + 1] = filled
+        vector += 1
+        gap = 0
 
 
 cdef bint run_of_equals(Walk* w, int64_t child, int64_t count) noexcept nogil:
@@ -467,23 +572,20 @@ cdef bint check_texts(Walk* w, const Node* node, const Layout* layout, int64_t c
 
 cdef void copy_block(Walk* w, const Node* node, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
     """Fill rows [row, row + count) from the records at `w.at`, all of that layout."""
-    cdef int64_t k, r, length, filled
+    cdef int64_t k, length, filled
     cdef const uint8_t* source = w.data + w.at
     cdef const Op* op
     cdef int32_t* offsets
     for k in range(node.op_begin, node.op_end):
         op = &w.ops[k]
         if op.code != VECTOR:
-            move_strided(
-                w.columns[op.column] + row * op.width, op.width, source, layout.size, count, op.width, op.code == BOOL
-            )
+            gather(w.columns[op.column] + row * op.width, source, layout.size, count, op)
             source += op.width
             continue
         source += peek_prefix(source, op, &length)
         filled = w.totals[op.column + 1]
         offsets = <int32_t*>w.columns[op.column] + row + 1
-        for r in range(count):
-            offsets[r] = <int32_t>(filled + (r + 1) * length)
+        put_ends(offsets, <int32_t>filled, <int32_t>length, count)
         move_vectors(
             w.columns[op.column + 1] + filled * op.width, length * op.width, source, layout.size, count, length, op
         )

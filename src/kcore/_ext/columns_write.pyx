@@ -7,9 +7,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move, move16, move32,
-    move_strided, move_vectors,
+    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move, move16,
+    move32, move_few, move_vectors, put_bytes, scatter, scatter_at,
 )
+
+cdef enum:
+    OTHERS = 32  # Records of other layouts are handled this many at a time.
 
 cdef enum Problem:
     NOT_ASCENDING = 1
@@ -28,7 +31,7 @@ cdef struct Sink:
     const Op* ops
     const uint8_t** columns
     int64_t* tag_counts  # unknown tags, by node
-    int64_t* narrowest   # fewest and most elements a row, by column of offsets
+    int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
     int64_t* widest
     uint8_t* out
     int64_t at
@@ -50,15 +53,21 @@ cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogi
 
 
 cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """What is wrong with the offsets of a VECTOR or ROWS, 0 if nothing; notes the narrowest and the widest row."""
+    """What is wrong with the offsets of a VECTOR or ROWS, 0 if nothing; notes the widest row."""
     cdef const int32_t* offsets = offsets_of(s, op)
-    cdef int32_t k, length, narrowest = offsets[1] - offsets[0] if rows else 0, widest = narrowest
+    cdef int32_t length, different = 0, negative = 0, first = offsets[1] - offsets[0] if rows else 0
+    cdef int32_t widest = first
+    cdef int64_t k
     for k in range(rows):
         length = offsets[k + 1] - offsets[k]
-        narrowest = length if length < narrowest else narrowest
-        widest = length if length > widest else widest
-    s.narrowest[op.column], s.widest[op.column] = narrowest, widest
-    if narrowest < 0:
+        different |= length ^ first
+        negative |= length
+    if different:
+        for k in range(rows):
+            length = offsets[k + 1] - offsets[k]
+            widest = length if length > widest else widest
+    s.is_uniform[op.column], s.widest[op.column] = different == 0, widest
+    if negative < 0:
         return NOT_ASCENDING
     if not op.is_text:
         return 0
@@ -222,14 +231,17 @@ cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcep
     cdef const Node* node = &s.nodes[child]
     cdef int64_t alike
     while begin < end:
-        alike = count_alike(s, node, begin, end) if node.flat and s.tag_counts[child] == 0 else 0
+        if not node.flat or s.tag_counts[child]:
+            write_row(s, child, begin)
+            begin += 1
+            continue
+        alike = count_alike(s, node, begin, end)
         if alike >= MIN_RUN:
             write_run(s, node, begin, alike)
-            begin += alike
-            continue
-        for begin in range(begin, min(end, begin + MIN_RUN)):
-            write_row(s, child, begin)
-        begin += 1
+        else:
+            alike = min(end - begin, <int64_t>OTHERS)
+            write_others(s, node, begin, alike)
+        begin += alike
 
 
 cdef void write_row(Sink* s, int64_t child, int64_t row) noexcept nogil:
@@ -281,7 +293,7 @@ cdef int64_t count_alike(const Sink* s, const Node* node, int64_t begin, int64_t
     cdef int32_t length, different
     cdef const int32_t* offsets
     for k in range(node.op_begin, node.op_end):
-        if s.ops[k].code != VECTOR or s.narrowest[s.ops[k].column] == s.widest[s.ops[k].column]:
+        if s.ops[k].code != VECTOR or s.is_uniform[s.ops[k].column]:
             continue
         offsets = offsets_of(s, &s.ops[k])
         length = offsets[begin + 1] - offsets[begin]
@@ -328,34 +340,83 @@ cdef void write_block(const Sink* s, const Node* node, int64_t row, int64_t coun
     for k in range(node.op_begin, node.op_end):
         op = &s.ops[k]
         if op.code != VECTOR:
-            move_strided(
-                target, size, s.columns[op.column] + row * op.width, op.width, count, op.width, op.code == BOOL
-            )
+            scatter(target, size, s.columns[op.column] + row * op.width, count, op)
             target += op.width
             continue
         begin = offsets_of(s, op)[row]
         length = offsets_of(s, op)[row + 1] - begin
         prefix.out, prefix.at = length_bytes, 0
         put_length(&prefix, op, length)
-        put_strided(target, size, length_bytes, count, prefix.at)
+        for r in range(prefix.at):
+            put_bytes(target + r, size, length_bytes[r], count)
         target += prefix.at
         move_vectors(
             target, size, s.columns[op.column + 1] + begin * op.width, length * op.width, count, length, op
         )
         target += length * op.width
     if node.flexible:
-        length_bytes[0] = 0
-        put_strided(target, size, length_bytes, count, 1)
+        put_bytes(target, size, 0, count)
 
 
-cdef inline void put_strided(
-    uint8_t* target, int64_t step, const uint8_t* what, int64_t count, int64_t width
-) noexcept nogil:
-    """The same few bytes into each of `count` records."""
-    cdef int64_t r, k
-    for k in range(width):
+cdef void write_others(Sink* s, const Node* node, int64_t row, int64_t count) noexcept nogil:
+    """At most BLOCK rows of any layout: where each record and its parts begin, then field by field."""
+    cdef int32_t places[MAX_VECTORS + 1][BLOCK]
+    cdef int64_t k, r, vector = 0, gap = 0, length
+    cdef const Op* op
+    cdef const int32_t* offsets
+    cdef uint8_t* out = s.out + s.at
+    cdef Sink prefix = s[0]
+    s.at += place_records(s, node, row, count, places[0])
+    for k in range(node.op_begin, node.op_end):
+        op = &s.ops[k]
+        if op.code != VECTOR:
+            scatter_at(out + gap, places[vector], s.columns[op.column] + row * op.width, count, op)
+            gap += op.width
+            continue
+        offsets = offsets_of(s, op) + row
         for r in range(count):
-            target[r * step + k] = what[k]
+            length = offsets[r + 1] - offsets[r]
+            prefix.at = 0
+            prefix.out = out + places[vector][r] + gap
+            put_length(&prefix, op, length)
+            move_few(
+                prefix.out + prefix.at, s.columns[op.column + 1] + <int64_t>offsets[r] * op.width, length, op
+            )
+            places[vector + 1][r] = <int32_t>(places[vector][r] + gap + prefix.at + length * op.width)
+        vector += 1
+        gap = 0
+    if node.flexible:
+        for r in range(count):
+            out[places[vector][r] + gap] = 0
+
+
+cdef int64_t place_records(
+    const Sink* s, const Node* node, int64_t row, int64_t count, int32_t* places
+) noexcept nogil:
+    """Where each of `count` records begins, from the first one; the size of all."""
+    cdef int64_t k, r, end = 0, fixed = node.flexible
+    cdef int32_t size, length
+    cdef const Op* op
+    cdef const int32_t* offsets
+    for r in range(count):
+        places[r] = 0
+    for k in range(node.op_begin, node.op_end):
+        op = &s.ops[k]
+        if op.code != VECTOR:
+            fixed += op.width
+            continue
+        offsets = offsets_of(s, op) + row
+        fixed += 1 if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
+        for r in range(count):
+            places[r] += (offsets[r + 1] - offsets[r]) * <int32_t>op.width
+        if op.prefix == VARINT and s.widest[op.column] >= 127:
+            for r in range(count):
+                places[r] += <int32_t>varint_size(offsets[r + 1] - offsets[r] + 1) - 1
+    for r in range(count):
+        size = places[r]
+        places[r] = <int32_t>end
+        end += size + fixed
+    return end
 
 
 cdef class Writer:
@@ -382,10 +443,10 @@ cdef class Writer:
         cdef Py_ssize_t count = max(len(arrays), 1)
         self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
         self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
-        self.s.narrowest = <int64_t*>calloc(2 * count, sizeof(int64_t))
-        if self.buffers == NULL or self.s.columns == NULL or self.s.narrowest == NULL:
+        self.s.is_uniform = <int64_t*>calloc(2 * count, sizeof(int64_t))
+        if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL:
             raise MemoryError
-        self.s.widest = self.s.narrowest + count
+        self.s.widest = self.s.is_uniform + count
         for array in arrays:
             PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE | PyBUF_FORMAT)
             self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
@@ -399,7 +460,7 @@ cdef class Writer:
             PyBuffer_Release(&self.buffers[k])
         free(self.buffers)
         free(self.s.columns)
-        free(self.s.narrowest)
+        free(self.s.is_uniform)
 
     def measure(self):
         """Check offsets and texts, then set `size`; (what is wrong or "", the column)."""

@@ -19,6 +19,7 @@ cdef enum Prefix:  # How a length is written.
 
 cdef enum Limits:
     MAX_WINDOWS = 8
+    MAX_VECTORS = 12
     BLOCK = 128      # Records handled field by field at a time: what they touch stays in the L1 cache.
     MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.
     MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
@@ -42,7 +43,7 @@ cdef struct Node:
     int64_t flexible    # ends in tagged fields
     int64_t tag_column  # of unknown tags: row, tag, offsets, bytes
     int64_t min_size    # the fewest bytes that a row takes
-    int64_t flat        # only FIXED, BOOL and VECTOR without null, no known tags: runs of equal layout go field by field
+    int64_t flat        # only FIXED, BOOL and few VECTORs without null, no known tags: handled field by field
 
 cdef extern from *:
     """
@@ -73,12 +74,81 @@ cdef extern from *:
     static inline void kc_move32x2(uint8_t *to, const uint8_t *from) {  /* two int32 by one 8-byte swap */
         uint64_t v; memcpy(&v, from, 8); v = kc_swap64(v); v = KC_BIG ? v : v << 32 | v >> 32; memcpy(to, &v, 8);
     }
+    static inline void kc_move32x3(uint8_t *to, const uint8_t *from) {
+        kc_move32x2(to, from); kc_move32(to + 8, from + 8);
+    }
+    static inline void kc_move32x4(uint8_t *to, const uint8_t *from) {
+        kc_move32x2(to, from); kc_move32x2(to + 8, from + 8);
+    }
+    static inline void kc_move8(uint8_t *to, const uint8_t *from) { *to = *from; }
+    static inline void kc_move_bool(uint8_t *to, const uint8_t *from) { *to = *from != 0; }
+    static inline void kc_move128(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
+    #if defined(__GNUC__)
+    #define KC_UNROLL _Pragma("GCC unroll 8")
+    #else
+    #define KC_UNROLL
+    #endif
+    /* The same move for `n` records: with constant steps, or at places[k] bytes of one side or the other. */
+    #define KC_EACH(NAME, MOVE) \
+    static inline void kc_each_##NAME(uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n) { \
+        KC_UNROLL for (int64_t k = 0; k < n; k++) MOVE(to + k * step, from + k * from_step); \
+    } \
+    static inline void kc_from_##NAME(uint8_t *to, int64_t step, const uint8_t *from, const int32_t *places, int64_t n) { \
+        KC_UNROLL for (int64_t k = 0; k < n; k++) MOVE(to + k * step, from + places[k]); \
+    } \
+    static inline void kc_to_##NAME(uint8_t *to, const int32_t *places, const uint8_t *from, int64_t step, int64_t n) { \
+        KC_UNROLL for (int64_t k = 0; k < n; k++) MOVE(to + places[k], from + k * step); \
+    }
+    KC_EACH(8, kc_move8)
+    KC_EACH(bool, kc_move_bool)
+    KC_EACH(16, kc_move16)
+    KC_EACH(32, kc_move32)
+    KC_EACH(32x2, kc_move32x2)
+    KC_EACH(32x3, kc_move32x3)
+    KC_EACH(64, kc_move64)
+    KC_EACH(128, kc_move128)
+    static inline void kc_ends(int32_t *ends, int32_t end, int32_t length, int64_t n) {
+        for (int64_t k = 0; k < n; k++) ends[k] = end + ((int32_t)k + 1) * length;
+    }
+    static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
+        uint64_t different = 0;
+        KC_UNROLL for (int64_t k = 0; k < n; k++) different |= (kc_load64(at + k * step) & mask) ^ value;
+        return different;
+    }
+    static inline void kc_put(uint8_t *to, int64_t step, uint8_t byte, int64_t n) {
+        KC_UNROLL for (int64_t k = 0; k < n; k++) to[k * step] = byte;
+    }
     """
     uint64_t load64 "kc_load64"(const uint8_t *source) noexcept nogil
     void move16 "kc_move16"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move32 "kc_move32"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move64 "kc_move64"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void each_8 "kc_each_8"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_bool "kc_each_bool"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_16 "kc_each_16"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_32 "kc_each_32"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_32x2 "kc_each_32x2"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_32x3 "kc_each_32x3"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_64 "kc_each_64"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void each_128 "kc_each_128"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
+    void from_8 "kc_from_8"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
+    void from_bool "kc_from_bool"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
+    void from_16 "kc_from_16"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
+    void from_32 "kc_from_32"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
+    void from_64 "kc_from_64"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
+    void from_128 "kc_from_128"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
+    void to_8 "kc_to_8"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void to_bool "kc_to_bool"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void to_16 "kc_to_16"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void to_32 "kc_to_32"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void to_64 "kc_to_64"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void to_128 "kc_to_128"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
     void move32x2 "kc_move32x2"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void move32x3 "kc_move32x3"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void move32x4 "kc_move32x4"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void put_ends "kc_ends"(int32_t *ends, int32_t end, int32_t length, int64_t n) noexcept nogil
+    void put_bytes "kc_put"(uint8_t *to, int64_t step, uint8_t byte, int64_t n) noexcept nogil
+    uint64_t differ "kc_differ"(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) noexcept nogil
 
 
 cdef inline void move(uint8_t* target, const uint8_t* source, int64_t count, int64_t width, bint is_bool) noexcept nogil:
@@ -101,50 +171,103 @@ cdef inline void move(uint8_t* target, const uint8_t* source, int64_t count, int
             target[k] = source[k]
 
 
-cdef inline void move_strided(
-    uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t count, int64_t width,
-    bint is_bool,
-) noexcept nogil:
-    """Copy one value of `width` bytes a record, for `count` records, between a column and records of equal layout."""
-    cdef int64_t k
-    if is_bool:
-        for k in range(count):
-            target[k * target_step] = source[k * source_step] != 0
-    elif width == 4:
-        for k in range(count):
-            move32(target + k * target_step, source + k * source_step)
-    elif width == 1:
-        for k in range(count):
-            target[k * target_step] = source[k * source_step]
-    elif width == 8:
-        for k in range(count):
-            move64(target + k * target_step, source + k * source_step)
-    elif width == 2:
-        for k in range(count):
-            move16(target + k * target_step, source + k * source_step)
+cdef inline void gather(uint8_t* column, const uint8_t* source, int64_t step, int64_t n, const Op* op) noexcept nogil:
+    """Fill a column from one place of `n` records of equal layout."""
+    if op.code == BOOL:
+        each_bool(column, 1, source, step, n)
+    elif op.width == 4:
+        each_32(column, 4, source, step, n)
+    elif op.width == 1:
+        each_8(column, 1, source, step, n)
+    elif op.width == 8:
+        each_64(column, 8, source, step, n)
+    elif op.width == 2:
+        each_16(column, 2, source, step, n)
     else:
-        for k in range(count):
-            move(target + k * target_step, source + k * source_step, 1, width, False)
+        each_128(column, 16, source, step, n)
+
+
+cdef inline void scatter(uint8_t* target, int64_t step, const uint8_t* column, int64_t n, const Op* op) noexcept nogil:
+    """Put a column into one place of `n` records of equal layout."""
+    if op.code == BOOL:
+        each_bool(target, step, column, 1, n)
+    elif op.width == 4:
+        each_32(target, step, column, 4, n)
+    elif op.width == 1:
+        each_8(target, step, column, 1, n)
+    elif op.width == 8:
+        each_64(target, step, column, 8, n)
+    elif op.width == 2:
+        each_16(target, step, column, 2, n)
+    else:
+        each_128(target, step, column, 16, n)
+
+
+cdef inline void gather_at(
+    uint8_t* column, const uint8_t* source, const int32_t* places, int64_t n, const Op* op
+) noexcept nogil:
+    """Fill a column from records that begin at `places`."""
+    if op.code == BOOL:
+        from_bool(column, 1, source, places, n)
+    elif op.width == 4:
+        from_32(column, 4, source, places, n)
+    elif op.width == 1:
+        from_8(column, 1, source, places, n)
+    elif op.width == 8:
+        from_64(column, 8, source, places, n)
+    elif op.width == 2:
+        from_16(column, 2, source, places, n)
+    else:
+        from_128(column, 16, source, places, n)
+
+
+cdef inline void scatter_at(
+    uint8_t* target, const int32_t* places, const uint8_t* column, int64_t n, const Op* op
+) noexcept nogil:
+    """Put a column into records that begin at `places`."""
+    if op.code == BOOL:
+        to_bool(target, places, column, 1, n)
+    elif op.width == 4:
+        to_32(target, places, column, 4, n)
+    elif op.width == 1:
+        to_8(target, places, column, 1, n)
+    elif op.width == 8:
+        to_64(target, places, column, 8, n)
+    elif op.width == 2:
+        to_16(target, places, column, 2, n)
+    else:
+        to_128(target, places, column, 16, n)
 
 
 cdef inline void move_vectors(
-    uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t count, int64_t length,
+    uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t n, int64_t length,
     const Op* op,
 ) noexcept nogil:
-    """Copy `length` elements a record, for `count` records; three int32 a record is what most partitions have."""
+    """Copy `length` elements a record, for `n` records; three int32 a record is what most partitions have."""
     cdef int64_t k
     if op.width == 4 and length == 3:
-        for k in range(count):
-            move32x2(target + k * target_step, source + k * source_step)
-            move32(target + k * target_step + 8, source + k * source_step + 8)
+        each_32x3(target, target_step, source, source_step, n)
     elif op.width == 4 and length == 2:
-        for k in range(count):
-            move32x2(target + k * target_step, source + k * source_step)
-    elif length == 1:
-        move_strided(target, target_step, source, source_step, count, op.width, op.is_bool)
+        each_32x2(target, target_step, source, source_step, n)
+    elif op.width == 4 and length == 1:
+        each_32(target, target_step, source, source_step, n)
     elif length:
-        for k in range(count):
+        for k in range(n):
             move(target + k * target_step, source + k * source_step, length, op.width, op.is_bool)
+
+
+cdef inline void move_few(uint8_t* target, const uint8_t* source, int64_t length, const Op* op) noexcept nogil:
+    """Copy one record's elements, mostly few int32."""
+    if op.width != 4 or length > 4:
+        move(target, source, length, op.width, op.is_bool)
+    elif length == 3:
+        move32x3(target, source)
+    elif length == 2:
+        move32x2(target, source)
+    elif length == 1:
+        move32(target, source)
+    elif length == 4:
+        move32x4(target, source)
 
 
 cdef inline bint is_utf8(const uint8_t* text, int64_t length) noexcept nogil:

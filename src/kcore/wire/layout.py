@@ -28,6 +28,7 @@ DTYPES: dict[Kind, np.dtype[Any]] = {
     Kind.FLOAT64: np.dtype(np.float64),
     Kind.UUID: np.dtype((np.uint8, 16)),
 }
+MAX_VECTORS = 12  # of a flat node, as in program.pxd
 TEXTS = (Kind.STRING, Kind.BYTES, Kind.RECORDS)  # A length and bytes.
 OFFSETS, BYTES, VALID = np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.bool_)
 
@@ -148,6 +149,7 @@ class Compiler:
                 Column(BYTES, Extent.TOTAL, node),
             ]
         plain = all(slot.code <= Code.VECTOR and not slot.step.nullable for slot in slots)
+        plain = plain and sum(slot.code is Code.VECTOR for slot in slots) <= MAX_VECTORS
         min_size = flexible + sum(self.min_size(slot) for slot in slots[:in_line])
         self.nodes[node] = [in_line, flexible, tag_column, min_size, plain and len(slots) == in_line]
         return Branch(node, plan, slots, tag_column)
