@@ -40,7 +40,6 @@ cdef extern from "Python.h":
     PyObject *new_bytes "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size)
     PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
     PyObject *new_int "PyLong_FromLongLong" (int64_t value)
-    PyObject *new_unsigned "PyLong_FromUnsignedLong" (unsigned long value)
     PyObject *new_float "PyFloat_FromDouble" (double value)
     void set_item "PyList_SET_ITEM" (PyObject *values, Py_ssize_t i, PyObject *value)
     void untrack "PyObject_GC_UnTrack" (PyObject *container)
@@ -73,6 +72,14 @@ cdef enum:
     BAD_LENGTH = -2
     BAD_VARINT = -1
 
+cdef struct Recent:
+    int64_t value
+    PyObject *number
+
+cdef enum:
+    RECENT_MASK = 1023
+
+cdef Recent[RECENT_MASK + 1] RECENT
 cdef PyTypeObject *UUID_TYPE = <PyTypeObject *>Uuid
 NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
@@ -186,36 +193,60 @@ cdef inline PyObject *shared(PyObject *value) noexcept:
     return value
 
 
-cdef PyObject *read_value(Reader *r, const Step *step) noexcept:
+cdef inline PyObject *int_object(int64_t value) noexcept:
+    """Broker ids and epochs repeat: one int object for all places where the same number was lately read."""
+    cdef Recent *recent = &RECENT[value & RECENT_MASK]
+    cdef PyObject *number
+    if recent.value != value or recent.number is NULL:
+        number = new_int(value)
+        if number is NULL:
+            return NULL
+        Py_XDECREF(recent.number)
+        recent.value, recent.number = value, number
+    Py_INCREF(recent.number)
+    return recent.number
+
+
+cdef inline PyObject *read_value(Reader *r, const Step *step) noexcept:
+    return read_fixed(r, step) if step.kind < STRING else read_counted(r, step)
+
+
+cdef PyObject *read_counted(Reader *r, const Step *step) noexcept:
+    if step.kind == ARRAY:
+        return read_array(r, step)
+    if step.kind == STRUCT:
+        return read_nullable_struct(r, step) if step.nullable else read_struct(r, step.layout)
+    return read_bytes(r, step)
+
+
+cdef inline PyObject *read_fixed(Reader *r, const Step *step) noexcept:
+    """A value whose size the kind says."""
     cdef const uint8_t *at = r.at
-    cdef uint64_t bits
-    cdef double real
-    if step.kind >= STRING:
-        if step.kind == ARRAY:
-            return read_array(r, step)
-        if step.kind == STRUCT:
-            return read_nullable_struct(r, step) if step.nullable else read_struct(r, step.layout)
-        return read_bytes(r, step)
-    if r.end - at < step.min_size:
+    if step.min_size > r.end - at:
         return fail(r, "the bytes end inside a value")
     r.at = at + step.min_size
     if step.kind == INT32:
-        return new_int(<int32_t>load32(at))
-    if step.kind == BOOL:
+        return int_object(<int32_t>load32(at))
+    elif step.kind == BOOL:
         return shared(Py_True if at[0] else Py_False)
-    if step.kind == INT8:
-        return new_int(<int8_t>at[0])
-    if step.kind == INT16:
-        return new_int(<int16_t>load16(at))
-    if step.kind == UINT16:
-        return new_int(load16(at))
-    if step.kind == UINT32:
-        return new_unsigned(load32(at))
-    if step.kind == INT64:
-        return new_int(<int64_t>load64(at))
-    if step.kind == UUID:
+    elif step.kind == INT8:
+        return int_object(<int8_t>at[0])
+    elif step.kind == INT16:
+        return int_object(<int16_t>load16(at))
+    elif step.kind == UINT16:
+        return int_object(load16(at))
+    elif step.kind == UINT32:
+        return int_object(load32(at))
+    elif step.kind == INT64:
+        return int_object(<int64_t>load64(at))
+    elif step.kind == UUID:
         return new_uuid(UUID_TYPE, at)
-    bits = load64(at)
+    return read_float(at)
+
+
+cdef PyObject *read_float(const uint8_t *at) noexcept:
+    cdef uint64_t bits = load64(at)
+    cdef double real
     memcpy(&real, &bits, 8)
     return new_float(real)
 

@@ -17,6 +17,27 @@ from kcore._ext.wire_program cimport (
 
 from kcore.errors import EncodeError, UnsupportedVersionError
 
+cdef extern from *:
+    """
+    /* An int of one digit without a call. */
+    static inline int compact_int(PyObject *value, int64_t *number) {
+    #if PY_VERSION_HEX >= 0x030C0000
+        if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return 0;
+        *number = PyUnstable_Long_CompactValue((PyLongObject *)value);
+    #else
+        Py_ssize_t sign = Py_SIZE(value);
+        if (sign < -1 || sign > 1) return 0;
+        *number = sign * (int64_t)((PyLongObject *)value)->ob_digit[0];
+    #endif
+        return 1;
+    }
+    static inline void store32(uint8_t *at, uint32_t number) {
+        at[0] = number >> 24; at[1] = number >> 16; at[2] = number >> 8; at[3] = number;
+    }
+    """
+    bint compact_int(PyObject *value, int64_t *number)
+    void store32(uint8_t *at, uint32_t number)
+
 cdef extern from "Python.h":
     bint PyLong_CheckExact(PyObject *value)
     bint PyBool_Check(PyObject *value)
@@ -183,14 +204,15 @@ cdef inline bint is_sequence(PyObject *value) noexcept:
 cdef inline void store(uint8_t *at, uint64_t number, Py_ssize_t size) noexcept:
     """Big-endian; the cases are there for the compiler to make each one swap and one move."""
     if size == 4:
-        at[0], at[1], at[2], at[3] = number >> 24 & 0xFF, number >> 16 & 0xFF, number >> 8 & 0xFF, number & 0xFF
+        store32(at, <uint32_t>number)
     elif size == 1:
-        at[0] = number & 0xFF
+        at[0] = <uint8_t>number
     elif size == 2:
-        at[0], at[1] = number >> 8 & 0xFF, number & 0xFF
+        at[0] = <uint8_t>(number >> 8)
+        at[1] = <uint8_t>number
     else:
-        store(at, number >> 32, 4)
-        store(at + 4, number, 4)
+        store32(at, <uint32_t>(number >> 32))
+        store32(at + 4, <uint32_t>number)
 
 
 cdef inline int put_varint(Writer *w, uint32_t number) noexcept:
@@ -255,7 +277,8 @@ cdef inline int to_int(Writer *w, const Step *step, PyObject *value, int64_t *nu
     cdef int overflow = 0
     if not PyLong_CheckExact(value):
         return index_of(w, step, value, number)
-    number[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if not compact_int(value, number):
+        number[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or number[0] < step.lowest or number[0] > step.highest:
         return fail(w, value, "out of range")
     return 0
@@ -277,15 +300,17 @@ cdef int index_of(Writer *w, const Step *step, PyObject *value, int64_t *number)
     return result
 
 
-cdef int write_value(Writer *w, const Step *step, PyObject *value) noexcept:
-    if step.kind >= INT8 and step.kind <= INT64:
-        return write_int(w, step, value)
+cdef inline int write_value(Writer *w, const Step *step, PyObject *value) noexcept:
+    return write_int(w, step, value) if step.kind <= INT64 and step.kind != BOOL else write_other(w, step, value)
+
+
+cdef int write_other(Writer *w, const Step *step, PyObject *value) noexcept:
     if value is Py_None:
         return write_null(w, step)
-    if step.kind == STRING:
-        return write_string(w, step, value)
     if step.kind == ARRAY:
         return write_array(w, step, value)
+    if step.kind == STRING:
+        return write_string(w, step, value)
     if step.kind == STRUCT:
         if step.nullable and put_bytes(w, "\x01", 1) < 0:
             return -1
