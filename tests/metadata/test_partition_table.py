@@ -214,6 +214,7 @@ def test_apply_of_nothing() -> None:
         ({"isr_offsets": [0, 3, 2]}, "offsets must rise"),
         ({"isr_offsets": []}, "offsets must rise"),
         ({"isr_offsets": [0, 1, 2]}, "2 ISRs for 1 rows"),
+        ({"isr": range(33), "isr_offsets": [0, 33]}, "row 0 has 33 brokers; at most 32 fit"),
         ({"leader_epochs": [-2]}, "leader epoch of row 0 is -2"),
         ({"partition_epochs": [2**31]}, "partition epochs has values outside"),
         ({"recovery": [2]}, "recovery state of row 0 is 2"),

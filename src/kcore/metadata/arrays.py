@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kcore.constants import NO_BROKER_ROW
+from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.errors import TableError
 from kcore.types import Int32s, Int64s
 
@@ -38,7 +38,10 @@ def padded(offsets: Array, values: Array) -> Int32s:
     counts = np.diff(offsets)
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(values) or (counts < 0).any():
         raise TableError(f"offsets must rise from 0 to the {len(values)} values they divide")
-    rows = np.full((len(counts), int(counts.max(initial=0))), NO_BROKER_ROW, np.int32)
+    width = int(counts.max(initial=0))
+    if width > MAX_REPLICAS:  # Before anything as large as the longest row times their number is made.
+        raise TableError(f"row {int(counts.argmax())} has {width} brokers; at most {MAX_REPLICAS} fit")
+    rows = np.full((len(counts), width), NO_BROKER_ROW, np.int32)
     rows[np.arange(rows.shape[1]) < counts[:, None]] = values
     return rows
 

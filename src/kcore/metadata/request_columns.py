@@ -52,7 +52,7 @@ def _arrays_of_update_metadata(columns: RequestColumns) -> TableArrays:
     arrays["brokers"] = BrokerTable.from_arrays(
         np.array(ids, np.int64),
         live=np.array([broker in live for broker in ids], np.bool_),
-        racks=[live[broker][0] if broker in live else None for broker in ids],
+        racks=[live[broker][0] or None if broker in live else None for broker in ids],  # Versions 0 and 1 read as "".
         endpoints=[live[broker][1] if broker in live else () for broker in ids],
     )
     return arrays
@@ -108,16 +108,21 @@ def _distinct(ids: Array) -> set[int]:
 
 
 def _endpoints(brokers: Any) -> list[list[Endpoint]]:
-    """Every broker's listeners; version 0 has one of them, without a name."""
+    """Every broker's listeners, as UpdateMetadataRequest.liveBrokers has them: before version 3 a listener is named
+    after its protocol, and version 0 has one of plain text."""
     each = brokers.endpoints
     listeners = zip(each.port.tolist(), each.host, each.listener, each.security_protocol.tolist(), strict=True)
-    flat = [Endpoint(*fields) for fields in listeners]
-    only = [
-        Endpoint(port, host, "PLAINTEXT", _PLAINTEXT)
-        for host, port in zip(brokers.v0_host, brokers.v0_port.tolist(), strict=True)
-    ]
-    bounds = zip(each.row_offsets[:-1].tolist(), each.row_offsets[1:].tolist(), strict=True)
-    return [flat[start:end] or [v0] for (start, end), v0 in zip(bounds, only, strict=True)]
+    flat = [Endpoint(port, host, name or _protocol_name(id_), id_) for port, host, name, id_ in listeners]
+    first = zip(brokers.v0_port.tolist(), brokers.v0_host, strict=True)
+    bounds = zip(each.row_offsets[:-1].tolist(), each.row_offsets[1:].tolist(), first, strict=True)
+    return [flat[start:end] or [Endpoint(port, host, "PLAINTEXT", _PLAINTEXT)] for start, end, (port, host) in bounds]
+
+
+def _protocol_name(protocol: int) -> str:
+    for name, known in SECURITY_PROTOCOLS.items():
+        if known == protocol:
+            return name
+    raise TableError(f"unknown security protocol {protocol}")
 
 
 def _sparse(lists: Any) -> dict[int, list[int]]:
