@@ -1,11 +1,23 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them."""
 
 from kcore import schema as schema
+from kcore.controller.events import BrokerFailed as BrokerFailed
+from kcore.controller.events import BrokerStarted as BrokerStarted
+from kcore.controller.events import ControlledShutdown as ControlledShutdown
+from kcore.controller.events import PreferredElection as PreferredElection
+from kcore.controller.zk_controller import ZkController as ZkController
 from kcore.errors import DecodeError as DecodeError
 from kcore.errors import EncodeError as EncodeError
 from kcore.errors import KcoreError as KcoreError
+from kcore.errors import PlacementError as PlacementError
+from kcore.errors import TableError as TableError
 from kcore.errors import UnknownMessageError as UnknownMessageError
 from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
+from kcore.metadata.broker_table import BrokerTable as BrokerTable
+from kcore.metadata.partition_table import PartitionTable as PartitionTable
+from kcore.replication.election import elect as elect
+from kcore.replication.election_rules import elect_one as elect_one
+from kcore.replication.placement import place as place
 from kcore.wire.codec import decode as decode
 from kcore.wire.codec import encode as encode
 from kcore.wire.column_codec import decode_columns as decode_columns
@@ -16,3 +28,4 @@ from kcore.wire.columns import Strings as Strings
 from kcore.wire.columns import Vectors as Vectors
 from kcore.wire.jsonform import from_json as from_json
 from kcore.wire.jsonform import to_json as to_json
+from kcore.workloads.generate import generate as generate

@@ -11,7 +11,7 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar
 
 from kcore.schema.kinds import FieldType
 from kcore.schema.versions import ALL, NONE, Versions
@@ -79,7 +79,6 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class StructType(type):
     """Turns annotations into slots and `Field` facts."""
 

@@ -1,0 +1,55 @@
+"""Which versions a ZooKeeper-mode controller sends, by `inter.broker.protocol.version` (380.7).
+
+Source: ControllerChannelManager of 3.9.1. The two-step rolling upgrade of KIP-380 is the step from "2.1" to "2.2".
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from kcore.errors import UnsupportedVersionError
+
+
+class RequestVersions(NamedTuple):
+    """The version of each control request."""
+
+    leader_and_isr: int
+    update_metadata: int
+    stop_replica: int
+
+
+# From which protocol version on, ascending.
+SENT_FROM: Final = (
+    ("0.8.0", RequestVersions(0, 0, 0)),
+    ("0.9.0", RequestVersions(0, 1, 0)),
+    ("0.10.0-IV1", RequestVersions(0, 2, 0)),
+    ("0.10.2-IV0", RequestVersions(0, 3, 0)),
+    ("1.0-IV0", RequestVersions(1, 4, 0)),
+    ("2.2-IV0", RequestVersions(2, 5, 1)),  # KIP-380
+    ("2.4-IV0", RequestVersions(3, 5, 1)),
+    ("2.4-IV1", RequestVersions(4, 6, 2)),
+    ("2.6-IV0", RequestVersions(4, 6, 3)),
+    ("2.8-IV1", RequestVersions(5, 7, 3)),
+    ("3.2-IV0", RequestVersions(6, 7, 3)),
+    ("3.4-IV0", RequestVersions(7, 8, 4)),
+)
+NEWEST_LEVEL = 99  # "2.4" without a level means the last of 2.4.
+
+
+def request_versions(inter_broker_protocol: str) -> RequestVersions:
+    """The versions sent at that inter.broker.protocol.version; UnsupportedVersionError if no ZooKeeper mode has it."""
+    wanted = _parse(inter_broker_protocol)
+    if wanted >= (4, 0):
+        raise UnsupportedVersionError(f"Kafka {inter_broker_protocol} has no ZooKeeper-mode controller")
+    return [versions for since, versions in SENT_FROM if _parse(since) <= wanted][-1]
+
+
+def _parse(text: str) -> tuple[int, ...]:
+    """ "0.10.0-IV1" is (0, 10, 0, 1), "2.4" is (2, 4, 0, 99)."""
+    match = re.fullmatch(r"(0\.\d+)\.(\d)(?:-IV(\d+))?", text) or re.fullmatch(r"([1-9]\.\d+)()(?:-IV(\d+))?", text)
+    if match is None:
+        raise UnsupportedVersionError(
+            f"{text!r} is no inter.broker.protocol.version; one looks like '2.2-IV0' or '3.9'"
+        )
+    release, patch, level = match.groups()
+    numbers = tuple(map(int, release.split(".")))
+    return (*numbers, int(patch or 0), int(level) if level else NEWEST_LEVEL)

@@ -1,0 +1,44 @@
+"""The recorded story of a real three-broker cluster: the tree before and after each step, the requests in between."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import cases
+from kcore.metadata.partition_table import PartitionTable
+
+FOLDER = cases.DATA / "samples/zk39-scenario"
+STEPS = [line.split() for line in (FOLDER / "steps.txt").read_text().splitlines()]
+
+
+def dump(step: int) -> str:
+    [path] = FOLDER.glob(f"{step}-*.zk.txt")
+    return path.read_text()
+
+
+def table(step: int) -> PartitionTable:
+    return PartitionTable.from_zookeeper_dump(dump(step))
+
+
+def requests_before(step: int, api: str) -> list[dict[str, Any]]:
+    """What the brokers were sent of that kind between the step before and this one, in order."""
+    begin, end = int(STEPS[step - 2][1]), int(STEPS[step - 1][1])
+    with gzip.open(FOLDER / "control-requests.jsonl.gz", "rt") as lines:
+        seen = [json.loads(line) for line in lines]
+    return [each for each in seen if each["api"] == api and begin < _milliseconds(each["ts"]) <= end]
+
+
+def _milliseconds(text: str) -> float:
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp() * 1000
+
+
+def last_states(requests: list[dict[str, Any]]) -> dict[int, dict[tuple[str, int], dict[str, Any]]]:
+    """For each broker the last state of every partition that it was told."""
+    told: dict[int, dict[tuple[str, int], dict[str, Any]]] = {}
+    for each in requests:
+        for topic in each["request"]["topicStates"]:
+            for state in topic["partitionStates"]:
+                key = topic["topicName"], state["partitionIndex"]
+                told.setdefault(each["receiver"], {})[key] = state | {"topicId": topic.get("topicId")}
+    return told
