@@ -19,12 +19,14 @@ class Column:
 
 
 PARTITION_COLUMNS = (
-    Column("topic_row__p", np.dtype(np.int32), "the topic, by row of the topic list"),
+    Column("topic_row__p", np.dtype(np.int32), "the topic by row, -1 in a free row: there is no partition"),
     Column("partition_index__p", np.dtype(np.int32), "the partition's number within its topic"),
     Column("replicas__ps", np.dtype(np.int16), "assigned brokers by row, in assignment order, packed, padded with -1"),
     Column("isr__pi", np.dtype(np.int16), "in-sync brokers by row, in Kafka's order (it is on the wire), packed, -1"),
     Column("leader__p", np.dtype(np.int16), "the leader by broker row, -1 for none"),
-    Column("leader_epoch__p", np.dtype(np.int32), "one higher at every new leader or ISR that Kafka fences"),
+    Column(
+        "leader_epoch__p", np.dtype(np.int32), "one higher at every new leader or ISR that Kafka fences, -1 at first"
+    ),
     Column("partition_epoch__p", np.dtype(np.int32), "ZooKeeper: version of the state node; KRaft: partitionEpoch"),
     Column("controller_epoch__p", np.dtype(np.int32), "the controller epoch that wrote the state"),
     Column("leader_recovery_state__p", np.dtype(np.int8), "0 recovered, 1 recovering after an unclean election"),
