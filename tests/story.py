@@ -3,9 +3,11 @@
 import gzip
 import json
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import cases
+import kcore
 from kcore.metadata.partition_table import PartitionTable
 
 FOLDER = cases.DATA / "samples/zk39-scenario"
@@ -21,12 +23,29 @@ def table(step: int) -> PartitionTable:
     return PartitionTable.from_zookeeper_dump(dump(step))
 
 
+def all_requests(receiver: int, api: str) -> list[dict[str, Any]]:
+    """All that a broker was sent of that kind, in order."""
+    return [each for each in _recorded() if each["api"] == api and each["receiver"] == receiver]
+
+
+def columns(message: str, recorded: dict[str, Any]) -> kcore.Columns:
+    """A recorded request as columns."""
+    version = recorded["header"]["requestApiVersion"]
+    return kcore.decode_columns(
+        message, version, kcore.encode(kcore.from_json(message, version, recorded["request"]), version)
+    )
+
+
 def requests_before(step: int, api: str) -> list[dict[str, Any]]:
     """What the brokers were sent of that kind between the step before and this one, in order."""
     begin, end = int(STEPS[step - 2][1]), int(STEPS[step - 1][1])
+    return [each for each in _recorded() if each["api"] == api and begin < _milliseconds(each["ts"]) <= end]
+
+
+@cache
+def _recorded() -> list[dict[str, Any]]:
     with gzip.open(FOLDER / "control-requests.jsonl.gz", "rt") as lines:
-        seen = [json.loads(line) for line in lines]
-    return [each for each in seen if each["api"] == api and begin < _milliseconds(each["ts"]) <= end]
+        return [json.loads(line) for line in lines]
 
 
 def _milliseconds(text: str) -> float:

@@ -16,7 +16,7 @@ class BrokerFailed:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStarted:
-    """A broker registered, for the first time or as a new incarnation; its epoch is the czxid of its znode (KIP-380)."""
+    """A broker registered, anew or as a new incarnation; its epoch is the czxid of its znode (KIP-380)."""
 
     broker_id: int
     broker_epoch: int

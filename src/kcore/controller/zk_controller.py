@@ -38,7 +38,7 @@ class ZkController:
         inter_broker_protocol: str = "3.9",
         unclean: bool = False,
     ) -> None:
-        """`unclean`: unclean.leader.election.enable, for all topics. UnsupportedVersionError for an unknown protocol."""
+        """`unclean`: unclean.leader.election.enable of all topics. UnsupportedVersionError for an unknown protocol."""
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.table = table

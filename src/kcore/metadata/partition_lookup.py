@@ -57,6 +57,7 @@ class PartitionLookup:
 
     def rows_of_topic(self, topic_row: int) -> Int32s:
         """All rows of a topic, by ascending partition index."""
+        self._grow_to(topic_row + 1)  # A topic may have no partition yet.
         start, end = self._stray_range(topic_row)
         first, count = int(self._first__t[topic_row]), int(self._count__t[topic_row])
         strays, keys = self._stray_rows[start:end], self._stray_keys[start:end]

@@ -162,8 +162,8 @@ class PartitionTable:
         """Rows, free ones included."""
         return len(self.leader__p)
 
-    def apply(self, changes: PartitionChanges, *, controller_epoch: int | None = None) -> None:
-        """Makes decided changes: leader, ISR, epochs and recovery state of the rows named, under that controller epoch.
+    def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
+        """Makes decided changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
         All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong.
         """
@@ -181,7 +181,9 @@ class PartitionTable:
         check_range("partition epoch", partition_epoch, NO_EPOCH, MAX_EPOCH)
         check_range("leader recovery state", recovery, RECOVERED, RECOVERING)
         if controller_epoch is not None:
-            self.controller_epoch__p[rows] = as_integers("controller epoch", controller_epoch, np.int32, ())
+            self.controller_epoch__p[rows] = as_integers(
+                "controller epoch", np.broadcast_to(controller_epoch, shape), np.int32, shape
+            )
         self._write_lists("isr__pi", rows, isr)
         self.leader__p[rows], self.leader_recovery_state__p[rows] = leader, recovery
         self.leader_epoch__p[rows], self.partition_epoch__p[rows] = leader_epoch, partition_epoch
@@ -212,11 +214,18 @@ class PartitionTable:
         placed = self._replica_rows(replicas, len(np.asarray(replicas)))
         return self._add(self.topics.add(name, topic_id), placed, 0, controller_epoch)
 
-    def add_partitions(self, name: str, replicas: npt.ArrayLike, *, controller_epoch: int = 0) -> Int32s:
-        """More partitions for a topic, numbered on from its last, else as `add_topic`. Returns their rows."""
+    def add_partitions(
+        self, name: str, replicas: npt.ArrayLike, *, first_partition: int | None = None, controller_epoch: int = 0
+    ) -> Int32s:
+        """More partitions for a topic, numbered on from its last or from `first_partition`, else as `add_topic`.
+
+        Returns their rows. TableError if one of them is known already.
+        """
         placed = self._replica_rows(replicas, len(np.asarray(replicas)))
-        known = self.rows_of_topic(name)
-        first = int(self.partition_index__p[known[-1]]) + 1 if len(known) else 0
+        numbers = self.partition_index__p[self.rows_of_topic(name)]
+        first = int(numbers.max(initial=-1)) + 1 if first_partition is None else first_partition
+        if ((numbers >= first) & (numbers < first + len(placed))).any():
+            raise TableError(f"topic {name!r} has partitions from {first} to {first + len(placed) - 1} already")
         return self._add(self.topics.row(name), placed, first, controller_epoch)
 
     def _add(self, topic_row: int, replicas: Int16s, first_partition: int, controller_epoch: int) -> Int32s:

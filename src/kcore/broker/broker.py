@@ -1,0 +1,166 @@
+"""A broker's half of the control protocol: a thin class that checks epochs and keeps what it is told. No sockets.
+
+Source: KafkaApis and ReplicaManager of 3.9.1.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from kcore.constants import EPOCH_DURING_DELETE, NO_EPOCH, UNKNOWN_BROKER_EPOCH
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.merge import merge
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topics import TopicTable
+from kcore.protocol_errors import Errors
+from kcore.schema import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
+from kcore.schema.stop_replica import StopReplicaPartitionError
+from kcore.schema.structure import Message
+from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.codec import encode
+from kcore.wire.column_codec import decode_columns
+from kcore.wire.columns import Columns, Rows
+
+T = TypeVar("T")
+
+TOPIC_IDS_SINCE = 5  # LeaderAndIsr answers by topic id from this version on.
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A partition that the broker holds, as the last accepted LeaderAndIsr had it. Brokers are ids."""
+
+    topic_id: Uuid
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    partition_epoch: int
+
+
+class Broker:
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and keeps what they say.
+
+    `table` is the cluster as UpdateMetadata told it, `replicas` what this broker holds, by (topic name, partition).
+    """
+
+    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+        """`broker_epoch`: of this incarnation, the czxid of its znode (KIP-380)."""
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        self.controller_epoch = 0
+        self.table = PartitionTable.from_arrays(
+            np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
+        )
+        self.replicas: dict[tuple[str, int], Replica] = {}
+
+    def answer(self, message: type[Message], version: int, data: bytes | memoryview) -> bytes:
+        """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
+        columns = decode_columns(message, version, data)
+        if message is LeaderAndIsrRequest:
+            return encode(self.on_leader_and_isr(columns, version), version)
+        if message is UpdateMetadataRequest:
+            return encode(self.on_update_metadata(columns), version)
+        assert message is StopReplicaRequest, f"a broker is not sent {message.__name__}"
+        return encode(self.on_stop_replica(columns), version)
+
+    def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
+        """Keep the new states and live brokers."""
+        refusal = self._refusal(request)
+        if refusal is Errors.NONE:
+            merge(self.table, request)
+        return UpdateMetadataResponse(error_code=refusal)
+
+    def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
+        """Become leader or follower of every partition whose leader epoch is new."""
+        refusal = self._refusal(request)
+        if refusal is not Errors.NONE:
+            return LeaderAndIsrResponse(error_code=refusal)
+        topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
+        for name, partition, told in _told_replicas(request.topic_states):
+            error = LeaderAndIsrPartitionError(
+                topic_name=name, partition_index=partition, error_code=self._take((name, partition), told)
+            )
+            topics.setdefault(told.topic_id, []).append(error)
+        if version < TOPIC_IDS_SINCE:
+            return LeaderAndIsrResponse(partition_errors=[error for errors in topics.values() for error in errors])
+        by_id = [LeaderAndIsrTopicError(topic_id=each, partition_errors=errors) for each, errors in topics.items()]
+        return LeaderAndIsrResponse(topics=by_id)
+
+    def on_stop_replica(self, request: Columns) -> StopReplicaResponse:
+        """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
+        refusal = self._refusal(request)
+        if refusal is not Errors.NONE:
+            return StopReplicaResponse(error_code=refusal)
+        errors = [
+            StopReplicaPartitionError(
+                topic_name=name, partition_index=partition, error_code=self._stop((name, partition), leader_epoch)
+            )
+            for name, partition, leader_epoch in _named(
+                request.topic_states, request.topic_states.partition_states.leader_epoch.tolist()
+            )
+        ]
+        return StopReplicaResponse(partition_errors=errors)
+
+    def _refusal(self, request: Columns) -> Errors:
+        """Why the whole request is refused; else its controller epoch is the newest known.
+
+        A larger broker epoch is accepted: the controller may learn of a registration before the broker does.
+        """
+        epoch = request.broker_epoch
+        if epoch != UNKNOWN_BROKER_EPOCH and epoch < self.broker_epoch:
+            return Errors.STALE_BROKER_EPOCH
+        if request.controller_epoch < self.controller_epoch:
+            return Errors.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = request.controller_epoch
+        return Errors.NONE
+
+    def _take(self, key: tuple[str, int], told: Replica) -> Errors:
+        known = self.replicas.get(key)
+        if known is not None and ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
+            return Errors.INCONSISTENT_TOPIC_ID
+        if known is not None and told.leader_epoch <= known.leader_epoch:
+            return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
+        if self.broker_id not in told.replicas:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        self.replicas[key] = told
+        return Errors.NONE
+
+    def _stop(self, key: tuple[str, int], leader_epoch: int) -> Errors:
+        known = self.replicas.get(key)
+        unchecked = leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH)
+        if known is not None and not unchecked and leader_epoch < known.leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        self.replicas.pop(key, None)
+        return Errors.NONE
+
+
+def _named(topics: Rows, values: Sequence[T]) -> Iterator[tuple[str, int, T]]:
+    """(topic name, partition, value) of every partition; a value a partition."""
+    states = topics.partition_states
+    names = np.repeat(np.array(topics.topic_name.tolist(), object), np.diff(states.row_offsets))
+    return zip(names.tolist(), states.partition_index.tolist(), values, strict=True)
+
+
+def _told_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:
+    states = topics.partition_states
+    ids = [Uuid(each.tobytes()) for each in topics.topic_id]
+    columns = (
+        [topic_id for topic_id, count in zip(ids, np.diff(states.row_offsets), strict=True) for _ in range(count)],
+        states.leader.tolist(),
+        states.leader_epoch.tolist(),
+        [tuple(isr.tolist()) for isr in states.isr],
+        [tuple(replicas.tolist()) for replicas in states.replicas],
+        states.partition_epoch.tolist(),
+    )
+    return _named(topics, [Replica(*values) for values in zip(*columns, strict=True)])

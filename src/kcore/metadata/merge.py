@@ -1,0 +1,90 @@
+"""A later UpdateMetadata, merged into the table that earlier ones made: what a broker's metadata cache does.
+
+Source: ZkMetadataCache.updateMetadata of 3.9.1.
+"""
+
+import numpy as np
+
+from kcore.constants import LEADER_DURING_DELETE, NO_BROKER_ROW
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.request_columns import RequestColumns
+from kcore.metadata.topics import TopicTable
+from kcore.types import Int32s, Int64s
+
+
+def merge(table: PartitionTable, columns: RequestColumns) -> None:
+    """Takes the live brokers and the partitions of a decoded UpdateMetadata; topics being deleted go.
+
+    TableError if the request makes no table.
+    """
+    told = PartitionTable.from_columns(columns)
+    _merge_brokers(table.brokers, told.brokers)
+    _remove_topics(table, columns, told.topics)
+    for topic_row, name in enumerate(told.topics.names):
+        _add_unknown(table, told, topic_row, name)
+    if not len(told):
+        return
+    topic_rows = np.array([table.topics.row(name) if name in table.topics else -1 for name in told.topics.names])
+    rows = table.rows_of(topic_rows[told.topic_row__p], told.partition_index__p)
+    order = np.argsort(rows)
+    table.set_replicas(rows[order], _ids(told.brokers, told.replicas__ps[order]))
+    table.apply(_changes(told, rows, order), controller_epoch=told.controller_epoch__p[order])
+
+
+def _merge_brokers(known: BrokerTable, told: BrokerTable) -> None:
+    """All that are told get a row; those told to live do, no other does."""
+    for row, broker_id in enumerate(told.ids.tolist()):
+        epoch = int(known.epochs[known.row(broker_id)]) if broker_id in known else -1
+        known.register(broker_id, epoch, rack=told.racks[row], endpoints=told.endpoints[row])
+    known.live[:] = False
+    known.live[known.rows(told.ids[told.live])] = True
+
+
+def _remove_topics(table: PartitionTable, columns: RequestColumns, told: TopicTable) -> None:
+    """Topics with a partition that is being deleted, and topics that were made again: under the name, another id."""
+    states = columns.topic_states.partition_states
+    deleted = np.add.reduceat(np.append(states.leader == LEADER_DURING_DELETE, False), states.row_offsets[:-1])
+    for name, going in zip(columns.topic_states.topic_name, deleted.tolist(), strict=True):
+        if name not in table.topics:
+            continue
+        known_id, told_id = table.topics.ids[table.topics.row(name)], told.ids[told.row(name)]
+        if going or (any(known_id) and any(told_id) and known_id != told_id):
+            table.remove_topic(name)
+
+
+def _add_unknown(table: PartitionTable, told: PartitionTable, topic_row: int, name: str) -> None:
+    """Rows for the partitions of one topic that the table lacks."""
+    rows = told.rows_of_topic(name)
+    known = table.rows_of_topic(name) if name in table.topics else np.empty(0, np.int32)
+    partitions = told.partition_index__p[rows]
+    rows = rows[~np.isin(partitions, table.partition_index__p[known])]
+    if not len(rows):
+        return
+    if name not in table.topics:
+        table.topics.add(name, told.topics.ids[topic_row])
+    breaks = np.flatnonzero(np.diff(told.partition_index__p[rows]) != 1) + 1
+    for run in np.split(rows, breaks):
+        first = int(told.partition_index__p[run[0]])
+        table.add_partitions(name, _ids(told.brokers, told.replicas__ps[run]), first_partition=first)
+
+
+def _changes(told: PartitionTable, rows: Int32s, order: Int64s) -> PartitionChanges:
+    isr = told.isr__pi[order]
+    members = isr != NO_BROKER_ROW
+    return PartitionChanges(
+        rows=rows[order],
+        leaders=_ids(told.brokers, told.leader__p[order]),
+        isr_offsets=np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32),
+        isr=told.brokers.ids[isr[members]],
+        leader_epochs=told.leader_epoch__p[order],
+        partition_epochs=told.partition_epoch__p[order],
+        recovery=told.leader_recovery_state__p[order],
+    )
+
+
+def _ids(brokers: BrokerTable, rows: np.ndarray) -> Int32s:
+    """Broker ids of rows, -1 for none."""
+    ids: Int32s = np.append(brokers.ids, np.int32(NO_BROKER_ROW))[rows]
+    return ids
