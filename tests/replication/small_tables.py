@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable

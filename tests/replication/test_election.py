@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from kcore.errors import LevelError, TableError
 from kcore.replication.election import elect
-from recorded_elections import kraft_acceptable, kraft_level, plain_kraft_cases, zookeeper_cases, zookeeper_live
 from reference import election as reference
-from small_tables import Partition, as_dicts, state_of, table_of
+from replication.recorded_elections import (
+    kraft_acceptable,
+    kraft_level,
+    plain_kraft_cases,
+    zookeeper_cases,
+    zookeeper_live,
+)
+from replication.small_tables import Partition, as_dicts, state_of, table_of
 
 RECOVERY_LEVELS = {True: "3.9.1", False: "zookeeper:3.1-IV0"}
 
@@ -32,7 +39,7 @@ def _as_partition(case: dict[str, Any], ids: dict[int, int]) -> Partition:
 @pytest.mark.parametrize("recovery", [True, False])
 @pytest.mark.parametrize("kind", ["offline", "reassign", "preferred", "controlled-shutdown"])
 def test_all_recorded_zookeeper_elections_in_one_table(kind: str, recovery: bool) -> None:
-    """Each case has brokers of its own, so that all fit one table. Tables have no partition without replicas or state."""
+    """Each case has brokers of its own, so that all fit one table. No table has one without replicas or state."""
     chosen = [
         case
         for case in zookeeper_cases()
@@ -86,7 +93,7 @@ def test_recorded_kraft_elections(release: str) -> None:
 
 
 def _small_partitions(width: int = 3) -> Iterator[Partition]:
-    """Every partition of at most `width` replicas 0, 1, 2 .. with any ordered ISR of them and an outsider, any leader."""
+    """Every partition of at most `width` replicas 0, 1, 2 .. and any ordered ISR of them and an outsider."""
     for count in range(1, width + 1):
         members = [*range(count), width]
         for size in range(count + 1):
@@ -203,3 +210,134 @@ def test_every_small_kraft_election(kind: str, level: str) -> None:
         }
         got = elect(table, kind, leaving=[1], unclean=unclean, level=level)
         assert as_dicts(got) == _expect(fenced), (live, shutting_down)
+
+
+def _random_partitions(seed: int, brokers: int, widest: int, count: int) -> list[Partition]:
+    dice = np.random.default_rng(seed)
+    partitions = []
+    for _ in range(count):
+        replicas = dice.permutation(brokers)[: dice.integers(1, widest + 1)].tolist()
+        isr = dice.permutation(replicas)[: dice.integers(0, len(replicas) + 1)].tolist()
+        if len(isr) < widest and dice.random() < 0.1:
+            isr.append(int(dice.choice([b for b in range(brokers) if b not in isr])))
+        leader = int(dice.choice(isr)) if isr and dice.random() < 0.9 else -1
+        partitions.append({"replicas": replicas, "isr": isr, "leader": leader, "adding": [], "removing": []})
+    return _numbered(iter(partitions))
+
+
+@pytest.mark.parametrize(("widest", "brokers"), [(2, 5), (3, 7), (5, 9), (32, 40)])
+def test_random_elections_of_any_width(widest: int, brokers: int) -> None:
+    for seed in range(20):
+        partitions = _random_partitions(seed, brokers, widest, 150)
+        dice = np.random.default_rng(seed + 1000)
+        live = set(np.flatnonzero(dice.random(brokers) < 0.8).tolist())
+        shutting_down = set(np.flatnonzero(dice.random(brokers) < 0.1).tolist())
+        unclean = dice.random(len(partitions)) < 0.5
+        leaving = dice.permutation(brokers)[: 1 + seed % 3].tolist()
+        table = table_of(partitions, range(brokers), live, shutting_down, widths=(widest, widest))
+        failed = {
+            row: reference.broker_failure(p, leaving, live, shutting_down, bool(unclean[row]), True)
+            for row, p in enumerate(partitions)
+            if set(leaving) & set(p["replicas"])
+        }
+        assert as_dicts(elect(table, "offline", leaving=leaving, unclean=unclean)) == _expect(failed)
+        shut = {
+            row: reference.controlled_shutdown(p, leaving[0], live, shutting_down)
+            for row, p in enumerate(partitions)
+            if leaving[0] in p["replicas"]
+        }
+        assert as_dicts(elect(table, "controlled-shutdown", leaving=leaving[:1])) == _expect(shut)
+        kraft = {
+            row: reference.kraft_change("preferred", p, p["isr"], live - shutting_down, True, False)
+            for row, p in enumerate(partitions)
+            if p["leader"] != p["replicas"][0]
+        }
+        assert as_dicts(elect(table, "preferred", level="4.1.2")) == _expect(kraft)
+
+
+def test_without_rows_those_elect_whose_leader_is_not_online() -> None:
+    partitions = _numbered(_small_partitions())
+    for live, shutting_down in BROKER_STATES:
+        table = table_of(partitions, BROKERS, live, shutting_down)
+        rows = [row for row, p in enumerate(partitions) if p["leader"] not in live - shutting_down]
+        decided = {row: reference.broker_failure(partitions[row], (), live, shutting_down, True, True) for row in rows}
+        assert as_dicts(elect(table, "offline", unclean=True)) == _expect(decided)
+        explicit = elect(table, "online", rows=rows, level="4.1.2")
+        assert as_dicts(elect(table, "online", level="4.1.2")) == as_dicts(explicit)
+        leaderless = [row for row in rows if partitions[row]["leader"] == -1]
+        explicit = elect(table, "unclean", rows=leaderless, level="4.1.2")
+        assert as_dicts(elect(table, "unclean", level="4.1.2")) == as_dicts(explicit)
+
+
+def test_preferred_without_rows_looks_at_partitions_that_another_leads() -> None:
+    partitions = _numbered(_small_partitions())
+    table = table_of(partitions, BROKERS, {0, 1, 2}, set())
+    rows = [row for row, p in enumerate(partitions) if p["leader"] != 0]
+    for level in ("3.9.1", "4.1.2"):
+        got, explicit = elect(table, "preferred", level=level), elect(table, "preferred", rows=rows, level=level)
+        assert as_dicts(got) == as_dicts(explicit)
+        assert got.failed.tolist() == explicit.failed.tolist()
+
+
+def test_an_election_waits_for_a_live_isr_member_unless_rows_are_named() -> None:
+    """The controller asks for an unclean election only once no ISR member lives, be it a replica or not."""
+    partition = {"replicas": [0, 1], "isr": [0, 2], "leader": 0}
+    table = table_of(_numbered(iter([partition])), BROKERS, {1, 2}, set())
+    assert as_dicts(elect(table, "offline", unclean=True)) == {}
+    assert elect(table, "offline", rows=[0], unclean=True).leaders.tolist() == [1]
+
+
+def test_a_removed_topic_has_nothing_to_elect() -> None:
+    partitions = _numbered(iter([{"replicas": [0, 1], "isr": [0, 1], "leader": 0}] * 3))
+    table = table_of(partitions, BROKERS, set(), set())
+    table.remove_topic("topic")
+    for kind, level in (("offline", "3.9.1"), ("preferred", "3.9.1"), ("unclean", "4.1.2"), ("online", "4.1.2")):
+        elections = elect(table, kind, unclean=True, level=level)
+        assert len(elections) == 0 and elections.failed.tolist() == []
+
+
+def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
+    partitions = _random_partitions(7, 9, 3, 200)
+    table = table_of(partitions, range(9), set(range(9)), set())
+    table.apply(elect(table, "offline"))  # Partitions without a leader although they could have one.
+    before = [table.state(row) for row in range(len(table))]
+    elections = elect(table, "offline", leaving=[4])
+    assert [table.state(row) for row in range(len(table))] == before
+    table.apply(elections.written())
+    table.brokers.live[4] = False
+    assert len(elect(table, "offline")) == 0
+    for row in elections.rows.tolist():
+        assert table.state(row).partition_epoch == before[row].partition_epoch + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "error"),
+    [
+        ("online", {}, LevelError),
+        ("offline", {"level": "4.1.2"}, LevelError),
+        ("sideways", {}, LevelError),
+        ("offline", {"level": "5.0"}, LevelError),
+        ("controlled-shutdown", {}, LevelError),
+        ("controlled-shutdown", {"leaving": [0, 1]}, LevelError),
+        ("online", {"leaving": [0, 1], "level": "4.1.2"}, LevelError),
+        ("offline", {"leaving": [77]}, TableError),
+        ("offline", {"rows": [0, 0]}, TableError),
+        ("offline", {"rows": [1, 0]}, TableError),
+        ("offline", {"rows": [-1]}, TableError),
+        ("offline", {"rows": [2]}, TableError),
+        ("offline", {"rows": [2**32]}, TableError),
+        ("offline", {"rows": [[0, 1]]}, TableError),
+        ("offline", {"rows": [0.5]}, TableError),
+        ("offline", {"unclean": [True]}, TableError),
+        ("offline", {"unclean": [1, 0]}, TableError),
+    ],
+)
+def test_what_cannot_be_elected_says_so(kind: str, options: dict[str, Any], error: type[Exception]) -> None:
+    partitions = _numbered(iter([{"replicas": [0, 1], "isr": [0, 1], "leader": 0}] * 2))
+    with pytest.raises(error):
+        elect(table_of(partitions, BROKERS, {0, 1}, set()), kind, **options)
+
+
+def test_no_candidates_no_changes() -> None:
+    empty = elect(table_of([], BROKERS, {0}, set()), "offline")
+    assert len(empty) == 0 and empty.isr_offsets.tolist() == [0] and empty.failed.tolist() == []

@@ -2,18 +2,15 @@
 
 from typing import Any
 
-import cases
 import pytest
-from kcore.constants import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
-from kcore.errors import LevelError
+
+import cases
 from kcore.replication.election_rules import (
-    LeaderAndIsr,
     elect_one,
     leader_and_isr_recipients,
     partition_change,
-    remove_from_isr,
 )
-from recorded_elections import (
+from replication.recorded_elections import (
     PLAIN_KRAFT_CASES,
     as_state,
     kraft_acceptable,

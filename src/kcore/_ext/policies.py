@@ -40,7 +40,7 @@ def choose(
         raise PolicyError(f"Numba cannot compile the election policy: {error}") from error
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True)
 def _choose(
     policy: Any,
     replicas__ps: Int16s,
