@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 
 import cases
+from kcore.errors import LevelError
 from kcore.replication.election_rules import (
+    LeaderAndIsr,
+    PartitionChange,
     elect_one,
     leader_and_isr_recipients,
     partition_change,
+    remove_from_isr,
 )
 from replication.recorded_elections import (
     PLAIN_KRAFT_CASES,
@@ -60,3 +64,35 @@ def test_kraft_elections_are_kafkas(release: str) -> None:
         fields = {"isr": isr, "leader": change.leader, "leader_recovery_state": change.leader_recovery_state}
         assert fields == {name: expected[name] for name in fields}, case["i"]
         assert change.applied_to(before) == as_state(case["merged"]), case["i"]
+
+
+def test_the_last_isr_member_stays_and_the_leader_goes() -> None:
+    state = LeaderAndIsr(leader=1, isr=(1, 2), leader_epoch=5, partition_epoch=9)
+    one_left = remove_from_isr(1, state)
+    assert one_left == LeaderAndIsr(leader=-1, isr=(2,), leader_epoch=6, partition_epoch=9)
+    assert remove_from_isr(2, one_left) == LeaderAndIsr(leader=-1, isr=(2,), leader_epoch=7, partition_epoch=9)
+    assert remove_from_isr(3, state) is None
+
+
+def test_a_shrunk_isr_raises_the_leader_epoch_before_kafka_15021_only() -> None:
+    state = LeaderAndIsr(leader=1, isr=(1, 2), leader_epoch=5, partition_epoch=9)
+    for level, change in (("3.5-IV2", PartitionChange(isr=(1,), leader=1)), ("3.6-IV0", PartitionChange(isr=(1,)))):
+        assert partition_change("online", [1, 2], state, acceptable=[1], target_isr=[1], level=level) == change
+    assert PartitionChange(isr=(1,), leader=1).applied_to(state) == LeaderAndIsr(1, (1,), 6, 10)
+    assert PartitionChange(isr=(1,)).applied_to(state) == LeaderAndIsr(1, (1,), 5, 10)
+
+
+def test_elect_one_speaks_kraft_too() -> None:
+    state = LeaderAndIsr(leader=2, isr=(1, 2), leader_epoch=5, partition_epoch=9)
+    got = elect_one("preferred", [1, 2], state, live=[1, 2], level="4.1.2")
+    assert got == LeaderAndIsr(leader=1, isr=(1, 2), leader_epoch=6, partition_epoch=10)
+    assert elect_one("online", [1, 2], state, live=[1, 2], level="4.1.2") is None
+    moved = elect_one("online", [1, 2], state, live=[1, 2], shutting_down=[2], level="4.1.2")
+    assert moved == LeaderAndIsr(leader=1, isr=(1, 2), leader_epoch=6, partition_epoch=10)
+
+
+@pytest.mark.parametrize(("kind", "level"), [("online", "3.9.1"), ("offline", "4.1.2"), ("", "3.9.1")])
+def test_a_kind_that_the_level_lacks(kind: str, level: str) -> None:
+    state = LeaderAndIsr(leader=2, isr=(1, 2), leader_epoch=5, partition_epoch=9)
+    with pytest.raises(LevelError):
+        elect_one(kind, [1, 2], state, live=[1], level=level)
