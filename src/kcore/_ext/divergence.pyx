@@ -1,0 +1,120 @@
+"""Kernels of log divergence: end offsets of epochs, and the truncation rounds, over many partitions' epoch tables.
+
+Row p's epochs are `epochs[rows[p]:rows[p + 1]]`, ascending, and so are their `starts`. Callers vouch for the shapes.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+cdef enum:
+    UNDEFINED = -1    # UNDEFINED_EPOCH and UNDEFINED_EPOCH_OFFSET
+    WINDOW = 64       # Counting this many epochs side by side is cheaper than the wrong guesses of a binary search.
+    BLOCK = 32        # Rows searched before any is answered, so that their cache misses overlap.
+
+
+cdef inline Py_ssize_t first_above(
+    const int32_t[::1] epochs, Py_ssize_t lo, Py_ssize_t hi, int32_t epoch
+) noexcept nogil:
+    """The index of the first of `epochs[lo:hi]` above `epoch`, or hi."""
+    cdef Py_ssize_t middle, i
+    cdef int32_t below = 0
+    while hi - lo > WINDOW:
+        middle = (lo + hi) >> 1
+        if epochs[middle] <= epoch:
+            lo = middle + 1
+        else:
+            hi = middle
+    for i in range(lo, hi):
+        below += epochs[i] <= epoch
+    return lo + below
+
+
+cdef inline int64_t end_offset(
+    const int32_t[::1] epochs,
+    const int64_t[::1] starts,
+    Py_ssize_t lo,
+    Py_ssize_t hi,
+    int64_t log_end,
+    int32_t requested,
+    Py_ssize_t above,
+    int32_t *epoch,
+) noexcept nogil:
+    """LeaderEpochFileCache.endOffsetFor over one row, given the index of the first epoch above `requested`."""
+    epoch[0] = requested
+    if requested != UNDEFINED:
+        if above < hi:
+            if above > lo:
+                epoch[0] = epochs[above - 1]
+            return starts[above]
+        if hi > lo and epochs[hi - 1] == requested:
+            return log_end
+    epoch[0] = UNDEFINED
+    return UNDEFINED
+
+
+def end_offsets(
+    const int32_t[::1] epochs,
+    const int64_t[::1] starts,
+    const int64_t[::1] rows,
+    const int64_t[::1] log_ends__p,
+    const int32_t[::1] requested__p,
+    int32_t[::1] epochs__p,
+    int64_t[::1] end_offsets__p,
+):
+    """Answer one requested epoch a row."""
+    cdef Py_ssize_t p, block, block_end, partitions = requested__p.shape[0]
+    with nogil:
+        for block in range((partitions + BLOCK - 1) // BLOCK):
+            block_end = min((block + 1) * BLOCK, partitions)
+            for p in range(block * BLOCK, block_end):
+                end_offsets__p[p] = first_above(epochs, rows[p], rows[p + 1], requested__p[p])
+            for p in range(block * BLOCK, block_end):
+                end_offsets__p[p] = end_offset(
+                    epochs, starts, rows[p], rows[p + 1], log_ends__p[p], requested__p[p],
+                    <Py_ssize_t> end_offsets__p[p], &epochs__p[p],
+                )
+
+
+def truncation_rounds(
+    const int32_t[::1] epochs,
+    const int64_t[::1] starts,
+    const int64_t[::1] rows,
+    const int64_t[::1] log_ends__p,
+    const int32_t[::1] follower_epochs,
+    const int64_t[::1] follower_starts,
+    const int64_t[::1] follower_rows,
+    const int64_t[::1] follower_log_ends__p,
+    const int64_t[::1] high_watermarks__p,
+    int64_t[::1] offsets__p,
+    int32_t[::1] rounds__p,
+):
+    """Run every partition's exchange to its end: where the follower truncates to, after how many rounds."""
+    cdef Py_ssize_t p, lo, hi
+    cdef int64_t log_end, offset, end, own_end
+    cdef int32_t rounds, latest, epoch, own_epoch
+    with nogil:
+        for p in range(offsets__p.shape[0]):
+            lo, hi = follower_rows[p], follower_rows[p + 1]
+            log_end, offset, rounds = follower_log_ends__p[p], high_watermarks__p[p], 1
+            # Every round takes at least the follower's latest epoch, so the rounds end.
+            while hi > lo:
+                latest = follower_epochs[hi - 1]
+                end = end_offset(
+                    epochs, starts, rows[p], rows[p + 1], log_ends__p[p], latest,
+                    first_above(epochs, rows[p], rows[p + 1], latest), &epoch,
+                )
+                if end == UNDEFINED:
+                    break  # The leader cannot tell: the high watermark it is.
+                own_end = end_offset(
+                    follower_epochs, follower_starts, lo, hi, log_end, epoch,
+                    first_above(follower_epochs, lo, hi, epoch), &own_epoch,
+                )
+                offset = min(own_end, log_end)
+                if own_epoch == epoch:
+                    offset = min(offset, end)
+                    break
+                # The follower lacks the answer's epoch: cut back to the last below it, and ask again (KIP-279).
+                log_end = offset
+                while hi > lo and follower_starts[hi - 1] >= offset:
+                    hi -= 1
+                rounds += 1
+            offsets__p[p], rounds__p[p] = offset, rounds

@@ -1,0 +1,189 @@
+"""Leader epochs and where they start in a log: one log's table to read and change, many logs' tables as columns."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.constants import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+from kcore.errors import TableError
+from kcore.types import Int32s, Int64s
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the offset of its first record."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEndOffset(NamedTuple):
+    """The answer to "where does this epoch end": the largest epoch up to the one asked, and the offset after it."""
+
+    epoch: int
+    end_offset: int
+
+
+UNDEFINED = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+
+
+class EpochCache:
+    """One log's epochs, ascending in epoch and in start offset (Kafka's LeaderEpochFileCache, without its file)."""
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        """Assign `entries` one by one: an entry evicts those before it that it contradicts."""
+        self.entries: list[EpochEntry] = []
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Let `epoch` begin at `start_offset`, in place of every later entry; False if it had begun before that."""
+        if epoch < 0 or start_offset < 0:
+            raise TableError(f"neither epoch {epoch} nor start offset {start_offset} may be negative")
+        latest = self.latest_entry
+        if latest and epoch == latest.epoch and start_offset >= latest.start_offset:
+            return False
+        while self.entries and (self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset):
+            self.entries.pop()
+        self.entries.append(EpochEntry(epoch, start_offset))
+        return True
+
+    @property
+    def latest_entry(self) -> EpochEntry | None:
+        return self.entries[-1] if self.entries else None
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.entries[-1].epoch if self.entries else None
+
+    def entry(self, epoch: int) -> EpochEntry | None:
+        """The entry of exactly this epoch."""
+        return next((entry for entry in self.entries if entry.epoch == epoch), None)
+
+    def previous_entry(self, epoch: int) -> EpochEntry | None:
+        """The last entry of an epoch below `epoch`."""
+        return next((entry for entry in reversed(self.entries) if entry.epoch < epoch), None)
+
+    def next_entry(self, epoch: int) -> EpochEntry | None:
+        """The first entry of an epoch above `epoch`."""
+        return next((entry for entry in self.entries if entry.epoch > epoch), None)
+
+    def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """Where `requested_epoch`, or else the last epoch below it, ends; UNDEFINED if the log cannot tell (KIP-101)."""
+        if requested_epoch == UNDEFINED_EPOCH:
+            return UNDEFINED
+        if requested_epoch == self.latest_epoch:
+            return EpochEndOffset(requested_epoch, log_end_offset)
+        above = self.next_entry(requested_epoch)
+        if above is None:
+            return UNDEFINED
+        # Below the first entry the data is gone: the asker may go on from where the log begins.
+        floor = self.previous_entry(requested_epoch + 1)
+        return EpochEndOffset(floor.epoch if floor else requested_epoch, above.start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that the record at `offset` has, or would have."""
+        return next((entry.epoch for entry in reversed(self.entries) if entry.start_offset <= offset), None)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget the epochs that begin at `end_offset` or later; a negative offset leaves all."""
+        while end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
+            self.entries.pop()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget the epochs that end at `start_offset` or before; the one that holds it begins there from now on."""
+        epoch = self.epoch_for_offset(start_offset)
+        if epoch is not None:
+            self.entries = [entry for entry in self.entries if entry.epoch > epoch]
+            self.entries.insert(0, EpochEntry(epoch, start_offset))
+
+
+@dataclass(frozen=True)
+class EpochTables:
+    """The epochs of many partitions: row r's are `epochs[row_offsets[r]:row_offsets[r + 1]]`, with their `starts`.
+
+    Within a row both ascend. `log_ends` and `high_watermarks` (followers need them) have one offset a row.
+    Raises TableError unless all that holds; whoever is given an EpochTables may rely on it.
+    """
+
+    epochs: Int32s
+    starts: Int64s
+    row_offsets: Int64s
+    log_ends: Int64s
+    high_watermarks: Int64s | None = None
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__  # As frozen dataclasses must.
+        set_field(self, "epochs", column("epochs", self.epochs, np.int32))
+        for name in ("starts", "row_offsets", "log_ends", "high_watermarks"):
+            if getattr(self, name) is not None:
+                set_field(self, name, column(name, getattr(self, name), np.int64))
+        set_field(self, "row_offsets", self.row_offsets.copy())  # Kernels index by them, so nobody else may write.
+        check_rows(self.epochs, self.starts, self.row_offsets, self.log_ends)
+        if self.high_watermarks is not None and len(self.high_watermarks) != len(self):
+            raise TableError(f"{len(self.high_watermarks)} high watermarks for {len(self)} rows")
+        if len(self.epochs):
+            self._check_order()
+
+    def _check_order(self) -> None:
+        begins = np.zeros(len(self.epochs), np.bool_)
+        occupied = self.row_offsets[:-1] < self.row_offsets[1:]
+        begins[self.row_offsets[:-1][occupied]] = True
+        for name, values in (("epochs", self.epochs), ("starts", self.starts)):
+            if values[begins].min() < 0:
+                raise TableError(f"{name} must not be negative")
+            if not (begins[1:] | (values[1:] > values[:-1])).all():
+                raise TableError(f"{name} must ascend within a row")
+        if (self.starts[self.row_offsets[1:][occupied] - 1] > self.log_ends[occupied]).any():
+            raise TableError("an epoch begins after the end of its log")
+
+    def __len__(self) -> int:
+        return len(self.log_ends)
+
+    @property
+    def columns(self) -> tuple[Int32s, Int64s, Int64s, Int64s]:
+        """What the kernels take: epochs, starts, row offsets, log ends."""
+        return self.epochs, self.starts, self.row_offsets, self.log_ends
+
+    @classmethod
+    def of(
+        cls,
+        tables: Sequence[Sequence[tuple[int, int]]],
+        log_ends: Sequence[int],
+        high_watermarks: Sequence[int] | None = None,
+    ) -> "EpochTables":
+        """From one sequence of (epoch, start offset) a partition."""
+        entries = [entry for table in tables for entry in table]
+        return cls(
+            np.array([epoch for epoch, _ in entries], np.int32),
+            np.array([start for _, start in entries], np.int64),
+            np.cumsum([0, *map(len, tables)], dtype=np.int64),
+            np.array(log_ends, np.int64),
+            None if high_watermarks is None else np.array(high_watermarks, np.int64),
+        )
+
+
+def column(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """`values` as a contiguous column of `dtype`, without a copy where it is one; TableError if they do not fit."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise TableError(f"{name} must have one dimension, not {array.ndim}")
+    if array.dtype == dtype:
+        return np.ascontiguousarray(array)
+    if array.size and array.dtype.kind not in "iu":
+        raise TableError(f"{name} must be whole numbers, not {array.dtype}")
+    if array.size and not (np.iinfo(dtype).min <= array.min() and array.max() <= np.iinfo(dtype).max):
+        raise TableError(f"{name} do not fit into {np.dtype(dtype)}")
+    return array.astype(dtype)
+
+
+def check_rows(epochs: Int32s, starts: Int64s, row_offsets: Int64s, log_ends: Int64s) -> None:
+    """TableError unless `row_offsets` cut the entries into as many rows as there are log ends."""
+    if len(starts) != len(epochs):
+        raise TableError(f"{len(starts)} starts for {len(epochs)} epochs")
+    if len(row_offsets) != len(log_ends) + 1:
+        raise TableError(f"{len(row_offsets)} row offsets for {len(log_ends)} rows, which need one more than they are")
+    if row_offsets[0] != 0 or row_offsets[-1] != len(epochs) or (row_offsets[1:] < row_offsets[:-1]).any():
+        raise TableError(f"row offsets must ascend from 0 to {len(epochs)}")
