@@ -66,7 +66,9 @@ def end_offsets(epochs, starts, rows, log_ends, requested__p, epochs__p, end_off
 @njit(inline="always")
 def _truncation(epochs, starts, lo, hi, log_end, answered_epoch, answered_end):  # type: ignore[no-untyped-def]
     """AbstractFetcherThread.getOffsetTruncationState for a defined answer: (offset, completed, end of the row then)."""
-    epoch, end = _end_offset(epochs, starts, lo, hi, log_end, answered_epoch, _first_above(epochs, lo, hi, answered_epoch))
+    epoch, end = _end_offset(
+        epochs, starts, lo, hi, log_end, answered_epoch, _first_above(epochs, lo, hi, answered_epoch)
+    )
     if epoch == answered_epoch:
         return min(end, answered_end, log_end), True, hi
     offset = min(end, log_end)
@@ -93,8 +95,6 @@ def truncation_rounds(  # type: ignore[no-untyped-def]
                 above = _first_above(epochs, rows[p], rows[p + 1], latest)
                 epoch, end = _end_offset(epochs, starts, rows[p], rows[p + 1], log_ends[p], latest, above)
                 if end != UNDEFINED_EPOCH_OFFSET:  # So does one whose epochs the leader does not know.
-                    offset, completed, hi = _truncation(
-                        follower_epochs, follower_starts, lo, hi, log_end, epoch, end
-                    )
+                    offset, completed, hi = _truncation(follower_epochs, follower_starts, lo, hi, log_end, epoch, end)
                     log_end = min(log_end, offset)
         offsets__p[p], rounds__p[p] = offset, rounds

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import cases
 import numpy as np
 import pytest
 
+import cases
 from kcore.replication.divergence import end_offset_for_epoch, exchange, truncation_offsets
 from kcore.replication.epochs import EpochCache, EpochTables
 
