@@ -71,7 +71,7 @@ class EpochCache:
         return next((entry for entry in self.entries if entry.epoch > epoch), None)
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where `requested_epoch`, or else the last epoch below it, ends; UNDEFINED if the log cannot tell (KIP-101)."""
+        """Where the epoch, or else the last one below it, ends; UNDEFINED if the log cannot tell (KIP-101)."""
         if requested_epoch == UNDEFINED_EPOCH:
             return UNDEFINED
         if requested_epoch == self.latest_epoch:
