@@ -1,6 +1,6 @@
 """The loser of the bake-off: the kernels of `kcore._ext.divergence` by Numba, same columns, same answers.
 
-Row r's epochs are `epochs[rows[r]:rows[r + 1]]`, ascending, and so are their `starts`. Callers vouch for shapes and rows.
+Row r's epochs are `epochs[rows[r]:rows[r + 1]]`, ascending, and so are their `starts`.
 """
 
 from typing import Any

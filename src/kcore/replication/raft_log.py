@@ -1,4 +1,4 @@
-"""What a metadata log makes of a fetcher's offset and epoch: valid, diverging, or send a snapshot (KIP-595, KIP-630)."""
+"""What a metadata log makes of a fetcher's last offset: valid, diverging, or send a snapshot (KIP-595, KIP-630)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
