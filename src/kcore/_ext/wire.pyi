@@ -1,12 +1,24 @@
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from typing_extensions import Buffer
 
 M = TypeVar("M")
 
+class Words(Protocol):
+    """What a codec needs of the package above it."""
+
+    @property
+    def uuid(self) -> type[bytes]: ...
+    @property
+    def decode_error(self) -> Callable[[str, int], Exception]: ...
+    @property
+    def encode_error(self) -> Callable[[str], Exception]: ...
+    @property
+    def unsupported_version_error(self) -> Callable[[str], Exception]: ...
+
 class Codec:
-    def __init__(self, plan_of: Callable[[Any, int], object]) -> None: ...
+    def __init__(self, plan_of: Callable[[Any, int], object], words: Words) -> None: ...
     @overload
     def decode(self, message: type[M], version: int, data: Buffer) -> M: ...
     @overload

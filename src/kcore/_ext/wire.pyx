@@ -18,10 +18,12 @@ cdef class Codec:
     """The object codec over a function that makes the plan of a class or name and a version."""
 
     cdef object plan_of
+    cdef object words
     cdef dict programs  # class or name -> programs by version, None where none was asked for yet
 
-    def __init__(self, plan_of: object) -> None:
+    def __init__(self, plan_of: object, words: object) -> None:
         self.plan_of = plan_of
+        self.words = words
         self.programs = {}
 
     cdef Program find(self, object message, object version):
@@ -41,7 +43,7 @@ cdef class Codec:
         programs = self.programs.setdefault(plan.struct, [])
         programs.extend([None] * (plan.version + 1 - len(programs)))
         if programs[plan.version] is None:
-            programs[plan.version] = Program(plan)
+            programs[plan.version] = Program(plan, self.words)
         self.programs[message] = programs
         return programs[plan.version]
 

@@ -39,6 +39,7 @@ cdef struct Step:
     PyObject *field         # whose `default()` makes a fresh one
     Step *element           # of an ARRAY
     Layout *layout          # of a STRUCT
+    PyTypeObject *type      # of a UUID
 
 cdef struct Layout:
     PyTypeObject *type
@@ -59,6 +60,7 @@ cdef struct Crumb:
     Py_ssize_t index        # in an array
 
 cdef class Program:
+    cdef readonly object words
     cdef Layout *root
     cdef list owned
 

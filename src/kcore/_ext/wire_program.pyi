@@ -1,6 +1,23 @@
-from enum import IntFlag
+from enum import IntEnum
 
-class Kind(IntFlag): ...
+from kcore._ext.wire import Words
+
+class Kind(IntEnum):
+    BOOL = 0
+    INT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    INT32 = 4
+    UINT32 = 5
+    INT64 = 6
+    FLOAT64 = 7
+    UUID = 8
+    STRING = 9
+    BYTES = 10
+    RECORDS = 11
+    STRUCT = 12
+    ARRAY = 13
 
 class Program:
-    def __init__(self, plan: object) -> None: ...
+    words: Words
+    def __init__(self, plan: object, words: Words) -> None: ...

@@ -29,9 +29,13 @@ RANGES = {
 
 
 cdef class Program:
-    """One version of one message, compiled. Made by the codec, of no use alone."""
+    """One version of one message, compiled. Made by the codec, of no use alone.
 
-    def __init__(self, plan: object) -> None:
+    `words` is what the package above knows and kernels do not: its exceptions and its Uuid.
+    """
+
+    def __init__(self, plan: object, words: object) -> None:
+        self.words = words
         self.owned = []
         self.root = self.layout(plan)
 
@@ -80,6 +84,7 @@ cdef class Program:
     cdef int value(self, Step *step, object plan) except -1:
         """How a value is written, and of an array its elements."""
         step.kind, step.compact, step.nullable = plan.kind, plan.compact, plan.nullable
+        step.type = <PyTypeObject *>self.words.uuid
         if plan.struct is not None:
             step.layout = self.layout(plan.struct)
         if plan.element is not None:

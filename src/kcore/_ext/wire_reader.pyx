@@ -10,12 +10,9 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.string cimport memcpy
 
 from kcore._ext.wire_program cimport (
-    ARRAY, BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, RECORDS, STRING, STRUCT, UINT16,
-    UINT32, UUID, Crumb, Layout, Program, Step, path_text,
+    ARRAY, BOOL, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb, Layout,
+    Program, Step, path_text,
 )
-
-from kcore.errors import DecodeError
-from kcore.types import Uuid
 
 
 cdef extern from *:
@@ -80,7 +77,6 @@ cdef enum:
     RECENT_MASK = 1023
 
 cdef Recent[RECENT_MASK + 1] RECENT
-cdef PyTypeObject *UUID_TYPE = <PyTypeObject *>Uuid
 NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
 
@@ -102,18 +98,18 @@ cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size):
         message = NULL
         r.why = "bytes are left over after the message"
     if message is NULL:
-        raise_error(r)
+        raise_error(r, program.words.decode_error)
     result = <object>message
     Py_DECREF(message)
     return result
 
 
-cdef int raise_error(Reader *r) except -1:
+cdef int raise_error(Reader *r, object decode_error) except -1:
     if r.why is NULL:
         return -1  # A Python exception is set already.
     path = path_text(r.crumbs, r.depth)
     why = r.why.decode("ascii")
-    raise DecodeError(f"{path}: {why}" if path else why, r.at - r.start)
+    raise decode_error(f"{path}: {why}" if path else why, r.at - r.start)
 
 
 cdef inline PyObject *fail(Reader *r, const char *why) noexcept:
@@ -240,7 +236,7 @@ cdef inline PyObject *read_fixed(Reader *r, const Step *step) noexcept:
     elif step.kind == INT64:
         return int_object(<int64_t>load64(at))
     elif step.kind == UUID:
-        return new_uuid(UUID_TYPE, at)
+        return new_uuid(step.type, at)
     return read_float(at)
 
 

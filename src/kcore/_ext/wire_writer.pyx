@@ -7,15 +7,15 @@ and a list's size is looked up anew for each element.
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memmove
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
-from kcore._ext.wire_program cimport (
-    ARRAY, BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, RECORDS, STRING, STRUCT, UINT16,
-    UINT32, UUID, Crumb, Kind, Layout, Program, Step, path_text,
+from kcore._ext.wire_buffer cimport (
+    Writer, fail, insert_varint, leave_crumb, make_room, open_writer, put_bytes, put_varint, store,
 )
-
-from kcore.errors import EncodeError, UnsupportedVersionError
+from kcore._ext.wire_program cimport (
+    ARRAY, BOOL, BYTES, INT64, MAX_STRING, RECORDS, STRING, STRUCT, UUID, Layout, Program, Step, path_text,
+)
 
 cdef extern from *:
     """
@@ -31,12 +31,8 @@ cdef extern from *:
     #endif
         return 1;
     }
-    static inline void store32(uint8_t *at, uint32_t number) {
-        at[0] = number >> 24; at[1] = number >> 16; at[2] = number >> 8; at[3] = number;
-    }
     """
     bint compact_int(PyObject *value, int64_t *number)
-    void store32(uint8_t *at, uint32_t number)
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(PyObject *value)
@@ -57,7 +53,6 @@ cdef extern from "Python.h":
     char *PyBytes_AS_STRING(PyObject *value)
     Py_ssize_t size_of "PySequence_Fast_GET_SIZE" (PyObject *sequence)
     PyObject *item_of "PySequence_Fast_GET_ITEM" (PyObject *sequence, Py_ssize_t i)
-    PyObject *new_bytes "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size)
     int resize_bytes "_PyBytes_Resize" (PyObject **value, Py_ssize_t size)
     int PyObject_GetBuffer(PyObject *exporter, Py_buffer *view, int flags)
     void PyBuffer_Release(Py_buffer *view)
@@ -68,6 +63,7 @@ cdef extern from "Python.h":
     void PyErr_Clear()
     PyObject *PyExc_UnicodeEncodeError
     PyObject *PyExc_Exception
+    PyObject *PyExc_TypeError
     void Py_INCREF(PyObject *value)
     void Py_DECREF(PyObject *value)
     void Py_XDECREF(PyObject *value)
@@ -80,18 +76,6 @@ cdef enum:
     MAX_TAG = 0x7FFFFFFF
     MAX_LENGTH = 0x7FFFFFFE  # A compact length is one more, and Java's int has to hold it.
     SHOWN = 60  # Characters of a culprit in an error.
-
-cdef struct Writer:
-    uint8_t *start
-    uint8_t *at
-    uint8_t *end
-    bint fixed           # The buffer is the caller's: it cannot grow.
-    PyObject *grown      # The bytes object that holds the buffer, once the first is too small.
-    const char *why
-    PyObject *culprit    # The value that failed.
-    bint unsupported
-    int depth
-    Crumb crumbs[MAX_DEPTH]
 
 cdef struct Unknown:
     PyObject *fields     # (tag, bytes) in order
@@ -113,7 +97,7 @@ cdef object write_message(Program program, object message):
     open_writer(&writer, first, FIRST_ROOM, False)
     if write_struct(&writer, program.root, <PyObject *>message) < 0:
         Py_XDECREF(writer.grown)
-        raise_error(&writer)
+        raise_error(&writer, program.words)
     size = writer.at - writer.start
     if writer.grown is NULL:
         return first[:size]
@@ -129,16 +113,11 @@ cdef Py_ssize_t write_message_into(Program program, object message, uint8_t *out
     cdef Writer writer
     open_writer(&writer, out, room, True)
     if write_struct(&writer, program.root, <PyObject *>message) < 0:
-        raise_error(&writer)
+        raise_error(&writer, program.words)
     return writer.at - writer.start
 
 
-cdef inline void open_writer(Writer *w, uint8_t *start, Py_ssize_t room, bint fixed) noexcept:
-    w.start, w.at, w.end, w.fixed = start, start, start + room, fixed
-    w.grown, w.why, w.culprit, w.unsupported, w.depth = NULL, NULL, NULL, False, 0
-
-
-cdef int raise_error(Writer *w) except -1:
+cdef int raise_error(Writer *w, object words) except -1:
     if w.why is NULL:
         return -1  # A Python exception is set already.
     path, why, shown = path_text(w.crumbs, w.depth), w.why.decode("ascii"), ""
@@ -147,44 +126,8 @@ cdef int raise_error(Writer *w) except -1:
         Py_DECREF(w.culprit)
         is_plain = culprit is None or isinstance(culprit, (int, float, str, bytes))
         shown = f": {repr(culprit)[:SHOWN] if is_plain else type(culprit).__name__}"
-    error = UnsupportedVersionError if w.unsupported else EncodeError
+    error = words.unsupported_version_error if w.unsupported else words.encode_error
     raise error(f"{path}: {why}{shown}" if path else f"{why}{shown}")
-
-
-cdef int fail(Writer *w, PyObject *culprit, const char *why) noexcept:
-    w.why, w.culprit = why, culprit
-    if culprit is not NULL:
-        Py_INCREF(culprit)
-    return -1
-
-
-cdef inline void leave_crumb(Writer *w, PyObject *name, Py_ssize_t index) noexcept:
-    if w.depth < MAX_DEPTH:
-        w.crumbs[w.depth].name, w.crumbs[w.depth].index = name, index
-        w.depth += 1
-
-
-cdef inline int make_room(Writer *w, Py_ssize_t size) noexcept:
-    return 0 if size <= w.end - w.at else grow(w, size)
-
-
-cdef int grow(Writer *w, Py_ssize_t size) noexcept:
-    """At least doubles the buffer; `start`, `at` and `end` move with it."""
-    cdef Py_ssize_t used = w.at - w.start
-    cdef Py_ssize_t room = 2 * (used + size)
-    if w.fixed:
-        return fail(w, NULL, "out has no room for the message")
-    if w.grown is not NULL:
-        if resize_bytes(&w.grown, room) < 0:
-            return -1
-    else:
-        w.grown = new_bytes(NULL, room)
-        if w.grown is NULL:
-            return -1
-        memcpy(PyBytes_AS_STRING(w.grown), w.start, used)
-    w.start = <uint8_t *>PyBytes_AS_STRING(w.grown)
-    w.at, w.end = w.start + used, w.start + room
-    return 0
 
 
 cdef inline PyObject *slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
@@ -201,56 +144,6 @@ cdef inline bint is_sequence(PyObject *value) noexcept:
     return PyList_Check(value) or PyTuple_Check(value)
 
 
-cdef inline void store(uint8_t *at, uint64_t number, Py_ssize_t size) noexcept:
-    """Big-endian; the cases are there for the compiler to make each one swap and one move."""
-    if size == 4:
-        store32(at, <uint32_t>number)
-    elif size == 1:
-        at[0] = <uint8_t>number
-    elif size == 2:
-        at[0] = <uint8_t>(number >> 8)
-        at[1] = <uint8_t>number
-    else:
-        store32(at, <uint32_t>(number >> 32))
-        store32(at + 4, <uint32_t>number)
-
-
-cdef inline int put_varint(Writer *w, uint32_t number) noexcept:
-    if make_room(w, varint_size(number)) < 0:
-        return -1
-    w.at += store_varint(w.at, number)
-    return 0
-
-
-cdef inline int varint_size(uint32_t number) noexcept:
-    cdef int size = 1
-    while number >= 0x80:
-        number >>= 7
-        size += 1
-    return size
-
-
-cdef inline int store_varint(uint8_t *at, uint32_t number) noexcept:
-    cdef int size = 0
-    while number >= 0x80:
-        at[size] = number & 0x7F | 0x80
-        number >>= 7
-        size += 1
-    at[size] = <uint8_t>number
-    return size + 1
-
-
-cdef int insert_varint(Writer *w, Py_ssize_t mark, uint32_t number) noexcept:
-    """Before the bytes from `mark` on: a size or count that is known only after them."""
-    cdef int size = varint_size(number)
-    if make_room(w, size) < 0:
-        return -1
-    memmove(w.start + mark + size, w.start + mark, w.at - w.start - mark)
-    store_varint(w.start + mark, number)
-    w.at += size
-    return 0
-
-
 cdef int put_length(Writer *w, const Step *step, int64_t length) noexcept:
     """A length before its value; -1 is null."""
     cdef Py_ssize_t size = 2 if step.kind == STRING else 4
@@ -261,14 +154,6 @@ cdef int put_length(Writer *w, const Step *step, int64_t length) noexcept:
     if make_room(w, size) < 0:
         return -1
     store(w.at, <uint64_t>length, size)
-    w.at += size
-    return 0
-
-
-cdef int put_bytes(Writer *w, const void *data, Py_ssize_t size) noexcept:
-    if make_room(w, size) < 0:
-        return -1
-    memmove(w.at, data, size)
     w.at += size
     return 0
 
@@ -294,7 +179,10 @@ cdef int index_of(Writer *w, const Step *step, PyObject *value, int64_t *number)
     index = PyNumber_Index(value)
     Py_DECREF(value)
     if index is NULL:
-        return -1
+        if not PyErr_ExceptionMatches(PyExc_TypeError):
+            return -1
+        PyErr_Clear()  # An array has an index only if it holds one integer.
+        return fail(w, value, "expected an integer")
     result = to_int(w, step, index, number)
     Py_DECREF(index)
     return result

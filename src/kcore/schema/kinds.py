@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Self, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Self, TypeAlias, Union, get_args, get_origin
 
 from kcore.types import Uuid
 
@@ -70,7 +70,7 @@ class FieldType:
     def of(cls, annotation: Any) -> Self:
         """From an annotation; TypeError where it names no type that Kafka has. `X | None` is read as X."""
         origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is UnionType and NoneType in arguments:
+        if origin in (UnionType, Union) and NoneType in arguments:
             [annotation] = [argument for argument in arguments if argument is not NoneType]
             return cls.of(annotation)
         if origin is Annotated and isinstance(arguments[1], Kind):

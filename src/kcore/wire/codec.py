@@ -3,13 +3,23 @@
 Both are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcore._ext.wire import Codec
-from kcore.errors import EncodeError
+from kcore.errors import DecodeError, EncodeError, UnsupportedVersionError
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.types import Uuid
 from kcore.wire.plan import StructPlan, plan
+
+
+class Words(NamedTuple):
+    """What the compiled codec needs of the package: kernels know none of it."""
+
+    uuid: type[Uuid] = Uuid
+    decode_error: type[DecodeError] = DecodeError
+    encode_error: type[EncodeError] = EncodeError
+    unsupported_version_error: type[UnsupportedVersionError] = UnsupportedVersionError
 
 
 def _plan_of(message: Any, version: int) -> StructPlan:
@@ -19,6 +29,6 @@ def _plan_of(message: Any, version: int) -> StructPlan:
     return plan(message_class(message), version)
 
 
-_codec = Codec(_plan_of)
+_codec = Codec(_plan_of, Words())
 decode = _codec.decode
 encode = _codec.encode

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kcore.errors import EncodeError, UnsupportedVersionError
+from kcore.errors import EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import INTEGER_RANGES, Kind
 from kcore.schema.structure import Message, Struct
