@@ -26,6 +26,8 @@ from kcore.wire.columns import Columns as Columns
 from kcore.wire.columns import Rows as Rows
 from kcore.wire.columns import Strings as Strings
 from kcore.wire.columns import Vectors as Vectors
+from kcore.wire.fanout import Fanout as Fanout
+from kcore.wire.fanout import encode_fanout as encode_fanout
 from kcore.wire.jsonform import from_json as from_json
 from kcore.wire.jsonform import to_json as to_json
 from kcore.workloads.generate import generate as generate

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
     BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MAX_WINDOWS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, differ,
-    gather, gather_at, is_utf8, load64, move, move_few, move_vectors, put_ends,
+    gather, gather_at, is_utf8, load64, move, move32x4, move_vectors, put_ends,
 )
 
 cdef enum:
@@ -440,44 +440,67 @@ cdef bint run_of_others(Walk* w, int64_t child, int64_t count) noexcept nogil:
     return True
 
 
+cdef struct Link:
+    const Op* op
+    int64_t gap     # fixed bytes before the length
+    int64_t length  # of the record before
+    int64_t step    # bytes of that length and its elements
+
+
 cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noexcept nogil:
-    """Where the next records and their vectors are; stops before the first that is wrong or unusual."""
-    cdef const Op* vectors[MAX_VECTORS]
-    cdef int64_t gaps[MAX_VECTORS + 1]
-    cdef int64_t k, v = 0, r, length, at = w.at
-    gaps[0] = 0
-    for k in range(node.op_begin, node.op_end):
-        if w.ops[k].code == VECTOR:
-            vectors[v] = &w.ops[k]
-            v += 1
-            gaps[v] = 0
-        else:
-            gaps[v] += w.ops[k].width
-    gaps[v] += node.flexible
+    """Where the next records and their vectors are; stops before the first that is wrong or unusual.
+
+    A length is compared with that of the record before: where it is the same, the processor need not wait for it.
+    """
+    cdef Link links[MAX_VECTORS]
+    cdef Link* link
+    cdef int64_t k, r, length, tail, vectors = find_links(w, node, links, &tail), at = w.at
     for r in range(count):
         places.begin[0][r] = <int32_t>at
-        for k in range(v):
-            at += gaps[k]
+        for k in range(vectors):
+            link = &links[k]
+            at += link.gap
             if w.size - at < 4:
                 return r
-            if vectors[k].prefix == VARINT:
+            if link.op.prefix == VARINT:
                 length = <int64_t>w.data[at] - 1
-                at += 1
-                if length >= 127:
-                    return r
             else:
-                length = peek_big(w.data + at, 2 if vectors[k].prefix == INT16 else 4)
-                at += 2 if vectors[k].prefix == INT16 else 4
-            at += length * vectors[k].width
-            if length < 0 or at > w.size or vectors[k].is_text and length > MAX_TEXT:
+                length = peek_big(w.data + at, 2 if link.op.prefix == INT16 else 4)
+            if length != link.length:
+                if length < 0 or link.op.prefix == VARINT and length >= 127 or link.op.is_text and length > MAX_TEXT:
+                    return r
+                link.length = length
+                link.step = length * link.op.width + prefix_width(link.op)
+            at += link.step
+            if at > w.size:
                 return r
             places.begin[k + 1][r] = <int32_t>at
             places.length[k][r] = <int32_t>length
-        at += gaps[v]
+        at += tail
         if at > w.size or node.flexible and w.data[at - 1]:
             return r
         w.at = at
     return count
+
+
+cdef inline int64_t prefix_width(const Op* op) noexcept nogil:
+    """Bytes of a length that is short."""
+    return 1 if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
+
+
+cdef int64_t find_links(const Walk* w, const Node* node, Link* links, int64_t* tail) noexcept nogil:
+    """The vectors of a flat node, what lies before each, and after the last; how many they are."""
+    cdef int64_t k, vectors = 0, gap = 0
+    for k in range(node.op_begin, node.op_end):
+        if w.ops[k].code == VECTOR:
+            links[vectors].op, links[vectors].gap = &w.ops[k], gap
+            links[vectors].length, links[vectors].step = 0, prefix_width(&w.ops[k])
+            vectors += 1
+            gap = 0
+        else:
+            gap += w.ops[k].width
+    tail[0] = gap + node.flexible
+    return vectors
 
 
 cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* places) noexcept nogil:
@@ -509,6 +532,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
     cdef const Op* op
     cdef int32_t* ends
     cdef uint8_t* values
+    cdef const uint8_t* source
     for k in range(node.op_begin, node.op_end):
         op = &w.ops[k]
         if op.code != VECTOR:
@@ -520,9 +544,11 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
         values = w.columns[op.column + 1]
         for r in range(count):
             length = places.length[vector][r]
-            move_few(
-                values + filled * op.width, w.data + places.begin[vector + 1][r] - length * op.width, length, op
-            )
+            source = w.data + places.begin[vector + 1][r] - length * op.width
+            if op.width == 4 and length <= 4 and w.data + w.size - source >= 16:
+                move32x4(values + filled * 4, source)  # Too many: the next row, or the column's slack, takes the rest.
+            else:
+                move(values + filled * op.width, source, length, op.width, op.is_bool)
             filled += length
             ends[r] = <int32_t>filled
         w.totals[op.column + 1] = filled

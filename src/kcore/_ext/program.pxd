@@ -83,21 +83,23 @@ cdef extern from *:
     static inline void kc_move8(uint8_t *to, const uint8_t *from) { *to = *from; }
     static inline void kc_move_bool(uint8_t *to, const uint8_t *from) { *to = *from != 0; }
     static inline void kc_move128(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
-    #if defined(__GNUC__)
-    #define KC_UNROLL _Pragma("GCC unroll 8")
-    #else
-    #define KC_UNROLL
-    #endif
-    /* The same move for `n` records: with constant steps, or at places[k] bytes of one side or the other. */
+    /* The same move for `n` records, with constant steps or at places[k] bytes of one side. Four at a time, so that
+       the chain of additions is short. */
     #define KC_EACH(NAME, MOVE) \
     static inline void kc_each_##NAME(uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n) { \
-        KC_UNROLL for (int64_t k = 0; k < n; k++) MOVE(to + k * step, from + k * from_step); \
+        for (; n >= 4; n -= 4, to += 4 * step, from += 4 * from_step) { \
+            MOVE(to, from); \
+            MOVE(to + step, from + from_step); \
+            MOVE(to + 2 * step, from + 2 * from_step); \
+            MOVE(to + 3 * step, from + 3 * from_step); \
+        } \
+        for (; n > 0; n--, to += step, from += from_step) MOVE(to, from); \
     } \
     static inline void kc_from_##NAME(uint8_t *to, int64_t step, const uint8_t *from, const int32_t *places, int64_t n) { \
-        KC_UNROLL for (int64_t k = 0; k < n; k++) MOVE(to + k * step, from + places[k]); \
+        for (int64_t k = 0; k < n; k++) MOVE(to + k * step, from + places[k]); \
     } \
     static inline void kc_to_##NAME(uint8_t *to, const int32_t *places, const uint8_t *from, int64_t step, int64_t n) { \
-        KC_UNROLL for (int64_t k = 0; k < n; k++) MOVE(to + places[k], from + k * step); \
+        for (int64_t k = 0; k < n; k++) MOVE(to + places[k], from + k * step); \
     }
     KC_EACH(8, kc_move8)
     KC_EACH(bool, kc_move_bool)
@@ -108,15 +110,24 @@ cdef extern from *:
     KC_EACH(64, kc_move64)
     KC_EACH(128, kc_move128)
     static inline void kc_ends(int32_t *ends, int32_t end, int32_t length, int64_t n) {
-        for (int64_t k = 0; k < n; k++) ends[k] = end + ((int32_t)k + 1) * length;
+        int32_t next[4] = {end + length, end + 2 * length, end + 3 * length, end + 4 * length};
+        for (; n >= 4; n -= 4, ends += 4) {
+            for (int k = 0; k < 4; k++) { ends[k] = next[k]; next[k] += 4 * length; }
+        }
+        for (int k = 0; k < n; k++) ends[k] = next[k];
     }
     static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
-        uint64_t different = 0;
-        KC_UNROLL for (int64_t k = 0; k < n; k++) different |= (kc_load64(at + k * step) & mask) ^ value;
-        return different;
+        uint64_t a = 0, b = 0;  /* Any bit that is not as in `value`, in either: summed apart to be no chain. */
+        for (; n >= 4; n -= 4, at += 4 * step) {
+            a |= ((kc_load64(at) ^ value) | (kc_load64(at + step) ^ value));
+            b |= ((kc_load64(at + 2 * step) ^ value) | (kc_load64(at + 3 * step) ^ value));
+        }
+        for (; n > 0; n--, at += step) a |= kc_load64(at) ^ value;
+        return (a | b) & mask;
     }
     static inline void kc_put(uint8_t *to, int64_t step, uint8_t byte, int64_t n) {
-        KC_UNROLL for (int64_t k = 0; k < n; k++) to[k * step] = byte;
+        for (; n >= 4; n -= 4, to += 4 * step) to[0] = to[step] = to[2 * step] = to[3 * step] = byte;
+        for (; n > 0; n--, to += step) *to = byte;
     }
     """
     uint64_t load64 "kc_load64"(const uint8_t *source) noexcept nogil

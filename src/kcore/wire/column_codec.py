@@ -17,6 +17,7 @@ from kcore.wire.layout import Branch, Code, Extent, Kind, Program, Slot, program
 
 MAX_BYTES = 2**31 - 1  # A frame's size is an int32, and so are our offsets.
 PAGE = 4096
+SLACK = 16  # The kernel may write so much past a column's end.
 
 
 def decode_columns(name: str | type[Message], version: int, data: bytes | bytearray | memoryview) -> Columns:
@@ -90,8 +91,8 @@ def fill(reader: Reader, running: Program, rows: list[int], totals: list[int]) -
         if size >= PAGE:
             begin += (k * step - begin) % PAGE
         places.append(begin)
-        end = begin + size
-    arena = np.empty(end + 64, np.uint8)
+        end = begin + size + SLACK
+    arena = np.empty(end, np.uint8)
     reader.fill(arena, np.array(places, np.int64))
     return [
         np.ndarray(count, column.dtype, arena, place)

@@ -1,0 +1,74 @@
+"""One request for many brokers: the body is encoded once and each broker's epoch (KIP-380) is put in without a copy."""
+
+from struct import pack
+
+from kcore.errors import EncodeError
+from kcore.schema.headers import RequestHeader
+from kcore.schema.kinds import Kind
+from kcore.schema.structure import Message
+from kcore.wire.column_codec import encode_columns
+from kcore.wire.columns import Columns
+from kcore.wire.layout import DTYPES
+from kcore.wire.plan import plan
+
+CORRELATION_ID = slice(4, 8)  # in every RequestHeader: it follows the API's key and version
+EPOCH_BYTES = 8
+
+
+class Fanout:
+    """A request body that all brokers share but for the epoch of each.
+
+    `buffers` are for a socket's `writev`; `bytes_for` is for those who want one piece. With a `correlation_id` a
+    frame's size and the request header go in front; without one it is the body alone. A version that has no broker
+    epoch is shared whole.
+    """
+
+    def __init__(self, message: type[Message], version: int, body: bytes, client_id: str | None = None) -> None:
+        self.message, self.version, self.body = message, version, body
+        self._begin, self._end = epoch_place(message, version)
+        self._tail = memoryview(body)[self._end :]
+        header = Columns(
+            RequestHeader, request_api_key=message.api_key, request_api_version=version, client_id=client_id
+        )
+        header_version = message.header_version(version)
+        if header_version == 0:
+            header = Columns(RequestHeader, request_api_key=message.api_key, request_api_version=version)
+        self._header = encode_columns(header, header_version)
+
+    def buffers(self, broker_epoch: int, correlation_id: int | None = None) -> list[bytes | memoryview]:
+        """What to write to the broker: a few bytes of its own, then the body that all share."""
+        head = self.body[: self._begin]
+        if self._end > self._begin:
+            if not -(2**63) <= broker_epoch < 2**63:
+                raise EncodeError(f"broker_epoch: {broker_epoch} is no int64")
+            head += pack(">q", broker_epoch)
+        if correlation_id is not None:
+            head = self._frame(correlation_id) + head
+        return [head, self._tail]
+
+    def bytes_for(self, broker_epoch: int, correlation_id: int | None = None) -> bytes:
+        """The same in one piece: one copy of the body."""
+        return b"".join(self.buffers(broker_epoch, correlation_id))
+
+    def _frame(self, correlation_id: int) -> bytes:
+        if not -(2**31) <= correlation_id < 2**31:
+            raise EncodeError(f"correlation_id: {correlation_id} is no int32")
+        header = self._header[: CORRELATION_ID.start] + pack(">i", correlation_id) + self._header[CORRELATION_ID.stop :]
+        return pack(">i", len(header) + len(self.body)) + header
+
+
+def encode_fanout(columns: Columns, version: int, client_id: str | None = None) -> Fanout:
+    """Encode a request for many brokers; errors as `encode_columns`. Its own `broker_epoch` does not matter."""
+    return Fanout(columns.message, version, encode_columns(columns, version), client_id)
+
+
+def epoch_place(message: type[Message], version: int) -> tuple[int, int]:
+    """Where the body has its broker epoch; (0, 0) where it has none."""
+    place = 0
+    for step in plan(message, version).in_line:
+        if step.field.name == "broker_epoch":
+            return place, place + EPOCH_BYTES
+        if step.step.kind not in DTYPES or step.step.kind is Kind.UUID:
+            break
+        place += DTYPES[step.step.kind].itemsize
+    return 0, 0
