@@ -16,7 +16,7 @@ GROUPS: Final = ("codec", "memory", "election", "divergence")
 REPLY_TIMEOUT_S: Final = 600
 BUILD_TIMEOUT_S: Final = 1800
 JAVA_OPTIONS: Final = ("-Xms3g", "-Xmx3g", "-Xmn2g", "-XX:+UseParallelGC", "-XX:+AlwaysPreTouch")
-"""A heap that never grows and a large young generation; the throughput collector beat G1 at these sizes."""
+"""A heap that is all there from the start, with room for many decoded requests between two collections."""
 
 
 class MissingToolchainError(Exception):
