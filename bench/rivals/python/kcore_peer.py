@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kcore.replication.epochs import EpochTables
 from peer import Case, serve
 
 import kcore
@@ -153,8 +152,10 @@ class Divergence(Case):
         return np.column_stack([first, second]).astype("<i8").tobytes()
 
 
-def epoch_tables(side: Any, high_watermarks: Any = None) -> EpochTables:
+def epoch_tables(side: Any, high_watermarks: Any = None) -> Any:
     """The tables of one side: 20 epochs, 20 start offsets and the log's end a row."""
+    from kcore.replication.epochs import EpochTables
+
     return EpochTables(
         epochs=side[:, :EPOCHS].ravel(),
         starts=side[:, EPOCHS:-1].ravel(),
