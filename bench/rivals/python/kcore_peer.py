@@ -184,6 +184,8 @@ def make(name: str, directory: Path) -> Case | None:
     words = name.split(":")
     if len(words) == 4:
         operation, message, version, shape = words
+        if operation == "fanout" and sys.argv[1] == "columns":
+            return None  # There is no public form yet that shares a body between brokers.
         data = (directory / f"{message}.{version}.{shape}.bin").read_bytes()
         views = {"columns": Columns, "objects": Objects, "memcpy": Memcpy}
         return views[sys.argv[1]](operation, message, int(version), data)
