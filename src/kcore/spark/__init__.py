@@ -1,0 +1,1 @@
+"""The runners: the same cells in this process or on Spark."""

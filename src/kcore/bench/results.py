@@ -1,0 +1,192 @@
+"""Results: one row an operation a cell; what they come to; whether they can be trusted; how they are kept."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kcore.workloads.catalog import WORKLOADS
+from kcore.workloads.cell import Cell
+from kcore.workloads.rows import KEY, ROW_SCHEMA
+
+Row = dict[str, Any]
+METADATA_KEY = b"kcore"
+
+
+class Exit(IntEnum):
+    """The exit codes of the command."""
+
+    GOOD = 0
+    FAILED = 1  # A cell failed, or a regression.
+    USAGE = 2
+    INVALID = 3  # Cells are missing, or repetitions of one cell disagree.
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All repetitions of one operation at one size; times over all samples."""
+
+    workload: str
+    operation: str
+    partitions: int
+    brokers: int
+    seed: int
+    handled_partitions: int
+    repetitions: int
+    samples: int
+    min_ns: int
+    median_ns: int
+    p99_ns: int
+    memcpy_ns: int
+    moved_bytes: int
+    wire_bytes: int | None
+    memory_bytes: int | None
+    peak_bytes: int | None
+    digest: str
+
+    @property
+    def ns_per_partition(self) -> float:
+        return self.median_ns / max(1, self.handled_partitions)
+
+    @property
+    def partitions_per_s(self) -> float:
+        return self.handled_partitions * 1e9 / max(1, self.median_ns)
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        return None if self.wire_bytes is None else self.wire_bytes * 1e9 / max(1, self.median_ns)
+
+    @property
+    def times_memcpy(self) -> float | None:
+        """Best time over best memcpy of the same bytes; None where there is too little to copy to time it."""
+        return self.min_ns / self.memcpy_ns if self.memcpy_ns >= 1_000 else None
+
+    @property
+    def group(self) -> str:
+        return self.operation.partition(": ")[0]
+
+    @property
+    def action(self) -> str:
+        return self.operation.partition(": ")[2] or self.operation
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload} / {self.operation} / {self.partitions:,} partitions / {self.brokers:,} brokers"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in KEY)
+
+    def as_row(self) -> Row:
+        """For JSON: what is kept and what follows from it."""
+        derived = ("ns_per_partition", "partitions_per_s", "bytes_per_s", "times_memcpy")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
+
+
+def summarise(rows: Iterable[Row]) -> list[Summary]:
+    """The rows without errors, their repetitions put together, in the order of workload, operation and size."""
+    grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["error"] is None:
+            grouped[tuple(row[name] for name in KEY)].append(row)
+    return [_summary(repetitions) for repetitions in grouped.values()]
+
+
+def _summary(rows: Sequence[Row]) -> Summary:
+    samples_ns = np.concatenate([row["samples_ns"] for row in rows])
+    peaks = [row["peak_bytes"] for row in rows if row["peak_bytes"] is not None]
+    same = ("handled_partitions", "moved_bytes", "wire_bytes", "memory_bytes", "digest")
+    return Summary(
+        **{name: rows[0][name] for name in (*KEY, *same)},
+        repetitions=len(rows),
+        samples=len(samples_ns),
+        min_ns=int(samples_ns.min()),
+        median_ns=int(np.median(samples_ns)),
+        p99_ns=int(np.percentile(samples_ns, 99)),
+        memcpy_ns=min(row["memcpy_ns"] for row in rows),
+        peak_bytes=max(peaks, default=None),
+    )
+
+
+def failures(rows: Iterable[Row]) -> list[Row]:
+    """The rows of cells that failed."""
+    return [row for row in rows if row["error"] is not None]
+
+
+def disagreements(rows: Iterable[Row]) -> list[str]:
+    """The named cells whose repetitions did not give the same result, with the digests."""
+    digests: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for row in rows:
+        if row["error"] is None:
+            digests[tuple(row[name] for name in KEY)].add(row["digest"])
+    return [
+        f"{workload} / {operation} / {partitions:,} partitions / {brokers:,} brokers / seed {seed}: "
+        + " != ".join(sorted(found))
+        for (workload, operation, partitions, brokers, seed), found in digests.items()
+        if len(found) > 1
+    ]
+
+
+def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
+    """The cells of a plan that no row speaks of."""
+    names = ("workload", "partitions", "brokers", "seed", "repetition")
+    seen = {Cell(**{name: row[name] for name in names}) for row in rows}
+    return [cell for cell in cells if cell not in seen]
+
+
+def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
+    """What a run of these cells comes to."""
+    if disagreements(rows) or missing(rows, cells):
+        return Exit.INVALID
+    return Exit.FAILED if failures(rows) else Exit.GOOD
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """Rows of one cell stay in the workload's order; cells come by workload and size."""
+    order = sorted(range(len(table)), key=_sort_key(table.to_pylist()))
+    return table.take(order)
+
+
+def _sort_key(rows: Sequence[Row]) -> Any:
+    places = {name: nth for nth, name in enumerate(WORKLOADS)}
+    names = ("partitions", "brokers", "seed", "repetition")
+    return lambda nth: (places[rows[nth]["workload"]], *(rows[nth][name] for name in names), nth)
+
+
+def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
+    """The table with machine, versions and plan in its metadata, where Parquet keeps them."""
+    return table.replace_schema_metadata({METADATA_KEY: json.dumps(facts).encode()})
+
+
+def facts_of(table: pa.Table) -> dict[str, Any]:
+    """What `with_facts` put in; empty if nothing did."""
+    facts: dict[str, Any] = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    return facts
+
+
+def write(table: pa.Table, directory: Path) -> None:
+    """results.parquet and results.jsonl."""
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, directory / "results.parquet")
+    with (directory / "results.jsonl").open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(row) + "\n" for row in table.to_pylist())
+
+
+def read(path: Path) -> pa.Table:
+    """From a folder that `write` filled, or one of its files; ValueError or OSError if it is none."""
+    if path.is_dir():
+        path = path / "results.parquet"
+    if path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+    table = pq.read_table(path)
+    if not set(ROW_SCHEMA.names) <= set(table.schema.names):
+        raise ValueError(f"{path} holds no results of kcore bench")
+    return table

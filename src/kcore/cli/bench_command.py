@@ -1,0 +1,101 @@
+"""`kcore bench`: from options to an exit code."""
+
+import json
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+from kcore.bench import job, report, results, tables
+from kcore.bench.plan import Plan
+from kcore.bench.results import Exit
+from kcore.bench.units import parse_counts
+from kcore.cli.progress import progress_display
+from kcore.errors import ClusterFileError, PlanError
+from kcore.spark.java import NoJavaError
+
+LOG_WIDTH = 120
+
+
+def effective_plan(
+    plan: str, partitions: str | None, brokers: str | None, repeat: int | None, seed: int | None, cluster: str | None
+) -> Plan:
+    """The plan with the options in it; ends the command with exit code 2 if there is none."""
+    try:
+        wanted = Plan.of(plan)
+        if cluster is not None:
+            wanted = replace(wanted, cluster=cluster)
+            if partitions is None:
+                wanted = job.as_it_is(wanted)
+        sizes = {"partitions": _counts("partitions", partitions), "brokers": _counts("brokers", brokers)}
+        return wanted.with_options(**sizes, repeat=repeat, seed=seed)
+    except (PlanError, ClusterFileError) as error:
+        fail(str(error))
+
+
+def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if text is None else tuple(parse_counts(text))
+    except ValueError:
+        raise PlanError(f"--{option}: {text!r} is no list of counts such as 10k,100k,1M") from None
+
+
+def wide_console(stderr: bool = False) -> Console:
+    """As wide as the terminal; in a log as wide as the tables like to be."""
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = max(console.width, LOG_WIDTH)
+    return console
+
+
+def fail(message: str) -> NoReturn:
+    """End the command: what was asked cannot be done."""
+    typer.echo(f"kcore: {message}", err=True)
+    raise typer.Exit(Exit.USAGE)
+
+
+def run(plan: Plan, master: str | None, out: Path | None, as_json: bool) -> Exit:
+    """Run, show and keep; no master means no Spark."""
+    console = wide_console(stderr=as_json)
+    directory = out or Path("out") / f"bench-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        table = _measure(plan, master, console)
+    except (PlanError, ClusterFileError, NoJavaError) as error:
+        fail(str(error))
+    exit_code = _keep_and_show(table, plan, directory, console)
+    if as_json:
+        for summary in results.summarise(table.to_pylist()):
+            sys.stdout.write(json.dumps(summary.as_row()) + "\n")
+    return exit_code
+
+
+def _measure(plan: Plan, master: str | None, console: Console) -> pa.Table:
+    with progress_display(console, len(plan.cells()), master) as on_progress:
+        if master is None:
+            return job.run(plan, on_progress=on_progress)
+        from kcore.spark import session
+
+        spark = session.start(master)
+        try:
+            return job.run(plan, spark, on_progress)
+        finally:
+            spark.stop()
+
+
+def _keep_and_show(table: pa.Table, plan: Plan, directory: Path, console: Console) -> Exit:
+    rows = table.to_pylist()
+    summaries = results.summarise(rows)
+    tables.show(console, summaries, rows)
+    results.write(table, directory)
+    (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
+    (directory / "report.html").write_text(report.render(table, plan.cells()), encoding="utf-8")
+    missing = results.missing(rows, plan.cells())
+    if missing:
+        console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing")
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
+    return results.verdict(rows, plan.cells())

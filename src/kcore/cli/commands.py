@@ -1,0 +1,92 @@
+"""The commands and their options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The Kafka controller core: measure how controllers scale.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Sizes = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
+
+
+@app.command()
+def bench(
+    plan: Annotated[str, typer.Argument(help="A plan file (TOML) or a built-in plan: default, smoke.")] = "default",
+    master: Annotated[str, typer.Option(help="Spark's master URL.")] = "local[*]",
+    partitions: Annotated[str | None, Sizes] = None,
+    brokers: Annotated[str | None, Sizes] = None,
+    repeat: Annotated[int | None, typer.Option(help="Repetitions of every cell.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every cell.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A ZooKeeper dump or a raw request with its header, in place of generated clusters: "
+            "as it is, or scaled up to --partitions and --brokers.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/bench-<time>.")] = None,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
+) -> None:
+    """Run a plan's workloads over Spark; print, keep and draw what was measured.
+
+    Exit code: 0 good, 1 a cell failed, 2 usage, 3 a partial run or results that disagree.
+    """
+    from kcore.cli import bench_command
+
+    wanted = bench_command.effective_plan(plan, partitions, brokers, repeat, seed, cluster)
+    if print_plan:
+        typer.echo(wanted.to_toml(), nl=False)
+        return
+    raise typer.Exit(bench_command.run(wanted, None if no_spark else master, out, json))
+
+
+@app.command()
+def compare(
+    old: Annotated[Path, typer.Argument(help="A result folder, or its results.parquet or results.jsonl.")],
+    new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
+    threshold: Annotated[float, typer.Option(min=1.0, help="Slower by more than this ratio is a regression.")] = 1.25,
+) -> None:
+    """Tell which named cells became slower between two runs.
+
+    Exit code: 0 none, 1 a regression, 2 usage, 3 cells are missing or their results differ.
+    """
+    from kcore.cli import compare_command
+
+    raise typer.Exit(compare_command.run(old, new, threshold))
+
+
+@app.command()
+def rivals(
+    only: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[GROUP]...", help="codec, memory, election, divergence; all if left out."),
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1_000, help="Partitions of the cluster.")] = 100_000,
+    repeat: Annotated[int, typer.Option(min=1, help="Turns that every peer has.")] = 5,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results, if they are to be kept.")] = None,
+) -> None:
+    """Build the peers in bench/rivals and run them beside kcore, results compared before times.
+
+    Exit code: 0 good, 1 results disagree, 2 usage, 3 a peer failed. A missing toolchain is a line, not a failure.
+    """
+    from kcore.cli import rivals_command
+
+    raise typer.Exit(rivals_command.run(only or [], partitions, repeat, out))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def test(context: typer.Context) -> None:
+    """Run the tests of a checkout; arguments go to pytest."""
+    from kcore.cli import test_command
+
+    raise typer.Exit(test_command.run(context.args))

@@ -1,0 +1,29 @@
+"""`kcore compare`: two result files, a table, an exit code."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import typer
+
+from kcore.bench import compare, results
+from kcore.bench.results import Exit, Summary
+from kcore.cli.bench_command import fail, wide_console
+
+
+def run(old: Path, new: Path, threshold: float) -> Exit:
+    """Compare and show; ends the command with exit code 2 if a file cannot be read."""
+    console = wide_console()
+    comparison = compare.compare(_summaries(old), _summaries(new), threshold)
+    compare.show(console, comparison)
+    return comparison.exit
+
+
+def _summaries(path: Path) -> list[Summary]:
+    try:
+        table = results.read(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        fail(f"{path}: {error}")
+    rows = table.to_pylist()
+    for row in results.failures(rows):
+        typer.echo(f"kcore: {path}: a failed cell of {row['workload']} is left out: {row['error']}", err=True)
+    return results.summarise(rows)

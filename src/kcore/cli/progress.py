@@ -1,0 +1,50 @@
+"""Progress of a run: a moving bar on a terminal, a line now and then in a log."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from kcore.spark.progress import OnProgress, Progress
+
+QUIET_S = 5.0  # Between two lines of a log.
+
+
+@contextmanager
+def progress_display(console: Console, total: int, master: str | None) -> Iterator[OnProgress]:
+    """What a runner calls with its progress, as long as the run lasts."""
+    where = "this process" if master is None else f"Spark {master}"
+    if not console.is_terminal:
+        console.print(f"{total} cells on {where}")
+        yield _LogLines(console)
+        return
+    text = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"starting {where}", total=total)
+
+        def on_progress(progress: Progress) -> None:
+            bar.update(task, completed=progress.done, description=f"{where}, {progress.running} running")
+
+        yield on_progress
+
+
+class _LogLines:
+    """Prints a line when cells were finished and a while has passed, and at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start_s = self._last_s = time.monotonic()
+        self._done = -1
+
+    def __call__(self, progress: Progress) -> None:
+        now_s = time.monotonic()
+        is_end = progress.done == progress.total
+        if progress.done == self._done or (now_s - self._last_s < QUIET_S and not is_end):
+            return
+        self._last_s, self._done = now_s, progress.done
+        elapsed = f"{now_s - self._start_s:.0f} s"
+        self._console.print(f"{progress.done}/{progress.total} cells, {progress.running} running, {elapsed}")

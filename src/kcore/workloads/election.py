@@ -1,0 +1,48 @@
+"""Election: from the table to the rows that change, for the events that a controller sees most."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.replication.election import elect
+from kcore.workloads.cell import Cell
+from kcore.workloads.changes import arrays_of, led_by_second, moved_bytes
+from kcore.workloads.clusters import cluster_of
+from kcore.workloads.generate import scramble
+from kcore.workloads.measure import Operation
+
+
+def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
+    """A live broker in the middle goes; the same with the mixed states of a cluster with a past; leaders return."""
+    table = cluster_of(cell, cluster)
+    row = middle_broker(table)
+    broker_id, held = int(table.brokers.ids[row]), len(table.index.rows(row))
+    mixed, moved = table.copy(), table.copy()
+    scramble(mixed, cell.seed)
+    moved.apply(led_by_second(moved))
+    return [
+        _operation("one broker: fails", table, held, lambda: elect(table, "offline", leaving=(broker_id,))),
+        _operation(
+            "one broker: fails, mixed states", mixed, held, lambda: elect(mixed, "offline", leaving=(broker_id,))
+        ),
+        _operation(
+            "one broker: controlled shutdown",
+            table,
+            held,
+            lambda: elect(table, "controlled-shutdown", leaving=(broker_id,)),
+        ),
+        _operation("every partition: preferred leaders return", moved, len(moved), lambda: elect(moved, "preferred")),
+        _operation("every partition: leaderless ones sought", mixed, len(mixed), lambda: elect(mixed, "offline")),
+    ]
+
+
+def middle_broker(table: PartitionTable) -> int:
+    """The row of a live broker that is neither the first nor the last."""
+    live = np.flatnonzero(table.brokers.live)
+    return int(live[len(live) // 2])
+
+
+def _operation(name: str, table: PartitionTable, handled: int, run: Callable[[], PartitionChanges]) -> Operation:
+    return Operation(name, run, arrays_of, handled, moved_bytes(table, handled, run()))

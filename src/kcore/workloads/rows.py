@@ -1,0 +1,35 @@
+"""The columns of a result: one row an operation a cell. The same on Spark, in Parquet and in Arrow."""
+
+import pyarrow as pa
+
+ROW_SCHEMA = pa.schema(
+    [
+        ("workload", pa.string()),
+        ("operation", pa.string()),  # "group: action"; empty in the row of a failed cell
+        ("partitions", pa.int64()),  # of the cluster
+        ("brokers", pa.int32()),
+        ("seed", pa.int64()),
+        ("repetition", pa.int32()),
+        ("handled_partitions", pa.int64()),  # what a time is divided by
+        ("samples_ns", pa.list_(pa.int64())),
+        ("min_ns", pa.int64()),
+        ("median_ns", pa.int64()),
+        ("p99_ns", pa.int64()),
+        ("memcpy_ns", pa.int64()),  # copying moved_bytes in the same process, best of 5
+        ("moved_bytes", pa.int64()),
+        ("wire_bytes", pa.int64()),
+        ("memory_bytes", pa.int64()),
+        ("peak_bytes", pa.int64()),  # growth of resident memory in one run
+        ("process_peak_bytes", pa.int64()),
+        ("digest", pa.string()),  # of the result: equal in every repetition
+        ("error", pa.string()),  # null where all is well
+        ("started_ms", pa.int64()),  # Unix time
+        ("cell_ns", pa.int64()),  # the whole cell, set-up and warm-up included
+        ("host", pa.string()),
+        ("pid", pa.int64()),
+        ("worker", pa.string()),  # the Spark executor's Python daemon, as host:pid; or this process
+        ("task", pa.int32()),  # Spark's partition id
+    ]
+)
+
+KEY = ("workload", "operation", "partitions", "brokers", "seed")  # Names a cell; its repetitions share it.

@@ -1,0 +1,1 @@
+from workloads.fakes import fake_workload as fake_workload

@@ -1,0 +1,64 @@
+import json
+
+import pyarrow as pa
+import pytest
+
+from kcore import bench
+from kcore.bench import Plan, results
+from kcore.bench.results import Exit
+from kcore.errors import ClusterFileError, PlanError
+from kcore.spark.progress import Progress
+from kcore.workloads.catalog import WORKLOADS, Workload
+from kcore.workloads.cell import Cell
+from kcore.workloads.rows import ROW_SCHEMA
+from workloads.fakes import FAKE, PLAN, setup
+
+pytestmark = pytest.mark.usefixtures("fake_workload")
+CELLS = [Cell("fake", p, b, 1, nth) for p in (1000, 100, 10) for b in (3, 30) for nth in (0, 1)]
+
+
+def test_a_run_has_a_row_an_operation_a_cell_and_says_on_what_machine():
+    seen: list[Progress] = []
+    table = bench.run(PLAN, on_progress=seen.append)
+    rows = table.to_pylist()
+    assert isinstance(table, pa.Table) and table.schema.equals(ROW_SCHEMA)
+    assert len(rows) == 2 * len(CELLS) and all(row["error"] is None for row in rows)
+    assert results.verdict(rows, CELLS) is Exit.GOOD
+    assert seen[0] == Progress(0, 1, len(CELLS)) and seen[-1] == Progress(len(CELLS), 0, len(CELLS))
+    facts = results.facts_of(table)
+    assert facts["machine"]["cores"] >= 1 and facts["versions"]["numpy"]
+    assert Plan.parse(facts["plan"]).cells() == CELLS
+
+
+def test_a_failing_cell_is_a_row_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch):
+    def breaks_at_100(cell: Cell, cluster: bytes | None) -> list[object]:
+        if cell.partitions == 100:
+            raise ValueError("no table of 100")
+        return setup(cell, cluster)
+
+    monkeypatch.setitem(WORKLOADS, "fake", Workload(FAKE.name, FAKE.summary, breaks_at_100))
+    rows = bench.run(PLAN).to_pylist()
+    failed = results.failures(rows)
+    assert len(failed) == 4 and len(rows) == 4 + 2 * 8
+    assert failed[0]["error"].startswith("ValueError: no table of 100 (breaks_at_100, line ")
+    assert results.verdict(rows, CELLS) is Exit.FAILED
+
+
+def test_cells_at_hand_survive_an_interruption(monkeypatch: pytest.MonkeyPatch):
+    def stops_at_10(cell: Cell, cluster: bytes | None) -> list[object]:
+        if cell.partitions == 10:
+            raise KeyboardInterrupt
+        return setup(cell, cluster)
+
+    monkeypatch.setitem(WORKLOADS, "fake", Workload(FAKE.name, FAKE.summary, stops_at_10))
+    rows = bench.run(PLAN).to_pylist()
+    assert len(rows) == 2 * 8
+    assert results.verdict(rows, CELLS) is Exit.INVALID
+
+
+def test_what_cannot_be_run_at_all_is_an_exception():
+    with pytest.raises(PlanError):
+        bench.run({"workload": [{"name": "fake", "sizes": [1]}]})
+    with pytest.raises(ClusterFileError, match="nowhere"):
+        bench.run(PLAN | {"cluster": "nowhere"})
+    assert json.dumps(results.facts_of(bench.run(PLAN))["title"]) == '"plan"'

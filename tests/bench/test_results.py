@@ -1,0 +1,73 @@
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kcore.bench import results
+from kcore.bench.results import Exit
+from kcore.workloads.cell import Cell
+from kcore.workloads.rows import ROW_SCHEMA
+from workloads.fakes import row
+
+CELLS = [Cell("codec", 100, 10, 1, 0), Cell("codec", 100, 10, 1, 1)]
+FIRST, SECOND = row(samples_ns=[10, 20, 90]), row(repetition=1, samples_ns=[30, 40], memcpy_ns=40, peak_bytes=None)
+BROKEN = row(repetition=1, operation="", error="ValueError: no")
+
+
+def test_repetitions_are_put_together_over_all_their_samples():
+    [summary] = results.summarise([FIRST, SECOND])
+    assert (summary.repetitions, summary.samples) == (2, 5)
+    assert (summary.min_ns, summary.median_ns, summary.p99_ns) == (10, 30, 88)
+    assert (summary.memcpy_ns, summary.peak_bytes) == (40, 4096)
+    assert summary.ns_per_partition == 0.3
+    assert (summary.group, summary.action) == ("numbers", "sort")
+
+
+def test_other_sizes_seeds_and_operations_stay_apart():
+    rows = [row(), row(partitions=200), row(brokers=20), row(seed=2), row(operation="other"), row(workload="election")]
+    assert len(results.summarise(rows)) == 6
+
+
+def test_memcpy_too_short_to_time_gives_no_ratio():
+    [short] = results.summarise([row(memcpy_ns=999)])
+    [longer] = results.summarise([row(memcpy_ns=1000, samples_ns=[1500])])
+    assert short.times_memcpy is None
+    assert longer.times_memcpy == 1.5
+
+
+def test_a_run_is_good_only_if_every_cell_ran_and_all_agree():
+    assert results.verdict([FIRST, SECOND], CELLS) is Exit.GOOD
+    assert results.verdict([FIRST, BROKEN], CELLS) is Exit.FAILED
+    assert results.verdict([FIRST], CELLS) is Exit.INVALID
+    assert results.missing([FIRST], CELLS) == [CELLS[1]]
+
+
+def test_repetitions_with_another_digest_make_the_run_invalid():
+    other = SECOND | {"digest": "bb"}
+    [said] = results.disagreements([FIRST, other])
+    assert said == "codec / numbers: sort / 100 partitions / 10 brokers / seed 1: aa != bb"
+    assert results.verdict([FIRST, other], CELLS) is Exit.INVALID
+    assert results.disagreements([FIRST, other | {"seed": 2}]) == []
+
+
+def test_a_failed_cell_is_in_no_summary_but_listed():
+    assert len(results.summarise([FIRST, BROKEN])) == 1
+    assert results.failures([FIRST, BROKEN]) == [BROKEN]
+
+
+@pytest.mark.parametrize("name", ["", "results.parquet", "results.jsonl"])
+def test_results_are_read_as_they_were_written(tmp_path: Path, name: str):
+    table = results.with_facts(pa.Table.from_pylist([FIRST, BROKEN], schema=ROW_SCHEMA), {"machine": "here"})
+    results.write(table, tmp_path)
+    read = results.read(tmp_path / name if name else tmp_path)
+    assert read.to_pylist() == [FIRST, BROKEN]
+    if name != "results.jsonl":
+        assert results.facts_of(read) == {"machine": "here"}
+    assert [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()] == [FIRST, BROKEN]
+
+
+def test_rows_are_put_in_the_order_of_workloads_and_sizes():
+    rows = [row(workload="election"), row(partitions=200), row(repetition=1), row(operation="z"), row(operation="a")]
+    table = results.in_order(pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
+    assert table.to_pylist() == [rows[3], rows[4], rows[2], rows[1], rows[0]]

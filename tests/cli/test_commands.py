@@ -1,0 +1,125 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from kcore.bench import results
+from kcore.bench.plan import Plan
+from kcore.cli.commands import app
+from kcore.workloads.catalog import WORKLOADS, Workload
+from kcore.workloads.rows import ROW_SCHEMA
+from workloads.fakes import FAKE, row, setup
+
+PLAN = '[[workload]]\nname = "fake"\npartitions = [10]\nbrokers = [3]\nrepeat = 2\nseed = 1\n'
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_with_a_plan(fake_workload: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(PLAN)
+
+
+def kcore(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_help_names_every_command():
+    said = kcore("--help").stdout
+    assert all(f" {name} " in said for name in ("bench", "compare", "rivals", "test"))
+
+
+def test_help_imports_nothing_heavy():
+    program = "import sys, kcore.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"pyarrow", "pyspark", "numba", "matplotlib"} & set(loaded)
+
+
+def test_bench_prints_keeps_and_draws_what_it_measured():
+    done = kcore("bench", "mine.toml", "--no-spark", "--out", "here")
+    assert done.exit_code == 0, done.output
+    assert "numbers: sort again" in done.stdout and "2/2 cells" in done.stdout
+    assert sorted(path.name for path in Path("here").iterdir()) == [
+        "plan.toml",
+        "report.html",
+        "results.jsonl",
+        "results.parquet",
+    ]
+    assert len(pq.read_table("here/results.parquet")) == 4
+    assert Plan.of("here/plan.toml").cells() == Plan.of("mine.toml").cells()
+
+
+def test_bench_says_where_its_results_are_if_not_told():
+    assert "Results in out/bench-" in kcore("bench", "mine.toml", "--no-spark").stdout
+
+
+def test_options_make_another_plan_which_can_be_printed():
+    printed = kcore("bench", "mine.toml", "--print-plan", "--partitions", "1k,20", "--repeat", "1", "--seed", "9")
+    assert printed.exit_code == 0
+    assert Plan.parse(printed.stdout).to_toml() == printed.stdout
+    assert 'name = "fake"\npartitions = [1000, 20]\nbrokers = [3]\nrepeat = 1\nseed = 9\n' in printed.stdout
+
+
+def test_json_is_alone_on_stdout():
+    lines = kcore("bench", "mine.toml", "--no-spark", "--json").stdout.splitlines()
+    assert [json.loads(line)["operation"] for line in lines] == ["numbers: sort", "numbers: sort again"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bench", "nowhere.toml"], "neither a built-in plan"),
+        (["bench", "mine.toml", "--partitions", "many"], "--partitions: 'many' is no list of counts"),
+        (["bench", "mine.toml", "--brokers", "1"], "'brokers' must be a list of integers from 3"),
+        (["bench", "mine.toml", "--repeat", "0"], "'repeat' must be an integer from 1"),
+        (["bench", "mine.toml", "--cluster", "nowhere.txt"], "nowhere.txt: No such file"),
+        (["bench", "--speed"], "No such option"),
+        (["compare", "nowhere", "mine.toml"], "nowhere"),
+        (["compare", "mine.toml", "mine.toml"], "mine.toml"),
+        (["measure"], "No such command"),
+    ],
+)
+def test_what_cannot_be_done_is_exit_code_2(arguments: list[str], said: str):
+    done = kcore(*arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_a_failed_cell_is_exit_code_1_and_disagreement_3(monkeypatch: pytest.MonkeyPatch):
+    def fails(cell, cluster):
+        raise ValueError("broken on purpose")
+
+    monkeypatch.setitem(WORKLOADS, "fake", Workload(FAKE.name, FAKE.summary, fails))
+    failed = kcore("bench", "mine.toml", "--no-spark", "--out", "here")
+    assert failed.exit_code == 1
+    assert "ValueError: broken on purpose" in failed.stdout
+    assert "broken on purpose" in Path("here/report.html").read_text()
+
+    def depends_on_the_repetition(cell, cluster):
+        return setup(type(cell)("fake", 10 + cell.repetition, 3, 1, 0), cluster)
+
+    monkeypatch.setitem(WORKLOADS, "fake", Workload(FAKE.name, FAKE.summary, depends_on_the_repetition))
+    differs = kcore("bench", "mine.toml", "--no-spark")
+    assert differs.exit_code == 3
+    assert "results differ fake / numbers: sort" in differs.stdout
+
+
+def test_compare_tells_regressions_by_name_and_exit_code():
+    for name, samples_ns in (("old", [100, 110]), ("new", [200, 220])):
+        results.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
+    slower = kcore("compare", "old", "new")
+    assert slower.exit_code == 1
+    assert "regression codec / numbers: sort / 100 partitions / 10 brokers: 2.00 times the old median" in slower.stdout
+    assert kcore("compare", "new", "old").exit_code == 0
+    assert kcore("compare", "old", "new/results.jsonl", "--threshold", "2.5").exit_code == 0
+    assert kcore("compare", "old", "new", "--threshold", "0.5").exit_code == 2
+
+
+def test_the_tests_belong_to_a_checkout():
+    done = kcore("test", "-k", "nothing")
+    assert done.exit_code == 2
+    assert "./kcore test" in done.stderr

