@@ -1,10 +1,10 @@
 """Elections over the columns of a partition table: candidates in, changed partitions out.
 
-Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. Brokers come
-as rows and leave as ids: entry b + 1 of `brokers__b` holds broker b's id in its upper half and flags of what it may do in
-the lower; entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks: no branch depends on
-which replicas are live or in sync, and mixed states cost what uniform ones do. The wrapper checks candidate rows and makes
-room; tables promise the rest.
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column.
+Brokers come as rows and leave as ids: entry b + 1 of `brokers__b` holds broker b's id in its upper half and flags of
+what it may do in the lower; entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks: no
+branch depends on which replicas are live or in sync, and mixed states cost what uniform ones do. The wrapper checks
+candidate rows and makes room; tables promise the rest.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -310,7 +310,8 @@ def zookeeper(
         if c.slots == 3 and c.members == 3:
             out = zookeeper_rows(c, 3, 3, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
         else:
-            out = zookeeper_rows(c, c.slots, c.members, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
+            out = zookeeper_rows(
+                c, c.slots, c.members, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
     return out.changes, out.failures
 
 
@@ -345,7 +346,8 @@ def describe_brokers(
 
 
 def rows_that_call(
-    const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, const int64_t[::1] brokers__b, int32_t[::1] rows__r
+    const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, const int64_t[::1] brokers__b,
+    int32_t[::1] rows__r
 ):
     cdef Py_ssize_t p, found = 0
     with nogil:
