@@ -18,6 +18,7 @@ from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadata
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int16s, Int32s, Int64s
 from kcore.wire.columns import Columns, Rows, Strings
+from kcore.wire.fanout import Fanout, encode_fanout
 
 NOWHERE = Endpoint(-1, "", "", 0)  # Node.noNode(): a broker without listeners.
 
@@ -31,6 +32,10 @@ class ControlRequest:
     broker_ids: Int32s
     broker_epochs: Int64s
     columns: Columns
+
+    def fanout(self, client_id: str | None = None) -> Fanout:
+        """The body, encoded once for all of the brokers; `buffers(epoch)` of it is what one of them is sent."""
+        return encode_fanout(self.columns, self.version, client_id)
 
 
 class RequestBuilder:
