@@ -158,21 +158,22 @@ def shapes_chart(summaries: Sequence[Summary]) -> str:
     with rc_context(STYLE):
         figure, axes = _panels(1, 2)
         for axis, columns in zip(axes.flat, ((1,), (2, 3)), strict=True):
-            width = 0.8 / len(columns)
+            height = 0.8 / len(columns)
             for nth, column in enumerate(columns):
-                heights = [float(row[column].replace(",", "") or 0) for row in rows]
-                at = [place + nth * width for place in range(len(rows))]
-                bars = axis.bar(at, heights, width * 0.92, color=SERIES[column - 1], label=head[column])
-                axis.bar_label(bars, [row[column] for row in rows], fontsize=8, color=INK, padding=2)
-            labels = [row[0].replace("Request", "").replace(" v", "\nv") for row in rows]
-            middles = [place + width * (len(columns) - 1) / 2 for place in range(len(rows))]
-            axis.set_xticks(middles, labels, fontsize=8.5)
+                widths = [float(row[column].replace(",", "") or 0) for row in rows]
+                at = [place + nth * height for place in range(len(rows))]
+                bars = axis.barh(at, widths, height * 0.92, color=SERIES[column - 1], label=head[column])
+                axis.bar_label(bars, [row[column] for row in rows], fontsize=8, color=INK, padding=3)
+            middles = [place + height * (len(columns) - 1) / 2 for place in range(len(rows))]
+            axis.set_yticks(middles, [row[0].replace("Request", "") for row in rows])
+            axis.invert_yaxis()
             axis.set_title("bytes a partition " + ("on the wire" if columns == (1,) else "in memory"))
-            axis.grid(True, axis="y")
+            axis.grid(True, axis="x")
+            axis.margins(x=0.12)
             if len(columns) > 1:
-                axis.set_yscale("log")
-                axis.legend(loc="upper right")
-                axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: three_digits(value)))
+                axis.set_xscale("log")
+                axis.legend(loc="lower right")
+                axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         return _svg(figure, "bytes a partition before and after KIP-380")
 
 

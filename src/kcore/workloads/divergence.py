@@ -10,6 +10,10 @@ from kcore.workloads.measure import Operation
 
 EPOCHS_A_LOG = 20
 MOST_RECORDS_AN_EPOCH = 1_000
+# The least bytes that an answer needs: of a log its row offset, its end and one of its entries.
+A_LOG = 8 + 8 + 12
+A_HIGH_WATERMARK = 8
+AN_ANSWER = 12
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
@@ -19,18 +23,20 @@ def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
     follower = followers(leader, random)
     requested = _requested(leader, random)
     columns = (leader.epochs, leader.starts, leader.row_offsets, leader.log_ends)
-    read = sum(column.nbytes for column in (*columns, requested))
-    both = 2 * read + follower.log_ends.nbytes
     return [
         Operation(
             "logs: end offsets for epochs",
             lambda: end_offset_for_epoch(*columns, requested),
             list,
             cell.partitions,
-            read + 12 * cell.partitions,
+            cell.partitions * (A_LOG + requested.itemsize + AN_ANSWER),
         ),
         Operation(
-            "logs: truncation offsets", lambda: truncation_offsets(leader, follower), list, cell.partitions, both
+            "logs: truncation offsets",
+            lambda: truncation_offsets(leader, follower),
+            list,
+            cell.partitions,
+            cell.partitions * (2 * A_LOG + A_HIGH_WATERMARK + AN_ANSWER),
         ),
     ]
 

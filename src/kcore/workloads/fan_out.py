@@ -1,12 +1,13 @@
 """Fan-out: a broker fails or wants to stop; decide, make it true, and the bytes of the requests to every broker."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from kcore.controller.decision import Decision
 from kcore.controller.events import BrokerFailed, ControlledShutdown
 from kcore.controller.requests import ControlRequest
 from kcore.controller.zk_controller import ZkController
+from kcore.wire.fanout import encode_fanout
 from kcore.workloads.cell import Cell
 from kcore.workloads.changes import arrays_of, moved_bytes
 from kcore.workloads.clusters import cluster_of
@@ -14,6 +15,7 @@ from kcore.workloads.election import middle_broker
 from kcore.workloads.measure import Operation
 
 CONTROLLER_ID, CONTROLLER_EPOCH = 1, 1
+Sent: TypeAlias = tuple[ControlRequest, list[list[bytes | memoryview]]]  # A request, and its buffers for each broker.
 
 
 class Story:
@@ -38,11 +40,15 @@ class Story:
     def replay(self) -> None:
         self.after.replay(self.decision)
 
-    def requests(self) -> list[tuple[ControlRequest, Any]]:
-        """The requests with their bodies, each encoded once for all brokers that get it."""
-        return [(request, request.bodies()) for request in self.after.requests(self.decision)]
+    def requests(self) -> list[Sent]:
+        """What goes to each broker: every body encoded once, the broker's own bytes in front of it."""
+        return [
+            (request, [fanout.buffers(epoch) for epoch in request.broker_epochs.tolist()])
+            for request in self.after.requests(self.decision)
+            for fanout in [encode_fanout(request.columns, request.version)]
+        ]
 
-    def all_of_it(self) -> list[tuple[ControlRequest, Any]]:
+    def all_of_it(self) -> list[Sent]:
         self.decision = self.decide()
         self.replay()
         return self.requests()
@@ -66,8 +72,8 @@ def _operations(story: Story, handled: int) -> Iterator[Operation]:
     decided = moved_bytes(story.before.table, handled, changes)
     written = sum(array.nbytes for array in arrays_of(changes))
     sent = story.requests()
-    encoded = sum(len(body.for_epoch(0)) for _, body in sent)
-    on_the_wire = sum(len(body.for_epoch(0)) * len(request.broker_ids) for request, body in sent)
+    encoded = sum(_length(brokers[0]) for _, brokers in sent)
+    on_the_wire = sum(_length(buffers) for _, brokers in sent for buffers in brokers)
     yield Operation(f"{story.name}: decide", story.decide, _digest_of_decision, handled, decided)
     yield Operation(f"{story.name}: replay", story.replay, lambda _: arrays_of(changes), len(changes), 2 * written)
     wire: dict[str, Any] = {"partitions": len(changes), "wire_bytes": on_the_wire}
@@ -81,9 +87,13 @@ def _digest_of_decision(decision: Decision) -> list[Any]:
     return arrays_of(decision.changes)
 
 
-def _digest_of_requests(requests: list[tuple[ControlRequest, Any]]) -> Iterator[Any]:
+def _length(buffers: list[bytes | memoryview]) -> int:
+    return sum(map(len, buffers))
+
+
+def _digest_of_requests(requests: list[Sent]) -> Iterator[Any]:
     """Every byte that every broker gets."""
-    for request, body in requests:
-        for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
+    for request, brokers in requests:
+        for broker_id, buffers in zip(request.broker_ids.tolist(), brokers, strict=True):
             yield f"{request.message.__name__} {request.version} {broker_id}".encode()
-            yield body.for_epoch(epoch)
+            yield from buffers
