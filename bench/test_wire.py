@@ -12,9 +12,9 @@ from kcore.types import Uuid
 TOPICS, PARTITIONS, BROKERS, REPLICAS = 1_000, 100, 100, 3
 VERSIONS = [("LeaderAndIsrRequest", 7), ("LeaderAndIsrRequest", 2), ("UpdateMetadataRequest", 8)]
 SMALL = [
-    (kcore.ControlledShutdownRequest(broker_id=1, broker_epoch=2**40), 3),
-    (kcore.RequestHeader(request_api_key=4, request_api_version=7, correlation_id=70_000, client_id="controller"), 2),
-    (kcore.ResponseHeader(correlation_id=70_000), 1),
+    (kcore.schema.ControlledShutdownRequest(broker_id=1, broker_epoch=2**40), 3),
+    (kcore.schema.RequestHeader(request_api_key=4, request_api_version=7, correlation_id=70_000, client_id="controller"), 2),
+    (kcore.schema.ResponseHeader(correlation_id=70_000), 1),
 ]
 
 
@@ -49,10 +49,10 @@ def full(request: pytest.FixtureRequest) -> tuple[Any, int]:
     name, version = request.param
     start = {"controller_id": 1, "controller_epoch": 7, "broker_epoch": 2**40}
     if name == "UpdateMetadataRequest":
-        return kcore.UpdateMetadataRequest(**start, topic_states=[update_metadata(i) for i in range(TOPICS)]), version
+        return kcore.schema.UpdateMetadataRequest(**start, topic_states=[update_metadata(i) for i in range(TOPICS)]), version
     leaders = [LeaderAndIsrLiveLeader(broker_id=i, host_name=f"broker-{i}", port=9092) for i in range(BROKERS)]
     states = [leader_and_isr(i) for i in range(TOPICS)]
-    return kcore.LeaderAndIsrRequest(**start, topic_states=states, live_leaders=leaders), version
+    return kcore.schema.LeaderAndIsrRequest(**start, topic_states=states, live_leaders=leaders), version
 
 
 def test_decode(benchmark: Any, full: tuple[Any, int]) -> None:

@@ -65,7 +65,7 @@ def test_every_bit_flip() -> None:
             if number % TWIN_EVERY:
                 continue
             try:
-                twin = slow.read(data, plan(kcore.message_class(name), case["version"]))
+                twin = slow.read(data, plan(kcore.schema.message_class(name), case["version"]))
             except DecodeError:
                 twin = None
             assert message == twin

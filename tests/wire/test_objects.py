@@ -24,7 +24,7 @@ from wire.strategies import messages
 
 VERSIONS = [
     (message, version)
-    for message in (*kcore.MESSAGES.values(), EveryKind)
+    for message in (*kcore.schema.MESSAGES.values(), EveryKind)
     for version in range(message.versions.lowest, message.versions.highest + 1)
 ]
 
@@ -70,24 +70,24 @@ def test_any_bytes_like_object() -> None:
     data = bytes(14)
     first = kcore.decode("ControlledShutdownRequest", 2, data[:12])
     for other in (bytearray(12), memoryview(data)[1:13], np.zeros(12, np.uint8)):
-        assert kcore.decode(kcore.ControlledShutdownRequest, 2, other) == first
+        assert kcore.decode(kcore.schema.ControlledShutdownRequest, 2, other) == first
     with pytest.raises(TypeError):
         kcore.decode("ControlledShutdownRequest", 2, "text")  # type: ignore[call-overload]
 
 
 def test_what_a_version_lacks() -> None:
-    header = kcore.RequestHeader(request_api_key=7, request_api_version=0, correlation_id=1, client_id="dropped")
+    header = kcore.schema.RequestHeader(request_api_key=7, request_api_version=0, correlation_id=1, client_id="dropped")
     assert len(kcore.encode(header, 0)) == 8
-    request = kcore.LeaderAndIsrRequest(controller_id=1, controller_epoch=1, is_kraft_controller=True)
+    request = kcore.schema.LeaderAndIsrRequest(controller_id=1, controller_epoch=1, is_kraft_controller=True)
     with pytest.raises(kcore.UnsupportedVersionError, match=r"^is_kraft_controller: set, .*: True$"):
         kcore.encode(request, 6)
-    in_a_struct = kcore.LeaderAndIsrRequest(
+    in_a_struct = kcore.schema.LeaderAndIsrRequest(
         topic_states=[LeaderAndIsrTopicState(partition_states=[LeaderAndIsrPartitionState(leader_recovery_state=1)])]
     )
     with pytest.raises(kcore.UnsupportedVersionError, match=r"^topic_states\[0\]\.partition_states\[0\]\.leader_reco"):
         kcore.encode(in_a_struct, 5)
     with pytest.raises(kcore.UnsupportedVersionError, match=r"^unknown_tagged_fields: set"):
-        kcore.encode(kcore.ResponseHeader(unknown_tagged_fields=[(1, b"")]), 0)
+        kcore.encode(kcore.schema.ResponseHeader(unknown_tagged_fields=[(1, b"")]), 0)
     for version in (-1, 8, 2**70):
         with pytest.raises(kcore.UnsupportedVersionError):
             kcore.encode(request, version)

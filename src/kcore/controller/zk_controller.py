@@ -128,7 +128,8 @@ class ZkController:
         """Those with more than one replica: a single one cannot be handed over, and nobody waits for it."""
         if self.table.replicas__ps.shape[1] < 2:
             return rows[:0]
-        return rows[self.table.replicas__ps[rows, 1] >= 0]
+        replicated: Int32s = rows[self.table.replicas__ps[rows, 1] >= 0]
+        return replicated
 
     def _names(self, rows: Int32s) -> list[RemainingPartition]:
         names, table = self.table.topics.names, self.table
