@@ -1,10 +1,10 @@
-"""Elections once more, slowly: plain dicts and lists, written from Kafka's sources without a look at kcore's kernels.
+"""The slow twin of `kcore._ext.election` and `kcore._ext.policies`: plain dicts, written from Kafka's sources.
 
 A partition is a dict: replicas, isr, removing, leader, leader_epoch, partition_epoch, recovery. Brokers are ids.
 Every function gives the new partition, or None where nothing changes. They change nothing themselves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Partition = dict[str, Any]
@@ -123,4 +123,20 @@ def kraft_change(
         return None
     if leader_named:
         new["leader_epoch"] = p["leader_epoch"] + 1
+    return new
+
+
+def policy_election(p: Partition, live: set[int], choose: Callable[[list[int], int, int], int]) -> Partition | None:
+    """A policy in place of Election.leaderForOffline: it sees broker ids here, and picks a slot."""
+    in_sync = sum(1 << slot for slot, replica in enumerate(p["replicas"]) if replica in p["isr"])
+    online = sum(1 << slot for slot, replica in enumerate(p["replicas"]) if replica in live)
+    slot = choose(p["replicas"], in_sync, online)
+    if slot == -1:
+        return None
+    leader = p["replicas"][slot]
+    new = dict(p, leader=leader, leader_epoch=p["leader_epoch"] + 1)
+    new["isr"] = [m for m in p["isr"] if m in live]
+    if leader not in p["isr"]:
+        new["isr"] = [leader]
+        new["recovery"] = 1
     return new

@@ -8,7 +8,8 @@ from kcore.errors import LevelError, PolicyError
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
 from kcore.replication.policy import election_policy
-from replication.small_tables import as_dicts, table_of
+from reference import election as reference
+from replication.small_tables import as_dicts, state_of, table_of
 
 BROKERS = range(4)
 
@@ -22,8 +23,7 @@ def _table(live: set[int]) -> PartitionTable:
     return table_of(partitions, BROKERS, live, set())
 
 
-@election_policy
-def last_in_sync(replicas: np.ndarray, in_sync: int, online: int) -> int:
+def _last_in_sync(replicas: np.ndarray, in_sync: int, online: int) -> int:
     for back in range(1, len(replicas) + 1):
         slot = len(replicas) - back
         if (in_sync & online) >> slot & 1:
@@ -31,13 +31,15 @@ def last_in_sync(replicas: np.ndarray, in_sync: int, online: int) -> int:
     return -1
 
 
-@election_policy
-@numba.njit
-def any_online(replicas: np.ndarray, in_sync: int, online: int) -> int:
+def _any_online(replicas: np.ndarray, in_sync: int, online: int) -> int:
     for slot in range(len(replicas)):
         if online >> slot & 1:
             return slot
     return -1
+
+
+last_in_sync = election_policy(_last_in_sync)
+any_online = election_policy(numba.njit(_any_online))
 
 
 def test_the_policy_picks_where_the_leader_is_gone() -> None:
@@ -63,6 +65,23 @@ def test_the_policy_sees_rows_and_masks() -> None:
         return 2 if fits else -1
 
     assert elect(_table({0, 3}), told, rows=[1]).leaders.tolist() == [3]
+
+
+def test_a_policy_over_many_partitions_does_what_its_twin_does() -> None:
+    dice = np.random.default_rng(5)
+    partitions = []
+    for row in range(400):
+        replicas = dice.permutation(6)[: dice.integers(1, 5)].tolist()
+        isr = dice.permutation(replicas)[: dice.integers(1, len(replicas) + 1)].tolist()
+        epochs = {"leader_epoch": row, "partition_epoch": 2 * row, "recovery": row % 2}
+        partitions.append({"replicas": replicas, "isr": isr, "leader": isr[0]} | epochs)
+    for live in ({0, 1, 2, 3, 4, 5}, {0, 2, 3}, {5}):
+        table = table_of(partitions, range(6), live, set())
+        for policy, plain in ((last_in_sync, _last_in_sync), (any_online, _any_online)):
+            decided = {row: reference.policy_election(p, live, plain) for row, p in enumerate(partitions)}
+            elections = elect(table, policy, rows=range(len(partitions)))
+            assert as_dicts(elections) == {row: state_of(p) for row, p in decided.items() if p}
+            assert elections.failed.tolist() == [row for row, p in decided.items() if p is None]
 
 
 @pytest.mark.parametrize("slot", [2, 3, 7, 32, 200, -2, -300])

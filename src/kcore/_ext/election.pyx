@@ -7,6 +7,7 @@ branch depends on which replicas are live or in sync, and mixed states cost what
 candidate rows and makes room; tables promise the rest.
 """
 
+from kcore._ext.constants cimport RECOVERING
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from *:
@@ -36,7 +37,6 @@ cdef enum:
 ROWS, LEADERS, ISR_OFFSETS, LEADER_EPOCHS, PARTITION_EPOCHS, FAILED, OUTPUT_COLUMNS = range(_OUTPUT_COLUMNS + 1)
 
 cdef enum:
-    RECOVERING = 1
     AHEAD = 16  # Candidates are far apart in the table: ask for their memory this much before it is needed.
 
 cdef struct Columns:

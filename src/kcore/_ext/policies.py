@@ -1,57 +1,24 @@
 """A user's election rule over many partitions. Importing this imports Numba."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numba
+import numpy as np
+import numpy.typing as npt
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
-
-from kcore.errors import PolicyError
-from kcore.types import Int8s, Int16s, Int32s, Int64s
-
-NONE_BAD = -1
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """The function as Numba's, compiled when first called."""
-    if isinstance(function, Dispatcher):
-        return function
-    if not callable(function):
-        raise PolicyError(f"an election policy is a function, not {type(function).__name__}")
-    return numba.njit(function)
-
-
-def choose(
-    policy: Any,
-    replicas__ps: Int16s,
-    isr__pi: Int16s,
-    leader__p: Int16s,
-    brokers__b: Int64s,
-    calls: int,
-    may_lead: int,
-    rows__r: Int32s,
-    choices__r: Int8s,
-) -> int:
-    """Ask the policy for each candidate; gives the first one where its answer will not do, or -1."""
-    try:
-        return int(_choose(policy, replicas__ps, isr__pi, leader__p, brokers__b, calls, may_lead, rows__r, choices__r))
-    except NumbaError as error:
-        raise PolicyError(f"Numba cannot compile the election policy: {error}") from error
 
 
 @numba.njit(nogil=True)
-def _choose(
-    policy: Any,
-    replicas__ps: Int16s,
-    isr__pi: Int16s,
-    leader__p: Int16s,
-    brokers__b: Int64s,
+def choose(
+    policy: Dispatcher,
+    replicas__ps: npt.NDArray[np.int16],
+    isr__pi: npt.NDArray[np.int16],
+    leader__p: npt.NDArray[np.int16],
+    brokers__b: npt.NDArray[np.int64],
     calls: int,
     may_lead: int,
-    rows__r: Int32s,
-    choices__r: Int8s,
+    rows__r: npt.NDArray[np.int32],
+    choices__r: npt.NDArray[np.int8],
 ) -> int:
+    """Ask the policy for each candidate that calls an election; gives the first whose answer will not do, or -1."""
     slots = replicas__ps.shape[1]
     for r in range(len(rows__r)):
         p = rows__r[r]
@@ -66,10 +33,8 @@ def _choose(
             for i in range(isr__pi.shape[1]):
                 in_sync |= (replica >= 0 and replica == isr__pi[p, i]) << s
         slot = policy(replicas__ps[p], in_sync, online)
-        if slot == -1:
-            continue
-        if slot < 0 or slot >= slots or not (online >> slot) & 1:
+        if slot < -1 or slot >= slots or (slot >= 0 and not (online >> slot) & 1):
             choices__r[r] = slot if 0 <= slot < slots else -2
             return r
         choices__r[r] = slot
-    return NONE_BAD
+    return -1

@@ -16,16 +16,26 @@ class ElectionPolicy:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         # Numba takes half a second to import, so it waits until somebody has a policy.
-        from kcore._ext import policies
+        import numba
+        from numba.core.dispatcher import Dispatcher
 
-        self._choose = policies.choose
-        self.function = policies.compiled(function)
+        if not callable(function):
+            raise PolicyError(f"an election policy is a function, not {type(function).__name__}")
+        self._compiled = function if isinstance(function, Dispatcher) else numba.njit(function)
 
     def choose(self, columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s) -> Int8s:
         """The slot that the policy picks for each of `rows` whose leader calls an election, -1 for none."""
+        from numba.core.errors import NumbaError
+
+        from kcore._ext import policies
+
         replicas__ps, isr__pi, leader__p = columns[:3]
         choices = np.empty(len(rows), np.int8)
-        bad = self._choose(self.function, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
+        asked = (self._compiled, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
+        try:
+            bad = policies.choose(*asked)
+        except NumbaError as error:
+            raise PolicyError(f"Numba cannot compile the election policy: {error}") from error
         if bad >= 0:
             raise PolicyError(_complaint(int(choices[bad]), int(rows[bad]), replicas__ps))
         return choices
