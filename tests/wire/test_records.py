@@ -100,8 +100,8 @@ def test_a_flip_under_the_crc_is_told() -> None:
     assert scan_batches(flipped).crc_matches[0]
 
 
-@pytest.mark.parametrize("batch_length", [-(2**31), -13, -12, -1, 0, 48, 2**31 - 1])
-def test_lengths_that_are_none(batch_length: int) -> None:
+@pytest.mark.parametrize("batch_length", [-(2**31), -13, -12, -1, 0, 48, 49, 2**31 - 1])
+def test_lengths_at_the_bounds(batch_length: int) -> None:
     data, _ = recorded()[0]
     assert_like_twin(data + data[:8] + batch_length.to_bytes(4, "big", signed=True) + data[12:])
 
