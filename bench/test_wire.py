@@ -7,10 +7,11 @@ import pytest
 import kcore
 from kcore.schema.leader_and_isr import LeaderAndIsrLiveLeader, LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.schema.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
-from kcore.types import Uuid
+from kcore.types import ZERO_UUID
 
 TOPICS, PARTITIONS, BROKERS, REPLICAS = 1_000, 100, 100, 3
 VERSIONS = [("LeaderAndIsrRequest", 7), ("LeaderAndIsrRequest", 2), ("UpdateMetadataRequest", 8)]
+TOPIC_ID = ZERO_UUID  # So that a version without ids gives back what it was given.
 SMALL = [
     (kcore.schema.ControlledShutdownRequest(broker_id=1, broker_epoch=2**40), 3),
     (kcore.schema.RequestHeader(request_api_key=4, request_api_version=7, correlation_id=70_000, client_id="controller"), 2),
@@ -29,18 +30,14 @@ def leader_and_isr(topic: int) -> LeaderAndIsrTopicState:
     states = [
         LeaderAndIsrPartitionState(**partition(topic, i), partition_epoch=(17 * i) % 2_000) for i in range(PARTITIONS)
     ]
-    return LeaderAndIsrTopicState(topic_name=f"topic-{topic:05}", topic_id=uuid(topic), partition_states=states)
+    return LeaderAndIsrTopicState(topic_name=f"topic-{topic:05}", topic_id=TOPIC_ID, partition_states=states)
 
 
 def update_metadata(topic: int) -> UpdateMetadataTopicState:
     states = [
         UpdateMetadataPartitionState(**partition(topic, i), zk_version=(17 * i) % 2_000) for i in range(PARTITIONS)
     ]
-    return UpdateMetadataTopicState(topic_name=f"topic-{topic:05}", topic_id=uuid(topic), partition_states=states)
-
-
-def uuid(topic: int) -> Uuid:
-    return Uuid(topic.to_bytes(16, "big"))
+    return UpdateMetadataTopicState(topic_name=f"topic-{topic:05}", topic_id=TOPIC_ID, partition_states=states)
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda param: f"{param[0]}-v{param[1]}")

@@ -88,6 +88,10 @@ cdef inline void store(uint8_t *at, uint64_t number, Py_ssize_t size) noexcept:
 
 
 cdef inline int put_varint(Writer *w, uint32_t number) noexcept:
+    if number < 0x80 and w.at < w.end:
+        w.at[0] = <uint8_t>number
+        w.at += 1
+        return 0
     if make_room(w, varint_size(number)) < 0:
         return -1
     w.at += store_varint(w.at, number)

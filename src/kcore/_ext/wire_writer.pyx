@@ -144,7 +144,7 @@ cdef inline bint is_sequence(PyObject *value) noexcept:
     return PyList_Check(value) or PyTuple_Check(value)
 
 
-cdef int put_length(Writer *w, const Step *step, int64_t length) noexcept:
+cdef inline int put_length(Writer *w, const Step *step, int64_t length) noexcept:
     """A length before its value; -1 is null."""
     cdef Py_ssize_t size = 2 if step.kind == STRING else 4
     if length > MAX_LENGTH:
