@@ -9,11 +9,12 @@ from kcore._ext.columns_read import Reader
 from kcore._ext.columns_write import Writer
 from kcore.errors import DecodeError, EncodeError
 from kcore.schema.index import message_class
+from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns, Rows, Strings, UnknownTags, Vectors
 from kcore.wire.gather import Gathered, gather
 from kcore.wire.grouping import group, old_shape, ungroup
-from kcore.wire.layout import Branch, Code, Extent, Kind, Program, Slot, program
+from kcore.wire.layout import Branch, Code, Extent, Program, Slot, program
 
 MAX_BYTES = 2**31 - 1  # A frame's size is an int32, and so are our offsets.
 PAGE = 4096

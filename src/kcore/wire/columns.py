@@ -120,8 +120,11 @@ class Rows:
             raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(strangers))}")
         self._struct, self._count = struct, count
         for name, value in self._columns.items():
-            if isinstance(value, Rows):
-                value.bind(struct_of(fields[name].type), rows_below(value, count))
+            below = struct_in(fields[name].type)
+            if isinstance(value, Rows) != (below is not None):
+                raise EncodeError(f"{struct.__name__}.{name}: {fields[name].type} and {value!r} do not go together")
+            if below is not None:
+                value.bind(below, rows_below(value, count))
         return self
 
     def __len__(self) -> int:
@@ -154,9 +157,7 @@ class Columns(Rows):
     Columns(LeaderAndIsrRequest, controller_id=1, topic_states=Rows(row_offsets, topic_name=Strings.of(...), ...))
     """
 
-    def __init__(
-        self, message: str | type[Message], *, unknown_tags: UnknownTags | None = None, **values: Any
-    ) -> None:
+    def __init__(self, message: str | type[Message], *, unknown_tags: UnknownTags | None = None, **values: Any) -> None:
         super().__init__(unknown_tags=unknown_tags, **values)
         self.message = message_class(message)
         self.bind(self.message, 1)
@@ -188,12 +189,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def struct_of(type_: FieldType) -> type[Struct]:
+def struct_in(type_: FieldType) -> type[Struct] | None:
     """The struct of a field that holds one, or a list of them."""
-    struct = type_.struct or (type_.element and type_.element.struct)
-    if struct is None:
-        raise EncodeError(f"{type_} is no struct, so no Rows")
-    return struct
+    return type_.struct or (type_.element.struct if type_.element else None)
 
 
 def rows_below(rows: Rows, count: int) -> int:
@@ -231,13 +229,11 @@ def default_column(field: Field, count: int) -> Any:
     valid = np.broadcast_to(np.False_, (count,)) if default is None else None
     if kind is Kind.STRING:
         return Strings(nothing, np.empty(0, np.uint8), valid)
-    if kind is Kind.STRUCT:
-        rows = Rows(nothing) if default is None else Rows()
-        return rows.bind(struct_of(field.type), rows_below(rows, count))
-    element = field.type.element
-    if element is not None and element.kind is Kind.STRUCT:
-        return Rows(nothing, valid=valid).bind(struct_of(field.type), 0)
-    return Vectors(nothing, no_values(element), valid)
+    struct = struct_in(field.type)
+    if struct is not None:
+        rows = Rows(None if kind is Kind.STRUCT and default is not None else nothing, valid=valid)
+        return rows.bind(struct, rows_below(rows, count))
+    return Vectors(nothing, no_values(field.type.element), valid)
 
 
 def no_values(element: FieldType | None) -> Any:

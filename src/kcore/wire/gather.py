@@ -117,7 +117,7 @@ def gather_tags(into: Gathered, branch: Branch, rows: Rows, count: int, path: st
     if tags is None or not len(tags.rows):
         return
     assert branch.plan is not None
-    known = [step.tag for step in branch.plan.tagged]
+    known = [step.tag for step in branch.plan.tagged if step.tag is not None]
     number = len(tags.rows)
     owners = checked(tags.rows, OFFSETS, number, f"{path}.unknown_tags.rows").astype(np.int64)
     numbers = checked(tags.tags, UINT32, number, f"{path}.unknown_tags.tags")

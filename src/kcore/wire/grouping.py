@@ -12,7 +12,7 @@ from kcore._ext.vectors import repeat, starts_group
 from kcore.errors import EncodeError, UnsupportedVersionError
 from kcore.schema.structure import Message, Struct
 from kcore.types import Int32s
-from kcore.wire.columns import Columns, Rows, Strings, Vectors, struct_of
+from kcore.wire.columns import Columns, Rows, Strings, Vectors, struct_in
 from kcore.wire.gather import checked, refuse
 from kcore.wire.layout import OFFSETS, Branch
 
@@ -74,9 +74,10 @@ def ungroup(columns: Columns, shape: OldShape) -> Columns:
     """The same message with the array that an old version has, and without `topic_states`."""
     topics: Rows = columns.topic_states
     partitions: Rows = topics.partition_states
-    if partitions.unknown_tags or topics.unknown_tags and not shape.indexes:
+    if partitions.unknown_tags or (topics.unknown_tags and not shape.indexes):
         raise UnsupportedVersionError(f"{shape.message}: unknown tagged fields are set, {shape.field} has none")
-    [struct] = [struct_of(field.type) for field in columns.message.__fields__ if field.name == shape.field]
+    [struct] = [struct_in(field.type) for field in columns.message.__fields__ if field.name == shape.field]
+    assert struct is not None
     carried = {"partition_index", *struct.__match_args__}
     absent = tuple(field for field in partitions._struct.__fields__ if field.name not in carried)
     refuse(partitions, absent, "topic_states.partition_states")
@@ -87,13 +88,13 @@ def ungroup(columns: Columns, shape: OldShape) -> Columns:
 
 def indexes_of(topics: Rows, partitions: Rows) -> Rows:
     indexes = Vectors(offsets_of(partitions, len(topics)), partitions.partition_index)
-    return Rows(
-        topics.row_offsets, unknown_tags=topics.unknown_tags, name=topics.topic_name, partition_indexes=indexes
-    )
+    return Rows(topics.row_offsets, unknown_tags=topics.unknown_tags, name=topics.topic_name, partition_indexes=indexes)
 
 
 def partitions_of(topics: Rows, partitions: Rows, struct: type[Struct]) -> Rows:
     names: Strings = topics.topic_name
+    if names.valid is not None and not names.valid.all():
+        raise EncodeError("topic_states.topic_name: null, but not nullable")
     row_offsets = offsets_of(partitions, len(topics))
     lengths = np.diff(checked_ends(names.offsets, len(topics), len(names.values), "topic_states.topic_name"))
     offsets = np.empty(len(partitions) + 1, np.int32)

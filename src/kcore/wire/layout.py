@@ -109,7 +109,7 @@ def program(message: type[Message], version: int) -> Program:
     root = compiler.struct(plan(message, version))
     ops = [op for group in compiler.groups for op in group]
     starts = np.cumsum([0, *(len(group) for group in compiler.groups)])
-    nodes = [[starts[k], starts[k] + in_line, starts[k + 1], *rest] for k, (in_line, *rest) in enumerate(compiler.nodes)]
+    nodes = [[starts[k], starts[k] + node[0], starts[k + 1], *node[1:]] for k, node in enumerate(compiler.nodes)]
     shaped = np.array(ops, np.int64).reshape(len(ops), 10)
     return Program(np.array(nodes, np.int64), shaped, tuple(compiler.columns), root)
 
