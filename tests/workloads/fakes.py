@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kcore.workloads import measure
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.cell import Cell
 from kcore.workloads.measure import Operation
@@ -61,3 +62,4 @@ def row(**given: Any) -> dict[str, Any]:
 def fake_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `fake` a workload that plans may name."""
     monkeypatch.setitem(WORKLOADS, "fake", FAKE)
+    monkeypatch.setattr(measure, "BUDGET_NS", 0)  # The fewest samples.

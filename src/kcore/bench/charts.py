@@ -81,25 +81,33 @@ def cost_chart(workload: str, summaries: Sequence[Summary]) -> str:
 
 
 def _cost_panel(axis: Axes, summaries: Sequence[Summary]) -> None:
-    bounds: set[tuple[tuple[int, int], ...]] = set()
-    for nth, operation in enumerate(dict.fromkeys(summary.operation for summary in summaries)):
-        line = sorted((s for s in summaries if s.operation == operation), key=lambda summary: summary.partitions)
-        x = [summary.partitions for summary in line]
-        color = SERIES[nth % len(SERIES)]
+    operations = list(dict.fromkeys(summary.operation for summary in summaries))
+    lines = [sorted((s for s in summaries if s.operation == name), key=lambda s: s.partitions) for name in operations]
+    for nth, line in enumerate(lines):
+        x, color = [summary.partitions for summary in line], SERIES[nth % len(SERIES)]
         axis.fill_between(x, [s.min_ns for s in line], [s.p99_ns for s in line], color=color, alpha=0.15, linewidth=0)
         median = [summary.median_ns for summary in line]
         axis.plot(x, median, color=color, marker=MARKERS[nth % 8], ms=5, lw=1.8, label=line[0].action)
-        bound = tuple((s.partitions, s.memcpy_ns) for s in line if s.memcpy_ns > 0)
-        # Operations that move the same bytes differ in their copies by noise alone: one line for all.
-        if bound and (same := tuple((s.partitions, s.moved_bytes) for s in line)) not in bounds:
-            label = None if bounds else "memcpy of the bytes moved"
-            bounds.add(same)
-            axis.plot(*zip(*bound, strict=True), color=FAINT, ls=(0, (4, 3)), lw=1.1, marker=".", ms=4, label=label)
+    _memcpy_bounds(axis, lines)
     axis.set(xscale="log", yscale="log", xlabel="partitions of the cluster", ylabel="time")
     _plain_ticks(axis, [summary.partitions for summary in summaries])
     axis.legend(loc="upper left", handlelength=1.8)
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * (high / low) ** 0.35)  # Room for the legend.
+
+
+def _memcpy_bounds(axis: Axes, lines: Sequence[Sequence[Summary]]) -> None:
+    """Dashed: grey if all operations move the same bytes, else in each one's colour."""
+    sizes = {(s.partitions, s.moved_bytes) for line in lines for s in line}
+    shared = len(sizes) == len({partitions for partitions, _ in sizes})
+    # Copies of the same bytes differ by noise alone: one line for all, that of the operation with the most sizes.
+    chosen = [max(lines, key=len)] if shared else lines
+    axis.plot([], [], color=FAINT, ls=(0, (4, 3)), lw=1.1, marker=".", ms=4, label="memcpy of the bytes moved")
+    for nth, line in enumerate(chosen):
+        points = [(s.partitions, s.memcpy_ns) for s in line if s.memcpy_ns > 0]
+        if points:
+            color = FAINT if shared else SERIES[nth % len(SERIES)]
+            axis.plot(*zip(*points, strict=True), color=color, ls=(0, (4, 3)), lw=1.1, marker=".", ms=4)
 
 
 def _plain_ticks(axis: Axes, partitions: Iterable[int]) -> None:
