@@ -163,6 +163,7 @@ LAYOUTS = {
     "uniform": lambda rng, n: 3,
     "mixed": lambda rng, n: rng.integers(0, 7, n),
     "one differs": lambda rng, n: np.where(np.arange(n) == n // 2, 2, 3),
+    "two differ, their sum does not": lambda rng, n: 3 - (np.arange(n) == n // 2) + (np.arange(n) == n // 2 + 5),
     "halves": lambda rng, n: np.where(np.arange(n) < n // 2, 1, 4),
     "some long": lambda rng, n: np.where(rng.random(n) < 0.05, 130, 3),
 }

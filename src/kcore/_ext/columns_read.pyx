@@ -9,8 +9,8 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MAX_WINDOWS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, differ,
-    gather, gather_at, is_utf8, load64, move, move32x4, move_vectors, put_ends,
+    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MAX_WINDOWS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op,
+    can_shuffle, differ, gather, gather4, is_quad, is_utf8, load64, move, move32x4, move_at, move_vectors, put_ends,
 )
 
 cdef enum:
@@ -536,7 +536,10 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
     for k in range(node.op_begin, node.op_end):
         op = &w.ops[k]
         if op.code != VECTOR:
-            gather_at(w.columns[op.column] + row * op.width, w.data + gap, places.begin[vector], count, op)
+            move_at(
+                True, w.columns[op.column] + row * op.width, <uint8_t*>w.data + gap, places.begin[vector], count,
+                op.width, op.code == BOOL,
+            )
             gap += op.width
             continue
         filled = w.totals[op.column + 1]
@@ -598,26 +601,43 @@ cdef bint check_texts(Walk* w, const Node* node, const Layout* layout, int64_t c
 
 cdef void copy_block(Walk* w, const Node* node, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
     """Fill rows [row, row + count) from the records at `w.at`, all of that layout."""
-    cdef int64_t k, length, filled
+    cdef int64_t length, filled
     cdef const uint8_t* source = w.data + w.at
-    cdef const Op* op
-    cdef int32_t* offsets
-    for k in range(node.op_begin, node.op_end):
-        op = &w.ops[k]
-        if op.code != VECTOR:
-            gather(w.columns[op.column] + row * op.width, source, layout.size, count, op)
+    cdef const Op* op = &w.ops[node.op_begin]
+    cdef const Op* end = &w.ops[node.op_end]
+    while op < end:
+        if op.code == VECTOR:
+            source += peek_prefix(source, op, &length)
+            filled = w.totals[op.column + 1]
+            put_ends(<int32_t*>w.columns[op.column] + row + 1, <int32_t>filled, <int32_t>length, count)
+            move_vectors(
+                w.columns[op.column + 1] + filled * op.width, length * op.width, source, layout.size, count, length, op
+            )
+            w.totals[op.column + 1] += count * length
+            source += length * op.width
+        elif can_shuffle and is_quad(op, end):
+            copy_quad(w, op, source, layout.size, row, count)
+            source += 16
+            op += 3
+        else:
+            gather(
+                w.columns[op.column] + row * op.width, source, layout.size, count, op.width, op.code == BOOL
+            )
             source += op.width
-            continue
-        source += peek_prefix(source, op, &length)
-        filled = w.totals[op.column + 1]
-        offsets = <int32_t*>w.columns[op.column] + row + 1
-        put_ends(offsets, <int32_t>filled, <int32_t>length, count)
-        move_vectors(
-            w.columns[op.column + 1] + filled * op.width, length * op.width, source, layout.size, count, length, op
-        )
-        w.totals[op.column + 1] += count * length
-        source += length * op.width
+        op += 1
     w.at += count * layout.size
+
+
+cdef void copy_quad(
+    Walk* w, const Op* op, const uint8_t* source, int64_t size, int64_t row, int64_t count
+) noexcept nogil:
+    """Four adjacent int32 fields, four records at a time; the odd records at the end field by field."""
+    cdef uint8_t* columns[4]
+    cdef int64_t k, even = count & ~<int64_t>3
+    for k in range(4):
+        columns[k] = w.columns[op[k].column] + row * 4
+        gather(columns[k] + even * 4, source + even * size + k * 4, size, count - even, 4, False)
+    gather4(columns[0], columns[1], columns[2], columns[3], source, size, even)
 
 
 cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:

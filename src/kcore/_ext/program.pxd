@@ -34,7 +34,7 @@ cdef struct Op:
     int64_t column    # FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. Nullable STRUCT: offsets.
     int64_t child     # ROWS, STRUCT: the node
     int64_t tag       # of a tagged field
-    int64_t fallback  # the default as it is on the wire, first byte first; 1 for a VECTOR, ROWS or STRUCT that is null
+    int64_t fallback  # the default's bytes on the wire, first byte first; 1 for a VECTOR, ROWS or STRUCT that is null
 
 cdef struct Node:
     int64_t op_begin    # fields in line
@@ -83,8 +83,7 @@ cdef extern from *:
     static inline void kc_move8(uint8_t *to, const uint8_t *from) { *to = *from; }
     static inline void kc_move_bool(uint8_t *to, const uint8_t *from) { *to = *from != 0; }
     static inline void kc_move128(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
-    /* The same move for `n` records, with constant steps or at places[k] bytes of one side. Four at a time, so that
-       the chain of additions is short. */
+    /* The same move for `n` records; four at a time, so that the chain of additions is short. */
     #define KC_EACH(NAME, MOVE) \
     static inline void kc_each_##NAME(uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n) { \
         for (; n >= 4; n -= 4, to += 4 * step, from += 4 * from_step) { \
@@ -94,12 +93,6 @@ cdef extern from *:
             MOVE(to + 3 * step, from + 3 * from_step); \
         } \
         for (; n > 0; n--, to += step, from += from_step) MOVE(to, from); \
-    } \
-    static inline void kc_from_##NAME(uint8_t *to, int64_t step, const uint8_t *from, const int32_t *places, int64_t n) { \
-        for (int64_t k = 0; k < n; k++) MOVE(to + k * step, from + places[k]); \
-    } \
-    static inline void kc_to_##NAME(uint8_t *to, const int32_t *places, const uint8_t *from, int64_t step, int64_t n) { \
-        for (int64_t k = 0; k < n; k++) MOVE(to + places[k], from + k * step); \
     }
     KC_EACH(8, kc_move8)
     KC_EACH(bool, kc_move_bool)
@@ -109,6 +102,98 @@ cdef extern from *:
     KC_EACH(32x3, kc_move32x3)
     KC_EACH(64, kc_move64)
     KC_EACH(128, kc_move128)
+    /* Between a column and records that begin at places[k]. */
+    #define KC_AT(MOVE, WIDTH) for (int64_t k = 0; k < n; k++) \
+        if (gather) MOVE(column + k * WIDTH, record + places[k]); else MOVE(record + places[k], column + k * WIDTH)
+    static inline void kc_at(
+        int gather, uint8_t *column, uint8_t *record, const int32_t *places, int64_t n, int64_t width, int is_bool
+    ) {
+        if (is_bool) KC_AT(kc_move_bool, 1);
+        else if (width == 4) KC_AT(kc_move32, 4);
+        else if (width == 1) KC_AT(kc_move8, 1);
+        else if (width == 8) KC_AT(kc_move64, 8);
+        else if (width == 2) KC_AT(kc_move16, 2);
+        else KC_AT(kc_move128, 16);
+    }
+    static inline void kc_gather(
+        uint8_t *column, const uint8_t *from, int64_t step, int64_t n, int64_t width, int is_bool
+    ) {
+        if (is_bool) kc_each_bool(column, 1, from, step, n);
+        else if (width == 4) kc_each_32(column, 4, from, step, n);
+        else if (width == 1) kc_each_8(column, 1, from, step, n);
+        else if (width == 8) kc_each_64(column, 8, from, step, n);
+        else if (width == 2) kc_each_16(column, 2, from, step, n);
+        else kc_each_128(column, 16, from, step, n);
+    }
+    static inline void kc_scatter(
+        uint8_t *to, int64_t step, const uint8_t *column, int64_t n, int64_t width, int is_bool
+    ) {
+        if (is_bool) kc_each_bool(to, step, column, 1, n);
+        else if (width == 4) kc_each_32(to, step, column, 4, n);
+        else if (width == 1) kc_each_8(to, step, column, 1, n);
+        else if (width == 8) kc_each_64(to, step, column, 8, n);
+        else if (width == 2) kc_each_16(to, step, column, 2, n);
+        else kc_each_128(to, step, column, 16, n);
+    }
+    /* Where the processor can shuffle bytes (SSSE3; asked at run time), three int32 a record and four adjacent int32
+       fields take a third of the instructions. A load may reach 4 bytes past three int32: not for the last record. */
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <tmmintrin.h>
+    #define KC_SSSE3 __builtin_cpu_supports("ssse3")
+    #define KC_SWAP _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
+    __attribute__((target("ssse3"))) static void kc_gather3(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
+        const __m128i swap = KC_SWAP;
+        for (int64_t k = 0; k < n - 1; k++, to += 12, from += step)
+            _mm_storeu_si128((__m128i *)to, _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from), swap));
+        kc_move32x3(to, from);
+    }
+    __attribute__((target("ssse3"))) static void kc_scatter3(uint8_t *to, int64_t step, const uint8_t *from, int64_t n) {
+        const __m128i swap = KC_SWAP;
+        for (int64_t k = 0; k < n - 1; k++, to += step, from += 12) {
+            __m128i v = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from), swap);
+            int32_t last = _mm_cvtsi128_si32(_mm_srli_si128(v, 8));
+            _mm_storel_epi64((__m128i *)to, v);
+            memcpy(to + 8, &last, 4);
+        }
+        kc_move32x3(to, from);
+    }
+    #define KC_TRANSPOSE(a, b, c, d) { \
+        __m128i ab = _mm_unpacklo_epi32(a, b), AB = _mm_unpackhi_epi32(a, b); \
+        __m128i cd = _mm_unpacklo_epi32(c, d), CD = _mm_unpackhi_epi32(c, d); \
+        a = _mm_unpacklo_epi64(ab, cd), b = _mm_unpackhi_epi64(ab, cd); \
+        c = _mm_unpacklo_epi64(AB, CD), d = _mm_unpackhi_epi64(AB, CD); \
+    }
+    #define KC_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
+    #define KC_STORE(p, v) _mm_storeu_si128((__m128i *)(p), _mm_shuffle_epi8(v, swap))
+    /* Four adjacent int32 fields of n records (n a multiple of 4) and their four columns. */
+    __attribute__((target("ssse3"))) static void kc_gather4(
+        uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h, const uint8_t *from, int64_t step, int64_t n
+    ) {
+        const __m128i swap = KC_SWAP;
+        for (int64_t k = 0; k < 4 * n; k += 16, from += 4 * step) {
+            __m128i a = KC_LOAD(from), b = KC_LOAD(from + step);
+            __m128i c = KC_LOAD(from + 2 * step), d = KC_LOAD(from + 3 * step);
+            KC_TRANSPOSE(a, b, c, d)
+            KC_STORE(e + k, a); KC_STORE(f + k, b); KC_STORE(g + k, c); KC_STORE(h + k, d);
+        }
+    }
+    __attribute__((target("ssse3"))) static void kc_scatter4(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, const uint8_t *g, const uint8_t *h, int64_t n
+    ) {
+        const __m128i swap = KC_SWAP;
+        for (int64_t k = 0; k < 4 * n; k += 16, to += 4 * step) {
+            __m128i a = KC_LOAD(e + k), b = KC_LOAD(f + k), c = KC_LOAD(g + k), d = KC_LOAD(h + k);
+            KC_TRANSPOSE(a, b, c, d)
+            KC_STORE(to, a); KC_STORE(to + step, b); KC_STORE(to + 2 * step, c); KC_STORE(to + 3 * step, d);
+        }
+    }
+    #else
+    #define KC_SSSE3 0
+    #define kc_gather3(to, from, step, n) kc_each_32x3(to, 12, from, step, n)
+    #define kc_scatter3(to, step, from, n) kc_each_32x3(to, step, from, 12, n)
+    #define kc_gather4(e, f, g, h, from, step, n)
+    #define kc_scatter4(to, step, e, f, g, h, n)
+    #endif
     static inline void kc_ends(int32_t *ends, int32_t end, int32_t length, int64_t n) {
         int32_t next[4] = {end + length, end + 2 * length, end + 3 * length, end + 4 * length};
         for (; n >= 4; n -= 4, ends += 4) {
@@ -134,26 +219,27 @@ cdef extern from *:
     void move16 "kc_move16"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move32 "kc_move32"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move64 "kc_move64"(uint8_t *target, const uint8_t *source) noexcept nogil
-    void each_8 "kc_each_8"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_bool "kc_each_bool"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_16 "kc_each_16"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_32 "kc_each_32"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_32x2 "kc_each_32x2"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_32x3 "kc_each_32x3"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_64 "kc_each_64"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void each_128 "kc_each_128"(uint8_t *to, int64_t step, const uint8_t *source, int64_t from_step, int64_t n) noexcept nogil
-    void from_8 "kc_from_8"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
-    void from_bool "kc_from_bool"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
-    void from_16 "kc_from_16"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
-    void from_32 "kc_from_32"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
-    void from_64 "kc_from_64"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
-    void from_128 "kc_from_128"(uint8_t *to, int64_t step, const uint8_t *source, const int32_t *places, int64_t n) noexcept nogil
-    void to_8 "kc_to_8"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
-    void to_bool "kc_to_bool"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
-    void to_16 "kc_to_16"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
-    void to_32 "kc_to_32"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
-    void to_64 "kc_to_64"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
-    void to_128 "kc_to_128"(uint8_t *to, const int32_t *places, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void each_32 "kc_each_32"(
+        uint8_t *to, int64_t step, const uint8_t *source, int64_t source_step, int64_t n) noexcept nogil
+    void each_32x2 "kc_each_32x2"(
+        uint8_t *to, int64_t step, const uint8_t *source, int64_t source_step, int64_t n) noexcept nogil
+    void each_32x3 "kc_each_32x3"(
+        uint8_t *to, int64_t step, const uint8_t *source, int64_t source_step, int64_t n) noexcept nogil
+    void move_at "kc_at"(
+        bint is_gather, uint8_t *column, uint8_t *record, const int32_t *places, int64_t n, int64_t width, bint is_bool
+    ) noexcept nogil
+    void gather "kc_gather"(
+        uint8_t *column, const uint8_t *source, int64_t step, int64_t n, int64_t width, bint is_bool) noexcept nogil
+    void scatter "kc_scatter"(
+        uint8_t *to, int64_t step, const uint8_t *column, int64_t n, int64_t width, bint is_bool) noexcept nogil
+    bint can_shuffle "KC_SSSE3"
+    void gather3 "kc_gather3"(uint8_t *to, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void scatter3 "kc_scatter3"(uint8_t *to, int64_t step, const uint8_t *source, int64_t n) noexcept nogil
+    void gather4 "kc_gather4"(
+        uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void scatter4 "kc_scatter4"(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, const uint8_t *g, const uint8_t *h, int64_t n
+    ) noexcept nogil
     void move32x2 "kc_move32x2"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move32x3 "kc_move32x3"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move32x4 "kc_move32x4"(uint8_t *target, const uint8_t *source) noexcept nogil
@@ -182,72 +268,15 @@ cdef inline void move(uint8_t* target, const uint8_t* source, int64_t count, int
             target[k] = source[k]
 
 
-cdef inline void gather(uint8_t* column, const uint8_t* source, int64_t step, int64_t n, const Op* op) noexcept nogil:
-    """Fill a column from one place of `n` records of equal layout."""
-    if op.code == BOOL:
-        each_bool(column, 1, source, step, n)
-    elif op.width == 4:
-        each_32(column, 4, source, step, n)
-    elif op.width == 1:
-        each_8(column, 1, source, step, n)
-    elif op.width == 8:
-        each_64(column, 8, source, step, n)
-    elif op.width == 2:
-        each_16(column, 2, source, step, n)
-    else:
-        each_128(column, 16, source, step, n)
-
-
-cdef inline void scatter(uint8_t* target, int64_t step, const uint8_t* column, int64_t n, const Op* op) noexcept nogil:
-    """Put a column into one place of `n` records of equal layout."""
-    if op.code == BOOL:
-        each_bool(target, step, column, 1, n)
-    elif op.width == 4:
-        each_32(target, step, column, 4, n)
-    elif op.width == 1:
-        each_8(target, step, column, 1, n)
-    elif op.width == 8:
-        each_64(target, step, column, 8, n)
-    elif op.width == 2:
-        each_16(target, step, column, 2, n)
-    else:
-        each_128(target, step, column, 16, n)
-
-
-cdef inline void gather_at(
-    uint8_t* column, const uint8_t* source, const int32_t* places, int64_t n, const Op* op
-) noexcept nogil:
-    """Fill a column from records that begin at `places`."""
-    if op.code == BOOL:
-        from_bool(column, 1, source, places, n)
-    elif op.width == 4:
-        from_32(column, 4, source, places, n)
-    elif op.width == 1:
-        from_8(column, 1, source, places, n)
-    elif op.width == 8:
-        from_64(column, 8, source, places, n)
-    elif op.width == 2:
-        from_16(column, 2, source, places, n)
-    else:
-        from_128(column, 16, source, places, n)
-
-
-cdef inline void scatter_at(
-    uint8_t* target, const int32_t* places, const uint8_t* column, int64_t n, const Op* op
-) noexcept nogil:
-    """Put a column into records that begin at `places`."""
-    if op.code == BOOL:
-        to_bool(target, places, column, 1, n)
-    elif op.width == 4:
-        to_32(target, places, column, 4, n)
-    elif op.width == 1:
-        to_8(target, places, column, 1, n)
-    elif op.width == 8:
-        to_64(target, places, column, 8, n)
-    elif op.width == 2:
-        to_16(target, places, column, 2, n)
-    else:
-        to_128(target, places, column, 16, n)
+cdef inline bint is_quad(const Op* op, const Op* end) noexcept nogil:
+    """Whether this field and the three after it are four bytes each."""
+    cdef int64_t k
+    if end - op < 4:
+        return False
+    for k in range(4):
+        if op[k].code != FIXED or op[k].width != 4:
+            return False
+    return True
 
 
 cdef inline void move_vectors(
@@ -257,7 +286,12 @@ cdef inline void move_vectors(
     """Copy `length` elements a record, for `n` records; three int32 a record is what most partitions have."""
     cdef int64_t k
     if op.width == 4 and length == 3:
-        each_32x3(target, target_step, source, source_step, n)
+        if not can_shuffle:
+            each_32x3(target, target_step, source, source_step, n)
+        elif target_step == 12:
+            gather3(target, source, source_step, n)
+        else:
+            scatter3(target, target_step, source, n)
     elif op.width == 4 and length == 2:
         each_32x2(target, target_step, source, source_step, n)
     elif op.width == 4 and length == 1:
