@@ -454,32 +454,34 @@ cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noe
     """
     cdef Link links[MAX_VECTORS]
     cdef Link* link
-    cdef int64_t k, r, length, tail, vectors = find_links(w, node, links, &tail), at = w.at
+    cdef const uint8_t* data = w.data
+    cdef int64_t k, r, length, tail, size = w.size, at = w.at
+    cdef int64_t vectors = find_links(w, node, links, &tail)
     for r in range(count):
-        places.begin[0][r] = <int32_t>at
+        w.at = places.begin[0][r] = <int32_t>at
         for k in range(vectors):
             link = &links[k]
             at += link.gap
-            if w.size - at < 4:
+            if size - at < 4:
                 return r
             if link.op.prefix == VARINT:
-                length = <int64_t>w.data[at] - 1
+                length = <int64_t>data[at] - 1
             else:
-                length = peek_big(w.data + at, 2 if link.op.prefix == INT16 else 4)
+                length = peek_big(data + at, 2 if link.op.prefix == INT16 else 4)
             if length != link.length:
                 if length < 0 or link.op.prefix == VARINT and length >= 127 or link.op.is_text and length > MAX_TEXT:
                     return r
                 link.length = length
                 link.step = length * link.op.width + prefix_width(link.op)
             at += link.step
-            if at > w.size:
+            if at > size:
                 return r
             places.begin[k + 1][r] = <int32_t>at
             places.length[k][r] = <int32_t>length
         at += tail
-        if at > w.size or node.flexible and w.data[at - 1]:
+        if at > size or node.flexible and data[at - 1]:
             return r
-        w.at = at
+    w.at = at
     return count
 
 

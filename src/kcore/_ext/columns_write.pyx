@@ -8,7 +8,7 @@ from libc.string cimport memcmp, memcpy
 
 from kcore._ext.program cimport (
     BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, can_shuffle, is_quad,
-    is_utf8, move, move16, move32, move_at, move_few, move_vectors, put_bytes, scatter, scatter4,
+    is_utf8, move, move16, move32, move32x4, move_at, move_vectors, put_bytes, scatter, scatter4,
 )
 
 cdef enum:
@@ -33,8 +33,10 @@ cdef struct Sink:
     int64_t* tag_counts  # unknown tags, by node
     int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
     int64_t* widest
+    const int64_t* bytes  # by column
     uint8_t* out
     int64_t at
+    int64_t size         # of the whole message
 
 
 cdef inline const int32_t* offsets_of(const Sink* s, const Op* op) noexcept nogil:
@@ -183,27 +185,34 @@ cdef bint is_default_row(const Sink* s, int64_t child, int64_t row) noexcept nog
     return not s.tag_counts[child] or first_tag(s, child, row) == first_tag(s, child, row + 1)
 
 
-cdef inline void put_varint(Sink* s, int64_t value) noexcept nogil:
+cdef int64_t put_varint_at(uint8_t* target, int64_t value) noexcept nogil:
+    cdef int64_t taken = 0
     while value >= 0x80:
-        s.out[s.at] = <uint8_t>(value | 0x80)
+        target[taken] = <uint8_t>(value | 0x80)
         value >>= 7
-        s.at += 1
-    s.out[s.at] = <uint8_t>value
-    s.at += 1
+        taken += 1
+    target[taken] = <uint8_t>value
+    return taken + 1
 
 
-cdef inline void put_length(Sink* s, const Op* op, int64_t length) noexcept nogil:
-    """The length before a VECTOR or ROWS, -1 for null."""
+cdef inline void put_varint(Sink* s, int64_t value) noexcept nogil:
+    s.at += put_varint_at(s.out + s.at, value)
+
+
+cdef inline int64_t put_length(uint8_t* target, int64_t prefix, int64_t length) noexcept nogil:
+    """The length before a VECTOR or ROWS, -1 for null; how many bytes it takes."""
     cdef int32_t wide = <int32_t>length
     cdef int16_t narrow = <int16_t>length
-    if op.prefix == VARINT:
-        put_varint(s, length + 1)
-    elif op.prefix == INT16:
-        move16(s.out + s.at, <const uint8_t*>&narrow)
-        s.at += 2
-    else:
-        move32(s.out + s.at, <const uint8_t*>&wide)
-        s.at += 4
+    if prefix == VARINT and length < 127:
+        target[0] = <uint8_t>(length + 1)
+        return 1
+    if prefix == VARINT:
+        return put_varint_at(target, length + 1)
+    if prefix == INT16:
+        move16(target, <const uint8_t*>&narrow)
+        return 2
+    move32(target, <const uint8_t*>&wide)
+    return 4
 
 
 cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
@@ -216,7 +225,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
     if op.code != STRUCT or op.nullable:
         begin, end = offsets_of(s, op)[row], offsets_of(s, op)[row + 1]
     if op.code != STRUCT:
-        put_length(s, op, -1 if null else end - begin)
+        s.at += put_length(s.out + s.at, op.prefix, -1 if null else end - begin)
     elif op.nullable:
         s.out[s.at] = 0xFF if null else 1
         s.at += 1
@@ -333,9 +342,8 @@ cdef void write_run(Sink* s, const Node* node, int64_t row, int64_t count) noexc
 
 cdef void write_block(const Sink* s, const Node* node, int64_t row, int64_t count, int64_t size) noexcept nogil:
     """Rows [row, row + count), all of one layout, as records of that size."""
-    cdef Sink prefix
     cdef uint8_t length_bytes[8]
-    cdef int64_t k, begin, length
+    cdef int64_t k, begin, length, taken
     cdef const Op* op = &s.ops[node.op_begin]
     cdef const Op* end = &s.ops[node.op_end]
     cdef uint8_t* target = s.out + s.at
@@ -343,11 +351,10 @@ cdef void write_block(const Sink* s, const Node* node, int64_t row, int64_t coun
         if op.code == VECTOR:
             begin = offsets_of(s, op)[row]
             length = offsets_of(s, op)[row + 1] - begin
-            prefix.out, prefix.at = length_bytes, 0
-            put_length(&prefix, op, length)
-            for k in range(prefix.at):
+            taken = put_length(length_bytes, op.prefix, length)
+            for k in range(taken):
                 put_bytes(target + k, size, length_bytes[k], count)
-            target += prefix.at
+            target += taken
             move_vectors(
                 target, size, s.columns[op.column + 1] + begin * op.width, length * op.width, count, length, op
             )
@@ -376,68 +383,81 @@ cdef void write_quad(
     scatter4(target, size, columns[0], columns[1], columns[2], columns[3], even)
 
 
+cdef struct Part:
+    int64_t gap      # fixed bytes before the vector
+    const Op* op
+    const int32_t* offsets
+    const uint8_t* values
+    int64_t spare    # elements before this one have 16 bytes to load
+
+
 cdef void write_others(Sink* s, const Node* node, int64_t row, int64_t count) noexcept nogil:
-    """At most BLOCK rows of any layout: where each record and its parts begin, then field by field."""
+    """At most BLOCK rows of any layout: the vectors first, record by record, then the fields between them."""
     cdef int32_t places[MAX_VECTORS + 1][BLOCK]
-    cdef int64_t k, r, vector = 0, gap = 0, length
+    cdef Part parts[MAX_VECTORS]
+    cdef int64_t k, r, vector = 0, gap = 0, tail, vectors = find_parts(s, node, row, parts, &tail)
     cdef const Op* op
-    cdef const int32_t* offsets
     cdef uint8_t* out = s.out + s.at
-    cdef Sink prefix = s[0]
-    s.at += place_records(s, node, row, count, places[0])
+    s.at += write_vectors(parts, vectors, tail, out, s.size - s.at, count, places)
     for k in range(node.op_begin, node.op_end):
         op = &s.ops[k]
-        if op.code != VECTOR:
+        if op.code == VECTOR:
+            vector += 1
+            gap = 0
+        else:
             move_at(
                 False, <uint8_t*>s.columns[op.column] + row * op.width, out + gap, places[vector], count, op.width,
                 op.code == BOOL,
             )
             gap += op.width
-            continue
-        offsets = offsets_of(s, op) + row
-        for r in range(count):
-            length = offsets[r + 1] - offsets[r]
-            prefix.at = 0
-            prefix.out = out + places[vector][r] + gap
-            put_length(&prefix, op, length)
-            move_few(
-                prefix.out + prefix.at, s.columns[op.column + 1] + <int64_t>offsets[r] * op.width, length, op
-            )
-            places[vector + 1][r] = <int32_t>(places[vector][r] + gap + prefix.at + length * op.width)
-        vector += 1
-        gap = 0
     if node.flexible:
         for r in range(count):
             out[places[vector][r] + gap] = 0
 
 
-cdef int64_t place_records(
-    const Sink* s, const Node* node, int64_t row, int64_t count, int32_t* places
-) noexcept nogil:
-    """Where each of `count` records begins, from the first one; the size of all."""
-    cdef int64_t k, r, end = 0, fixed = node.flexible
-    cdef int32_t size, length
+cdef int64_t find_parts(const Sink* s, const Node* node, int64_t row, Part* parts, int64_t* tail) noexcept nogil:
+    """The vectors of a flat node from `row` on, and the fixed bytes after the last; how many they are."""
+    cdef int64_t k, vectors = 0, gap = 0
     cdef const Op* op
-    cdef const int32_t* offsets
-    for r in range(count):
-        places[r] = 0
     for k in range(node.op_begin, node.op_end):
         op = &s.ops[k]
         if op.code != VECTOR:
-            fixed += op.width
+            gap += op.width
             continue
-        offsets = offsets_of(s, op) + row
-        fixed += 1 if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
-        for r in range(count):
-            places[r] += (offsets[r + 1] - offsets[r]) * <int32_t>op.width
-        if op.prefix == VARINT and s.widest[op.column] >= 127:
-            for r in range(count):
-                places[r] += <int32_t>varint_size(offsets[r + 1] - offsets[r] + 1) - 1
+        parts[vectors] = Part(
+            gap, op, offsets_of(s, op) + row, s.columns[op.column + 1], s.bytes[op.column + 1] // 4 - 4
+        )
+        vectors += 1
+        gap = 0
+    tail[0] = gap + node.flexible
+    return vectors
+
+
+cdef int64_t write_vectors(
+    const Part* parts, int64_t vectors, int64_t tail, uint8_t* out, int64_t room, int64_t count,
+    int32_t[MAX_VECTORS + 1][BLOCK] places,
+) noexcept nogil:
+    """The vectors of `count` records, and where each record and what follows its vectors begin; the size of all.
+
+    Few int32 are written as four: what is too many is written over by what follows, as nothing behind is written yet.
+    """
+    cdef int64_t k, r, begin, length, at = 0
+    cdef const Part* part
     for r in range(count):
-        size = places[r]
-        places[r] = <int32_t>end
-        end += size + fixed
-    return end
+        places[0][r] = <int32_t>at
+        for k in range(vectors):
+            part = &parts[k]
+            begin, length = part.offsets[r], part.offsets[r + 1] - part.offsets[r]
+            at += part.gap
+            at += put_length(out + at, part.op.prefix, length)
+            if part.op.width == 4 and length <= 4 and begin <= part.spare and at + 16 <= room:
+                move32x4(out + at, part.values + begin * 4)
+            else:
+                move(out + at, part.values + begin * part.op.width, length, part.op.width, part.op.is_bool)
+            at += length * part.op.width
+            places[k + 1][r] = <int32_t>at
+        at += tail
+    return at
 
 
 cdef class Writer:
@@ -464,13 +484,14 @@ cdef class Writer:
         cdef Py_ssize_t count = max(len(arrays), 1)
         self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
         self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
-        self.s.is_uniform = <int64_t*>calloc(2 * count, sizeof(int64_t))
+        self.s.is_uniform = <int64_t*>calloc(3 * count, sizeof(int64_t))
         if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL:
             raise MemoryError
-        self.s.widest = self.s.is_uniform + count
+        self.s.widest, self.s.bytes = self.s.is_uniform + count, self.s.is_uniform + 2 * count
         for array in arrays:
             PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE | PyBUF_FORMAT)
             self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
+            self.s.is_uniform[2 * count + self.buffer_count] = self.buffers[self.buffer_count].len
             self.buffer_count += 1
         self.s.nodes = <const Node*>&nodes[0, 0]
         self.s.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
@@ -494,7 +515,7 @@ cdef class Writer:
                 problem = check_offsets(&self.s, &self.s.ops[k], self.rows[child])
                 if problem:
                     return PROBLEMS[problem], self.s.ops[k].column
-        self.size = size_rows(&self.s, 0, 0, 1)
+        self.size = self.s.size = size_rows(&self.s, 0, 0, 1)
         return "", 0
 
     def fill(self, uint8_t[::1] out):

@@ -31,10 +31,11 @@ cdef struct Op:
     int64_t nullable
     int64_t is_text
     int64_t is_bool   # the elements of a VECTOR
-    int64_t column    # FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. Nullable STRUCT: offsets.
+    # The first column. FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. STRUCT: offsets if nullable.
+    int64_t column
     int64_t child     # ROWS, STRUCT: the node
     int64_t tag       # of a tagged field
-    int64_t fallback  # the default's bytes on the wire, first byte first; 1 for a VECTOR, ROWS or STRUCT that is null
+    int64_t fallback  # the default's bytes on the wire, first byte first; of a VECTOR, ROWS or STRUCT: is it null
 
 cdef struct Node:
     int64_t op_begin    # fields in line
@@ -85,7 +86,9 @@ cdef extern from *:
     static inline void kc_move128(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
     /* The same move for `n` records; four at a time, so that the chain of additions is short. */
     #define KC_EACH(NAME, MOVE) \
-    static inline void kc_each_##NAME(uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n) { \
+    static inline void kc_each_##NAME( \
+        uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n \
+    ) { \
         for (; n >= 4; n -= 4, to += 4 * step, from += 4 * from_step) { \
             MOVE(to, from); \
             MOVE(to + step, from + from_step); \
@@ -139,15 +142,16 @@ cdef extern from *:
        fields take a third of the instructions. A load may reach 4 bytes past three int32: not for the last record. */
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <tmmintrin.h>
+    #define KC_FAST __attribute__((target("ssse3"), unused)) static void
     #define KC_SSSE3 __builtin_cpu_supports("ssse3")
     #define KC_SWAP _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
-    __attribute__((target("ssse3"))) static void kc_gather3(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
+    KC_FAST kc_gather3(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
         const __m128i swap = KC_SWAP;
         for (int64_t k = 0; k < n - 1; k++, to += 12, from += step)
             _mm_storeu_si128((__m128i *)to, _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from), swap));
         kc_move32x3(to, from);
     }
-    __attribute__((target("ssse3"))) static void kc_scatter3(uint8_t *to, int64_t step, const uint8_t *from, int64_t n) {
+    KC_FAST kc_scatter3(uint8_t *to, int64_t step, const uint8_t *from, int64_t n) {
         const __m128i swap = KC_SWAP;
         for (int64_t k = 0; k < n - 1; k++, to += step, from += 12) {
             __m128i v = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from), swap);
@@ -166,7 +170,7 @@ cdef extern from *:
     #define KC_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
     #define KC_STORE(p, v) _mm_storeu_si128((__m128i *)(p), _mm_shuffle_epi8(v, swap))
     /* Four adjacent int32 fields of n records (n a multiple of 4) and their four columns. */
-    __attribute__((target("ssse3"))) static void kc_gather4(
+    KC_FAST kc_gather4(
         uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h, const uint8_t *from, int64_t step, int64_t n
     ) {
         const __m128i swap = KC_SWAP;
@@ -177,7 +181,7 @@ cdef extern from *:
             KC_STORE(e + k, a); KC_STORE(f + k, b); KC_STORE(g + k, c); KC_STORE(h + k, d);
         }
     }
-    __attribute__((target("ssse3"))) static void kc_scatter4(
+    KC_FAST kc_scatter4(
         uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, const uint8_t *g, const uint8_t *h, int64_t n
     ) {
         const __m128i swap = KC_SWAP;
@@ -245,10 +249,13 @@ cdef extern from *:
     void move32x4 "kc_move32x4"(uint8_t *target, const uint8_t *source) noexcept nogil
     void put_ends "kc_ends"(int32_t *ends, int32_t end, int32_t length, int64_t n) noexcept nogil
     void put_bytes "kc_put"(uint8_t *to, int64_t step, uint8_t byte, int64_t n) noexcept nogil
-    uint64_t differ "kc_differ"(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) noexcept nogil
+    uint64_t differ "kc_differ"(
+        const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) noexcept nogil
 
 
-cdef inline void move(uint8_t* target, const uint8_t* source, int64_t count, int64_t width, bint is_bool) noexcept nogil:
+cdef inline void move(
+    uint8_t* target, const uint8_t* source, int64_t count, int64_t width, bint is_bool
+) noexcept nogil:
     """Copy `count` values between wire and column order."""
     cdef int64_t k
     if is_bool:
@@ -299,20 +306,6 @@ cdef inline void move_vectors(
     elif length:
         for k in range(n):
             move(target + k * target_step, source + k * source_step, length, op.width, op.is_bool)
-
-
-cdef inline void move_few(uint8_t* target, const uint8_t* source, int64_t length, const Op* op) noexcept nogil:
-    """Copy one record's elements, mostly few int32."""
-    if op.width != 4 or length > 4:
-        move(target, source, length, op.width, op.is_bool)
-    elif length == 3:
-        move32x3(target, source)
-    elif length == 2:
-        move32x2(target, source)
-    elif length == 1:
-        move32(target, source)
-    elif length == 4:
-        move32x4(target, source)
 
 
 cdef inline bint is_utf8(const uint8_t* text, int64_t length) noexcept nogil:
