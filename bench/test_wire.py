@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import kcore
+from kcore.schema import ControlledShutdownRequest, RequestHeader, ResponseHeader, UpdateMetadataRequest
 from kcore.schema.leader_and_isr import LeaderAndIsrLiveLeader, LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.schema.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from kcore.types import ZERO_UUID
@@ -13,9 +14,9 @@ TOPICS, PARTITIONS, BROKERS, REPLICAS = 1_000, 100, 100, 3
 VERSIONS = [("LeaderAndIsrRequest", 7), ("LeaderAndIsrRequest", 2), ("UpdateMetadataRequest", 8)]
 TOPIC_ID = ZERO_UUID  # So that a version without ids gives back what it was given.
 SMALL = [
-    (kcore.schema.ControlledShutdownRequest(broker_id=1, broker_epoch=2**40), 3),
-    (kcore.schema.RequestHeader(request_api_key=4, request_api_version=7, correlation_id=70_000, client_id="controller"), 2),
-    (kcore.schema.ResponseHeader(correlation_id=70_000), 1),
+    (ControlledShutdownRequest(broker_id=1, broker_epoch=2**40), 3),
+    (RequestHeader(request_api_key=4, request_api_version=7, correlation_id=70_000, client_id="controller"), 2),
+    (ResponseHeader(correlation_id=70_000), 1),
 ]
 
 
@@ -46,7 +47,7 @@ def full(request: pytest.FixtureRequest) -> tuple[Any, int]:
     name, version = request.param
     start = {"controller_id": 1, "controller_epoch": 7, "broker_epoch": 2**40}
     if name == "UpdateMetadataRequest":
-        return kcore.schema.UpdateMetadataRequest(**start, topic_states=[update_metadata(i) for i in range(TOPICS)]), version
+        return UpdateMetadataRequest(**start, topic_states=[update_metadata(i) for i in range(TOPICS)]), version
     leaders = [LeaderAndIsrLiveLeader(broker_id=i, host_name=f"broker-{i}", port=9092) for i in range(BROKERS)]
     states = [leader_and_isr(i) for i in range(TOPICS)]
     return kcore.schema.LeaderAndIsrRequest(**start, topic_states=states, live_leaders=leaders), version

@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from cases import DATA
 
+from cases import DATA
 from kcore.errors import TableError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.partition_table import PartitionState, PartitionTable

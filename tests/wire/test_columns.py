@@ -22,7 +22,7 @@ from reference.columns import root_row, write
 from wire.column_messages import EveryKind, structs
 from wire.golden import vectors
 
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 GROUPED = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
