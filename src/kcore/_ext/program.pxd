@@ -31,7 +31,7 @@ cdef struct Op:
     int64_t nullable
     int64_t is_text
     int64_t is_bool   # the elements of a VECTOR
-    # The first column. FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. STRUCT: offsets if nullable.
+    # First column. FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. STRUCT or null: offsets.
     int64_t column
     int64_t child     # ROWS, STRUCT: the node
     int64_t tag       # of a tagged field

@@ -1,0 +1,51 @@
+"""What the modules that write columns share: what is written and how far, and lengths."""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from kcore._ext.program cimport INT16, VARINT, Node, Op, move16, move32
+
+cdef struct Sink:
+    const Node* nodes
+    const Op* ops
+    const uint8_t** columns
+    int64_t* tag_counts  # unknown tags, by node
+    int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
+    int64_t* widest
+    const int64_t* bytes  # by column
+    uint8_t* out
+    int64_t at
+    int64_t size         # of the whole message
+
+
+cdef inline const int32_t* offsets_of(const Sink* s, const Op* op) noexcept nogil:
+    return <const int32_t*>s.columns[op.column]
+
+
+cdef inline int64_t varint_size(int64_t value) noexcept nogil:
+    return 1 if value < 1 << 7 else 2 if value < 1 << 14 else 3 if value < 1 << 21 else 4 if value < 1 << 28 else 5
+
+
+cdef inline int64_t put_varint_at(uint8_t* target, int64_t value) noexcept nogil:
+    cdef inline int64_t taken = 0
+    while value >= 0x80:
+        target[taken] = <uint8_t>(value | 0x80)
+        value >>= 7
+        taken += 1
+    target[taken] = <uint8_t>value
+    return taken + 1
+
+
+cdef inline int64_t put_length(uint8_t* target, int64_t prefix, int64_t length) noexcept nogil:
+    """The length before a VECTOR or ROWS, -1 for null; how many bytes it takes."""
+    cdef int32_t wide = <int32_t>length
+    cdef int16_t narrow = <int16_t>length
+    if prefix == VARINT and length < 127:
+        target[0] = <uint8_t>(length + 1)
+        return 1
+    if prefix == VARINT:
+        return put_varint_at(target, length + 1)
+    if prefix == INT16:
+        move16(target, <const uint8_t*>&narrow)
+        return 2
+    move32(target, <const uint8_t*>&wide)
+    return 4

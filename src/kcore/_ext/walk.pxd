@@ -1,0 +1,71 @@
+"""What the modules that read columns share: where a walk stands, and second looks at what was read before."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from kcore._ext.program cimport BLOCK, INT16, MAX_VECTORS, MAX_WINDOWS, VARINT, Node, Op
+
+cdef enum Problem:
+    SHORT = 1
+    BAD_VARINT = 2
+    NULL_VALUE = 3
+    BAD_LENGTH = 4
+    BAD_COUNT = 5
+    BAD_TEXT = 6
+    BAD_TAG_ORDER = 7
+    BAD_TAG_SIZE = 8
+    LEFT_OVER = 9
+    NO_MEMORY = 10
+
+cdef struct Layout:
+    int64_t size       # of a record; 0 while unknown
+    int64_t windows    # 8-byte places that tell the layout: where, which bits, what they must be
+    int64_t start[MAX_WINDOWS]
+    uint64_t mask[MAX_WINDOWS]
+    uint64_t value[MAX_WINDOWS]
+
+cdef struct Places:
+    int32_t begin[MAX_VECTORS + 1][BLOCK]  # of the record, then of what follows each of its vectors
+    int32_t length[MAX_VECTORS][BLOCK]
+
+cdef struct Walk:
+    const Node* nodes
+    const Op* ops
+    const uint8_t* data
+    int64_t size
+    int64_t at
+    uint8_t** columns  # NULL while measuring
+    int64_t* rows      # so far, by node
+    int64_t* totals    # elements of a VECTOR's values, tags and bytes of unknown tags, by column
+    Layout* layouts    # by node: of the last record
+    int64_t* runs      # what measuring found: count * 2 + whether the layout is one
+    int64_t run_count
+    int64_t run_room
+    int64_t next_run
+    int problem
+
+
+cdef inline bint fail(Walk* w, Problem problem) noexcept nogil:
+    w.problem = problem
+    return False
+
+
+cdef inline int64_t peek_big(const uint8_t* at, int64_t width) noexcept nogil:
+    if width == 2:
+        return <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16) >> 16
+    return <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3])
+
+
+cdef inline int64_t peek_prefix(const uint8_t* at, const Op* op, int64_t* length) noexcept nogil:
+    """The length at a place that was read before; how many bytes it takes."""
+    cdef int64_t shift = 0, taken = 0
+    if op.prefix != VARINT:
+        taken = 2 if op.prefix == INT16 else 4
+        length[0] = peek_big(at, taken)
+        return taken
+    length[0] = -1
+    while True:
+        length[0] += <int64_t>(at[taken] & 0x7F) << shift
+        shift += 7
+        taken += 1
+        if at[taken - 1] < 0x80:
+            return taken
