@@ -1,6 +1,8 @@
 """Messages read and written value by value, as plain rows: what the column kernels must agree with.
 
-A struct is a dict by field name, with its unknown tags under "unknown" where it has any.
+The twin of `kcore._ext.columns_read` and `kcore._ext.columns_write`, and of `kcore._ext.runs_read` and
+`kcore._ext.runs_write`, which do the same for runs of structs with one layout. A struct is a dict by field name, with
+its unknown tags under "unknown" where it has any.
 """
 
 import struct
