@@ -16,7 +16,7 @@ def place_shifted(
     int64_t shift,
     int64_t start_partition,
 ):
-    """First replicas go round, the others follow at a distance that grows every round; racks twice only if all have one.
+    """First replicas go round, others follow at a distance that grows every round; racks twice only if all have one.
 
     `racks__b` numbers the racks from 0, all of them in use; the `taken_by` columns are scratch space, filled with -1.
     """
@@ -191,13 +191,13 @@ cdef void shuffle_all(
     int32_t[::1] rack_order__r,
     const int32_t[::1] shuffle_order__r,
 ) noexcept nogil:
-    cdef Py_ssize_t i, l
+    cdef Py_ssize_t i, first
     stripes.epoch = 0
     shuffle(&stripes.random, rack_order__r, 0, stripes.racks)
     for i in range(stripes.racks):
-        l = 2 * shuffle_order__r[i]
-        shuffle(&stripes.random, brokers__b, list_starts__l[l + 1], list_starts__l[l + 2])
-        shuffle(&stripes.random, brokers__b, list_starts__l[l], list_starts__l[l + 1])
+        first = 2 * shuffle_order__r[i]  # A rack's two lists: unfenced brokers, then fenced ones.
+        shuffle(&stripes.random, brokers__b, list_starts__l[first + 1], list_starts__l[first + 2])
+        shuffle(&stripes.random, brokers__b, list_starts__l[first], list_starts__l[first + 1])
 
 
 cdef inline void shuffle(uint64_t *random, int32_t[::1] items, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
