@@ -4,6 +4,7 @@ The table is that of 4.3.1 (org.apache.kafka.common.protocol.Errors), which is 3
 """
 
 from enum import IntEnum
+from functools import cache
 
 from kcore.errors import KcoreError
 
@@ -160,7 +161,7 @@ class Errors(IntEnum):
     @property
     def exception(self) -> type[ApiException] | None:
         """Kafka's exception class for it; None for NONE."""
-        return EXCEPTIONS.get(self)
+        return None if self is Errors.NONE else exception_of(self)
 
     @classmethod
     def of(cls, code: int) -> "Errors":
@@ -242,13 +243,22 @@ RETRIABLE = frozenset(
 )
 
 
-def _exception(error: Errors) -> type[ApiException]:
-    name = IRREGULAR_NAMES.get(error) or "".join(word.capitalize() for word in error.name.split("_")) + "Exception"
+@cache
+def exception_of(error: Errors) -> type[ApiException]:
+    """The class of that name, made when it is first asked for: a hundred and more would slow every import down."""
     base = RetriableException if error in RETRIABLE else ApiException
-    return type(name, (base,), {"error": error, "__module__": __name__, "__doc__": f"{error.name} ({error.value})."})
+    return type(
+        _name(error), (base,), {"error": error, "__module__": __name__, "__doc__": f"{error.name} ({error.value})."}
+    )
 
 
-EXCEPTIONS: dict[Errors, type[ApiException]] = {
-    error: _exception(error) for error in Errors if error is not Errors.NONE
-}
-globals().update({exception.__name__: exception for exception in EXCEPTIONS.values()})
+def _name(error: Errors) -> str:
+    return IRREGULAR_NAMES.get(error) or "".join(word.capitalize() for word in error.name.split("_")) + "Exception"
+
+
+def __getattr__(name: str) -> type[ApiException]:
+    """Kafka's exceptions by name, such as StaleBrokerEpochException."""
+    for error in Errors:
+        if error is not Errors.NONE and _name(error) == name:
+            return exception_of(error)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,7 @@ from kcore.types import ZERO_UUID, Uuid
 _LINE: Final = re.compile(
     r"(/[^\t]*)\tversion=(\d+) cversion=-?\d+ czxid=(\d+) mzxid=\d+(?: ephemeralOwner=\w+)?\t(.*)"
 )
-_ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d+)")  # SocketServerConfigs' own.
+_ENDPOINT: Final = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d+)"  # SocketServerConfigs' own.
 _NO_STATE: Final[dict[str, Any]] = {
     "leader": NO_LEADER,
     "isr": [],
@@ -85,7 +85,7 @@ def _nodes(text: str) -> dict[str, Node]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line:
             continue
-        if (match := _LINE.fullmatch(line)) is None:
+        if (match := re.fullmatch(_LINE, line)) is None:
             raise TableError(f"line {number} is not a ZooKeeper node: {line[:60]!r}")
         path, version, czxid, data = match.groups()
         nodes[path] = Node(int(version), int(czxid), data)
@@ -151,7 +151,7 @@ def _endpoints(broker: dict[str, Any]) -> list[Endpoint]:
     protocols = broker.get("listener_security_protocol_map", {})
     endpoints = []
     for text in broker["endpoints"]:
-        if (match := _ENDPOINT.fullmatch(text)) is None:
+        if (match := re.fullmatch(_ENDPOINT, text)) is None:
             raise TableError(f"{text!r} is not an endpoint")
         listener, host, port = match.groups()
         protocol = protocols.get(listener, listener)  # Before version 4 a listener is named after its protocol.
