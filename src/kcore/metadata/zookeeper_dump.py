@@ -20,9 +20,7 @@ from kcore.metadata.table_arrays import TableArrays
 from kcore.metadata.topics import TopicTable
 from kcore.types import ZERO_UUID, Uuid
 
-_LINE: Final = re.compile(
-    r"(/[^\t]*)\tversion=(\d+) cversion=-?\d+ czxid=(\d+) mzxid=\d+(?: ephemeralOwner=\w+)?\t(.*)"
-)
+_LINE: Final = r"(/[^\t]*)\tversion=(\d+) cversion=-?\d+ czxid=(\d+) mzxid=\d+(?: ephemeralOwner=\w+)?\t(.*)"
 _ENDPOINT: Final = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d+)"  # SocketServerConfigs' own.
 _NO_STATE: Final[dict[str, Any]] = {
     "leader": NO_LEADER,
