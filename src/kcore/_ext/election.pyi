@@ -1,19 +1,18 @@
+from collections.abc import Sequence
 from typing import Final
 
-from kcore.types import Int8s, Int16s, Int32s, Int64s, UInt8s
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s, UInt8s
 
 MAY_LEAD: Final[int]
 STAYS: Final[int]
 CALLS: Final[int]
 LEAVES: Final[int]
 
-ROWS: Final[int]
-LEADERS: Final[int]
-ISR_OFFSETS: Final[int]
 LEADER_EPOCHS: Final[int]
 PARTITION_EPOCHS: Final[int]
+ISR_OFFSETS: Final[int]
 FAILED: Final[int]
-OUTPUT_COLUMNS: Final[int]
+ISR: Final[int]
 
 Columns = tuple[Int16s, Int16s, Int16s, Int32s, Int32s, Int8s]
 """replicas__ps, isr__pi, leader__p, leader_epoch__p, partition_epoch__p, leader_recovery_state__p; C-contiguous."""
@@ -28,16 +27,18 @@ def zookeeper(
     shrinks_failed: bool,
     spares_live_isr: bool,
     marks_recovery: bool,
-    columns__kr: Int32s,
-    isr: Int32s,
+    arena: Int32s,
+    step: int,
     recovery__r: Int8s,
-) -> tuple[int, int]:
-    """Elect as the ZooKeeper-mode controller, then shrink ISRs; gives (changes, failures).
+) -> tuple[int, int, int]:
+    """Elect as the ZooKeeper-mode controller, then shrink ISRs; gives (changes, ISR members, failures).
 
     `unclean__p` has one entry for all or one a partition; `choices__r` the slots that a policy chose, or nothing;
     `electable` masks the slots that may win. A partition that fails to elect still loses its leaving ISR members if
     `shrinks_failed`; `spares_live_isr`: no unclean election while any ISR member stays.
-    Outputs: `columns__kr` has a row for each of ROWS .. FAILED, longer than the candidates; `isr` and `recovery__r`.
+    Outputs: `arena` has, every `step` entries, which is more than the candidates, the rows, the leaders and what starts
+    at LEADER_EPOCHS .. FAILED; last, from ISR on, the ISRs in full width and one more; `recovery__r`.
+    Nothing is checked: arrays are contiguous and of these types, their rows and lengths right.
     """
 
 def kraft(
@@ -49,21 +50,26 @@ def kraft(
     fences: bool,
     marks_recovery: bool,
     bumps_on_shrink: bool,
-    columns__kr: Int32s,
-    isr: Int32s,
+    arena: Int32s,
+    step: int,
     recovery__r: Int8s,
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Elect as PartitionChangeBuilder; as above. `fences`: only partitions with a leaving ISR member."""
 
 def describe_brokers(
     ids__b: Int32s,
-    live__b: UInt8s,
-    shutting_down__b: UInt8s,
+    live__b: Bools,
+    shutting_down__b: Bools,
     flags_by_state: int,
     flags_without_leader: int,
+    leaving: Sequence[int],
+    leaving_flags: int,
     brokers__b: Int64s,
 ) -> None:
-    """Fill `brokers__b`: byte 2 * shutting down + live of `flags_by_state` is the flags of a broker in that state."""
+    """Fill `brokers__b`: byte 2 * shutting down + live of `flags_by_state` is the flags of a broker in that state.
+
+    Those in the rows `leaving` have `leaving_flags` instead.
+    """
 
 def rows_that_call(replicas__ps: Int16s, leader__p: Int16s, brokers__b: Int64s, rows__r: Int32s) -> int:
     """Partitions with replicas whose leader's flags hold CALLS, ascending, into `rows__r`; gives how many."""

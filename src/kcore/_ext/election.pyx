@@ -7,6 +7,7 @@ branch depends on which replicas are live or in sync, and mixed states cost what
 candidate rows and makes room; tables promise the rest.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from kcore._ext.constants cimport RECOVERING
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
@@ -28,13 +29,17 @@ LEAVES = _LEAVES  # It is taken out of every ISR.
 cdef enum:
     _ROWS
     _LEADERS
-    _ISR_OFFSETS
     _LEADER_EPOCHS
     _PARTITION_EPOCHS
+    _ISR_OFFSETS
     _FAILED
-    _OUTPUT_COLUMNS
+    _ISR
 
-ROWS, LEADERS, ISR_OFFSETS, LEADER_EPOCHS, PARTITION_EPOCHS, FAILED, OUTPUT_COLUMNS = range(_OUTPUT_COLUMNS + 1)
+LEADER_EPOCHS = _LEADER_EPOCHS
+PARTITION_EPOCHS = _PARTITION_EPOCHS
+ISR_OFFSETS = _ISR_OFFSETS
+FAILED = _FAILED
+ISR = _ISR
 
 cdef enum:
     AHEAD = 16  # Candidates are far apart in the table: ask for their memory this much before it is needed.
@@ -279,70 +284,82 @@ cdef inline Outputs kraft_rows(
     return out
 
 
-cdef Columns columns_of(tuple columns, const int64_t[::1] brokers__b) except *:
-    cdef const int16_t[:, ::1] replicas__ps = columns[0]
-    cdef const int16_t[:, ::1] isr__pi = columns[1]
-    cdef const int16_t[::1] leader__p = columns[2]
-    cdef const int32_t[::1] leader_epoch__p = columns[3]
-    cdef const int32_t[::1] partition_epoch__p = columns[4]
-    cdef const int8_t[::1] recovery__p = columns[5]
-    return Columns(&replicas__ps[0, 0], &isr__pi[0, 0], &leader__p[0], &leader_epoch__p[0], &partition_epoch__p[0],
-                   &recovery__p[0], &brokers__b[0], replicas__ps.shape[1], isr__pi.shape[1])
+cdef void* address_of(object array) except NULL:
+    """Where a contiguous array begins; the caller keeps it alive. A sixth of the price of a memory view."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(array, &view, PyBUF_SIMPLE)
+    PyBuffer_Release(&view)
+    return view.buf
 
 
-cdef Outputs outputs_of(int32_t[:, ::1] columns__kr, int32_t[::1] isr, int8_t[::1] recovery__r) except *:
-    return Outputs(&columns__kr[_ROWS, 0], &columns__kr[_LEADERS, 0], &columns__kr[_ISR_OFFSETS, 0],
-                   &columns__kr[_LEADER_EPOCHS, 0], &columns__kr[_PARTITION_EPOCHS, 0], &columns__kr[_FAILED, 0],
-                   &isr[0], &recovery__r[0], 0, 0, 0)
+cdef Columns columns_of(tuple columns, object brokers__b) except *:
+    return Columns(
+        <const int16_t*>address_of(columns[0]), <const int16_t*>address_of(columns[1]),
+        <const int16_t*>address_of(columns[2]), <const int32_t*>address_of(columns[3]),
+        <const int32_t*>address_of(columns[4]), <const int8_t*>address_of(columns[5]),
+        <const int64_t*>address_of(brokers__b), columns[0].shape[1], columns[1].shape[1])
+
+
+cdef Outputs outputs_of(object arena, Py_ssize_t step, object recovery__r) except *:
+    cdef int32_t* first = <int32_t*>address_of(arena)
+    first[_ISR_OFFSETS * step] = 0
+    return Outputs(first, first + _LEADERS * step, first + _ISR_OFFSETS * step, first + _LEADER_EPOCHS * step,
+                   first + _PARTITION_EPOCHS * step, first + _FAILED * step, first + _ISR * step,
+                   <int8_t*>address_of(recovery__r), 0, 0, 0)
 
 
 def zookeeper(
-    tuple columns, const int64_t[::1] brokers__b, const int32_t[::1] rows__r, const uint8_t[::1] unclean__p,
-    const int8_t[::1] choices__r, uint32_t electable, bint shrinks_failed, bint spares_live_isr, bint marks_recovery,
-    int32_t[:, ::1] columns__kr, int32_t[::1] isr, int8_t[::1] recovery__r
+    tuple columns, brokers__b, rows__r, unclean__p, choices__r, uint32_t electable, bint shrinks_failed,
+    bint spares_live_isr, bint marks_recovery, arena, Py_ssize_t step, recovery__r
 ):
     cdef Columns c = columns_of(columns, brokers__b)
-    cdef Outputs out = outputs_of(columns__kr, isr, recovery__r)
-    cdef bint chosen = choices__r.shape[0] > 0
+    cdef Outputs out = outputs_of(arena, step, recovery__r)
+    cdef bint chosen = len(choices__r) > 0
     cdef ZooKeeperRule rule = ZooKeeperRule(electable, shrinks_failed, spares_live_isr, marks_recovery, chosen)
-    cdef Py_ssize_t n = rows__r.shape[0], step = unclean__p.shape[0] > 1
+    cdef const int32_t* rows = <const int32_t*>address_of(rows__r)
+    cdef const uint8_t* unclean = <const uint8_t*>address_of(unclean__p)
+    cdef const int8_t* choices = <const int8_t*>address_of(choices__r)
+    cdef Py_ssize_t n = len(rows__r), unclean_step = len(unclean__p) > 1
     with nogil:
         if c.slots == 3 and c.members == 3:
-            out = zookeeper_rows(c, 3, 3, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
+            out = zookeeper_rows(c, 3, 3, rule, rows, n, unclean, unclean_step, choices, out)
         else:
-            out = zookeeper_rows(
-                c, c.slots, c.members, rule, &rows__r[0], n, &unclean__p[0], step, &choices__r[0], out)
-    return out.changes, out.failures
+            out = zookeeper_rows(c, c.slots, c.members, rule, rows, n, unclean, unclean_step, choices, out)
+    return out.changes, out.isr_end, out.failures
 
 
 def kraft(
-    tuple columns, const int64_t[::1] brokers__b, const int32_t[::1] rows__r, const uint8_t[::1] unclean__p,
-    bint preferred, bint fences, bint marks_recovery, bint bumps_on_shrink,
-    int32_t[:, ::1] columns__kr, int32_t[::1] isr, int8_t[::1] recovery__r
+    tuple columns, brokers__b, rows__r, unclean__p, bint preferred, bint fences, bint marks_recovery,
+    bint bumps_on_shrink, arena, Py_ssize_t step, recovery__r
 ):
     cdef Columns c = columns_of(columns, brokers__b)
-    cdef Outputs out = outputs_of(columns__kr, isr, recovery__r)
+    cdef Outputs out = outputs_of(arena, step, recovery__r)
     cdef KraftRule rule = KraftRule(preferred, fences, marks_recovery, bumps_on_shrink)
-    cdef Py_ssize_t n = rows__r.shape[0], step = unclean__p.shape[0] > 1
+    cdef const int32_t* rows = <const int32_t*>address_of(rows__r)
+    cdef const uint8_t* unclean = <const uint8_t*>address_of(unclean__p)
+    cdef Py_ssize_t n = len(rows__r), unclean_step = len(unclean__p) > 1
     with nogil:
         if c.slots == 3 and c.members == 3:
-            out = kraft_rows(c, 3, 3, rule, &rows__r[0], n, &unclean__p[0], step, out)
+            out = kraft_rows(c, 3, 3, rule, rows, n, unclean, unclean_step, out)
         else:
-            out = kraft_rows(c, c.slots, c.members, rule, &rows__r[0], n, &unclean__p[0], step, out)
-    return out.changes, out.failures
+            out = kraft_rows(c, c.slots, c.members, rule, rows, n, unclean, unclean_step, out)
+    return out.changes, out.isr_end, out.failures
 
 
 def describe_brokers(
-    const int32_t[::1] ids__b, const uint8_t[::1] live__b, const uint8_t[::1] shutting_down__b, uint32_t flags_by_state,
-    uint32_t flags_without_leader, int64_t[::1] brokers__b
+    ids__b, live__b, shutting_down__b, uint32_t flags_by_state, uint32_t flags_without_leader, leaving,
+    uint32_t leaving_flags, brokers__b
 ):
-    cdef Py_ssize_t b
-    cdef uint32_t state
-    brokers__b[0] = (<int64_t>-1 << 32) | flags_without_leader
-    with nogil:
-        for b in range(ids__b.shape[0]):
-            state = 2 * shutting_down__b[b] + live__b[b]
-            brokers__b[b + 1] = (<int64_t>ids__b[b] << 32) | (flags_by_state >> 8 * state & 0xFF)
+    cdef const int32_t* ids = <const int32_t*>address_of(ids__b)
+    cdef const uint8_t* live = <const uint8_t*>address_of(live__b)
+    cdef const uint8_t* shutting_down = <const uint8_t*>address_of(shutting_down__b)
+    cdef int64_t* brokers = <int64_t*>address_of(brokers__b)
+    cdef Py_ssize_t b, count = len(ids__b)
+    brokers[0] = (<int64_t>-1 << 32) | flags_without_leader
+    for b in range(count):
+        brokers[b + 1] = (<int64_t>ids[b] << 32) | (flags_by_state >> 8 * (2 * shutting_down[b] + live[b]) & 0xFF)
+    for b in leaving:
+        brokers[b + 1] = (<int64_t>ids[b] << 32) | leaving_flags
 
 
 def rows_that_call(

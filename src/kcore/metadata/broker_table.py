@@ -90,10 +90,15 @@ class BrokerTable:
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""
-        at = int(np.searchsorted(self._sorted_ids, broker_id))
-        if at == len(self.ids) or self._sorted_ids[at] != broker_id:
+        if self._dense is not None and 0 <= broker_id < len(self._dense) - 1:
+            row = int(self._dense[broker_id])
+        else:
+            at = int(np.searchsorted(self._sorted_ids, broker_id))
+            found = at < len(self.ids) and self._sorted_ids[at] == broker_id
+            row = int(self._by_id[at]) if found else _UNKNOWN_ROW
+        if row == _UNKNOWN_ROW:
             raise TableError(f"unknown broker {broker_id}")
-        return int(self._by_id[at])
+        return row
 
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
         """The rows of many brokers, in the shape given; -1 stays -1. TableError names an unknown broker."""

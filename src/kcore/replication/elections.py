@@ -43,32 +43,29 @@ class BrokerFlags:
         """Broker ids and flags as the kernels read them; `leaving` are rows."""
         described = np.empty(len(brokers.ids) + 1, np.int64)
         by_state = self.down | self.live << 8 | self.shutting_down << 16 | self.shutting_down << 24
-        live, shutting_down = brokers.live.view(np.uint8), brokers.shutting_down.view(np.uint8)
-        kernels.describe_brokers(brokers.ids, live, shutting_down, by_state, self.without_leader, described)
-        for row in leaving:
-            described[row + 1] = int(brokers.ids[row]) << 32 | leaving_flags
+        states = (brokers.ids, brokers.live, brokers.shutting_down, by_state, self.without_leader)
+        kernels.describe_brokers(*states, leaving, leaving_flags, described)
         return described
 
 
 def decide(
-    kernel: Callable[..., tuple[int, int]], columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: Any
+    kernel: Callable[..., tuple[int, int, int]], columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: Any
 ) -> Elections:
     """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
     count = len(rows)
-    outputs = np.empty((kernels.OUTPUT_COLUMNS, count + 1 + (_STAGGER - count - 1) % _PAGE), np.int32)
-    isr, recovery = np.empty(count * columns[1].shape[1] + 1, np.int32), np.empty(count, np.int8)
-    outputs[kernels.ISR_OFFSETS, 0] = 0
-    changes, failures = kernel(columns, brokers__b, rows, *rule, outputs, isr, recovery) if count else (0, 0)
-    isr_offsets = outputs[kernels.ISR_OFFSETS, : changes + 1]
+    step = count + 1 + (_STAGGER - count - 1) % _PAGE
+    arena = np.empty(kernels.ISR * step + count * columns[1].shape[1] + 1, np.int32)
+    recovery = np.empty(count, np.int8)
+    changes, members, failures = kernel(columns, brokers__b, rows, *rule, arena, step, recovery)
     return Elections(
-        rows=outputs[kernels.ROWS, :changes],
-        leaders=outputs[kernels.LEADERS, :changes],
-        isr_offsets=isr_offsets,
-        isr=isr[: isr_offsets[changes]],
-        leader_epochs=outputs[kernels.LEADER_EPOCHS, :changes],
-        partition_epochs=outputs[kernels.PARTITION_EPOCHS, :changes],
+        rows=arena[:changes],
+        leaders=arena[step : step + changes],
+        leader_epochs=arena[(at := kernels.LEADER_EPOCHS * step) : at + changes],
+        partition_epochs=arena[(at := kernels.PARTITION_EPOCHS * step) : at + changes],
+        isr_offsets=arena[(at := kernels.ISR_OFFSETS * step) : at + changes + 1],
+        failed=arena[(at := kernels.FAILED * step) : at + failures],
+        isr=arena[(at := kernels.ISR * step) : at + members],
         recovery=recovery[:changes],
-        failed=outputs[kernels.FAILED, :failures],
     )
 
 

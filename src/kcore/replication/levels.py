@@ -23,6 +23,8 @@ VERSIONS: Final = (
 )
 """MetadataVersion: inter.broker.protocol.version and metadata.version are one sequence. KIP-380 came with the first."""
 
+_PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
+
 RELEASES: Final = {"3.9.1": ("3.0-IV1", "4.0-IV1", "3.9-IV0"), "4.1.2": ("3.3-IV3", "4.1-IV1", "4.1-IV1")}
 """Of each release: the oldest and the newest metadata.version its classes take, and the one it runs at by default."""
 
@@ -70,7 +72,7 @@ class Level:
 
     def is_at_least(self, version: str) -> bool:
         """Whether this level's version is `version` or newer."""
-        return VERSIONS.index(self.version) >= VERSIONS.index(version)
+        return _PLACES[self.version] >= _PLACES[version]
 
     @property
     def leader_recovery_supported(self) -> bool:
