@@ -3,7 +3,7 @@
 It calls what any user of the package calls, and each view runs in a process of its own, as the rivals do.
 """
 
-import dataclasses
+import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +30,7 @@ class Columns(Case):
             self.columns = self.keep()
             self.partitions = len(self.columns.topic_states.partition_states)
             self.out = bytearray(len(data))
+            self.fanout = kcore.encode_fanout(self.columns, version)
 
     def keep(self) -> Any:
         return kcore.decode_columns(self.message, self.version, self.data)
@@ -39,6 +40,10 @@ class Columns(Case):
             self.keep()
         elif self.operation == "encode":
             kcore.encode_columns(self.columns, self.version, out=self.out)
+        elif self.operation == "fanout":
+            self.fanout.buffers(FURTHER_BROKER_EPOCH)
+        elif self.operation == "fanout_copy":
+            self.fanout.bytes_for(FURTHER_BROKER_EPOCH)
         else:
             kcore.encode_columns(self.columns, self.version)
         return self.partitions
@@ -47,6 +52,10 @@ class Columns(Case):
         if self.operation == "encode":
             self.run(0)
             return bytes(self.out)
+        if self.operation == "fanout":
+            return b"".join(self.fanout.buffers(FURTHER_BROKER_EPOCH))
+        if self.operation == "fanout_copy":
+            return self.fanout.bytes_for(FURTHER_BROKER_EPOCH)
         return bytes(kcore.encode_columns(self.keep(), self.version))
 
 
@@ -71,7 +80,8 @@ class Objects(Case):
             kcore.encode(self.decoded, self.version)
         else:
             if self.operation == "fanout":
-                self.decoded = dataclasses.replace(self.decoded, broker_epoch=FURTHER_BROKER_EPOCH)
+                self.decoded = copy.copy(self.decoded)
+                self.decoded.broker_epoch = FURTHER_BROKER_EPOCH
             kcore.encode(self.decoded, self.version, out=self.out)
         return self.partitions
 
@@ -86,7 +96,7 @@ class Memcpy(Case):
     """What it costs to move the request's bytes once."""
 
     def __init__(self, operation: str, message: str, version: int, data: bytes) -> None:
-        self.fresh = operation == "encode_fresh"
+        self.fresh = operation in ("encode_fresh", "fanout_copy")
         self.data = np.frombuffer(data, np.uint8)
         self.out = np.empty_like(self.data)
         self.partitions = len(kcore.decode_columns(message, version, data).topic_states.partition_states)
@@ -109,11 +119,14 @@ class Election(Case):
             "offline": lambda lost: kcore.elect(table, "offline", leaving=(lost,)),
             "fence": lambda lost: kcore.elect(table, "online", leaving=(lost,), level=KRAFT_LEVEL),
             "preferred": lambda _: kcore.elect(table, "preferred"),
+            "scan": lambda _: kcore.elect(table, "offline"),
             "full": lambda _: kcore.elect(
                 table, "online", rows=self.rows, leaving=(FIRST_BROKER_ID,), level=KRAFT_LEVEL
             ),
         }
-        self.decide, self.is_full = decisions[kind], kind == "full"
+        self.decide, self.is_full = decisions[kind], kind in ("scan", "full")
+        if kind == "scan":
+            table.brokers.live[0] = False
 
     def run(self, round_: int) -> int:
         changes = self.decide(FIRST_BROKER_ID + round_ % BROKERS)
@@ -184,8 +197,6 @@ def make(name: str, directory: Path) -> Case | None:
     words = name.split(":")
     if len(words) == 4:
         operation, message, version, shape = words
-        if operation == "fanout" and sys.argv[1] == "columns":
-            return None  # There is no public form yet that shares a body between brokers.
         data = (directory / f"{message}.{version}.{shape}.bin").read_bytes()
         views = {"columns": Columns, "objects": Objects, "memcpy": Memcpy}
         return views[sys.argv[1]](operation, message, int(version), data)

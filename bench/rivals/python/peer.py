@@ -34,7 +34,7 @@ class Case:
 def serve(make: Callable[[str, Path], Case | None]) -> None:
     """Read commands from standard input until it ends; `make` gives the case of a name, or None if it has none."""
     directory = Path(sys.argv[-1])
-    made: dict[str, Case | None] = {}
+    made: dict[str, Case | None] = {}  # The case at hand only: what others keep alive would cost collections.
     for line in sys.stdin:
         try:
             reply = _answer(line.split(), directory, make, made)
@@ -48,6 +48,7 @@ def _answer(
 ) -> dict[str, Any]:
     command, name, *rest = words
     if name not in made:
+        made.clear()
         made[name] = make(name, directory)
     case = made[name]
     if case is None:

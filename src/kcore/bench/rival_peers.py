@@ -91,12 +91,12 @@ def _kio(sources: Path, cache: Path) -> list[str]:
 
 PEERS: Final = (
     Peer("memcpy", ("codec",), 0.1, _kcore("memcpy")),
-    Peer("kcore columns", GROUPS, 0.3, _kcore("columns")),
-    Peer("kcore objects", ("codec", "memory"), 0.3, _kcore("objects")),
-    Peer("java", GROUPS, 4.0, _java),
-    Peer("rust", ("codec", "memory"), 0.3, _rust),
-    Peer("go", ("codec", "memory"), 0.3, _go),
-    Peer("kio", ("codec", "memory"), 0.3, _kio),
+    Peer("kcore columns", GROUPS, 0.2, _kcore("columns")),
+    Peer("kcore objects", ("codec", "memory"), 0.2, _kcore("objects")),
+    Peer("java", GROUPS, 2.0, _java),
+    Peer("rust", ("codec", "memory"), 0.2, _rust),
+    Peer("go", ("codec", "memory"), 0.2, _go),
+    Peer("kio", ("codec", "memory"), 0.2, _kio),
 )
 
 

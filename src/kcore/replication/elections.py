@@ -43,13 +43,17 @@ class BrokerFlags:
         """Broker ids and flags as the kernels read them; `leaving` are rows."""
         described = np.empty(len(brokers.ids) + 1, np.int64)
         by_state = self.down | self.live << 8 | self.shutting_down << 16 | self.shutting_down << 24
-        states = (brokers.ids, brokers.live, brokers.shutting_down, by_state, self.without_leader)
+        states = brokers.ids, brokers.live, brokers.shutting_down, by_state, self.without_leader
         kernels.describe_brokers(*states, leaving, leaving_flags, described)
         return described
 
 
 def decide(
-    kernel: Callable[..., tuple[int, int, int]], columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: Any
+    kernel: Callable[..., tuple[int, int, int]],
+    columns: "kernels.Columns",
+    brokers__b: Int64s,
+    rows: Int32s,
+    *rule: Any,
 ) -> Elections:
     """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
     count = len(rows)
