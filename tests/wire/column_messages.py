@@ -31,6 +31,21 @@ class Item(Struct):
     count: uint16
 
 
+class Wide(Struct):
+    """More vectors than a layout has windows for."""
+
+    a: list[int64]
+    b: list[int64]
+    c: list[int64]
+    d: list[int64]
+    e: list[int64]
+    f: list[int64]
+    g: list[int64]
+    h: list[int64]
+    i: list[int64]
+    j: list[int64]
+
+
 class Nest(Struct):
     """What is not flat: nullable fields, structs, tags."""
 
@@ -58,6 +73,7 @@ class EveryKind(Message, versions="0-2", flexible="2+"):
     nests: list[Nest]
     matrix: list[list[int16]]
     words: list[list[str]]
+    wides: list[Wide]
 
 
 RANGES = {

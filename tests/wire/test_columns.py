@@ -126,6 +126,28 @@ def test_requests_of_random_layouts(message: type[Message], version: int, data: 
     check(message, version, data.draw(structs(plan(message, version))))
 
 
+NOTHING: dict[str, Any] = {name: [] for name in ("items", "points", "nests", "matrix", "words", "wides")} | {
+    "number": 1,
+    "text": None,
+    "blob": b"",
+}
+
+
+@pytest.mark.parametrize("count", [2, 33, 34, 41, 65])
+def test_runs_with_unknown_tags(count: int) -> None:
+    points = [{"x": k, "y": k, "unknown": [(7, b"new")]} for k in range(count)]
+    check(EveryKind, 2, NOTHING | {"points": points})
+    check(EveryKind, 2, NOTHING | {"points": [{"x": 1, "y": 2}] * 40 + points + [{"x": 1, "y": 2}] * 40})
+
+
+@pytest.mark.parametrize("field", "abcdefghij")
+@pytest.mark.parametrize("place", [0, 20, 39, 79])
+def test_one_vector_of_many_differs(field: str, place: int) -> None:
+    rows = [{name: [1] for name in "abcdefghij"} for _ in range(80)]
+    rows[place][field] = [2, 3]
+    check(EveryKind, 2, NOTHING | {"wides": rows})
+
+
 def leader_and_isr(topics: int, each: int, isr: Any, seed: int = 1) -> Columns:
     """A request of `topics` x `each` partitions; `isr` is the length of every ISR, or of each."""
     rng = np.random.default_rng(seed)
