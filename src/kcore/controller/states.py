@@ -1,87 +1,105 @@
-"""Partition states as the control requests carry them: gathered from the table once, cut per broker without a copy."""
+"""The `topic_states` of control requests: gathered from the table once for all requests, cut for each without a copy."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from kcore.constants import NO_LEADER
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
-from kcore.metadata.topics import TopicTable
-from kcore.types import Bools, Int16s, Int32s, UInt8s, Uuid
+from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Rows, Strings, Vectors
 
 
-class PartitionStates:
-    """The states of the partitions in `rows`, in that order; partitions of a topic stand together."""
+class TopicStates:
+    """The partitions of several requests, one request behind the other; those of a topic stand together in each."""
 
-    def __init__(self, table: PartitionTable, rows: Int32s, *, leader_and_isr: bool) -> None:
-        """`leader_and_isr`: the fields of LeaderAndIsr; else those of UpdateMetadata."""
-        ids = np.append(table.brokers.ids, np.int32(NO_LEADER))  # Row -1 is "none".
-        self._topics = table.topics
-        self._topic_rows = table.topic_row__p[rows]
-        self.leaders = table.leader__p[rows]  # broker rows
-        replicas = table.replicas__ps[rows]
-        self._fixed: dict[str, Any] = {
-            "partition_index": table.partition_index__p[rows],
-            "controller_epoch": table.controller_epoch__p[rows],
-            "leader": ids[self.leaders],
-            "leader_epoch": table.leader_epoch__p[rows],
-            "partition_epoch" if leader_and_isr else "zk_version": table.partition_epoch__p[rows],
-        }
-        self._vectors = {"isr": _vectors(ids, table.isr__pi[rows]), "replicas": _vectors(ids, replicas)}
-        if leader_and_isr:
-            self._fixed["leader_recovery_state"] = table.leader_recovery_state__p[rows]
-            self._add_moves(table, rows, ids)
-        else:
-            self._add_offline(replicas, table.brokers.live, ids)
+    def __init__(
+        self, table: PartitionTable, rows: Int32s, begins: Int32s, columns: dict[str, Any], *, with_ids: bool = True
+    ) -> None:
+        """Request r carries the partition rows `rows[begins[r]:begins[r + 1]]`; `columns` has a value for each row."""
+        topic_rows = table.topic_row__p[rows]
+        starts = np.diff(topic_rows, prepend=NO_TOPIC) != 0
+        starts[begins[:-1][begins[:-1] < len(rows)]] = True
+        first = np.flatnonzero(starts).astype(np.int32)
+        topics, of_group = np.unique(topic_rows[first], return_inverse=True)
+        chosen = topics.tolist()
+        self._partitions, self._begins = columns, begins.tolist()
+        self._topic_begins = np.searchsorted(first, begins).tolist()
+        self._row_offsets = np.append(first, np.int32(len(rows)))
+        self._topics: dict[str, Any] = {"topic_name": taken(Strings.of(table.topics.names[t] for t in chosen), of_group)}
+        if with_ids:
+            ids = np.frombuffer(b"".join(table.topics.ids[t] for t in chosen), np.uint8).reshape(-1, 16)
+            self._topics["topic_id"] = ids[of_group]
 
-    def _add_moves(self, table: PartitionTable, rows: Int32s, ids: Int32s) -> None:
-        for name, moves in (("adding_replicas", table.adding), ("removing_replicas", table.removing)):
-            if moves:
-                lists = [[ids[broker] for broker in moves.get(row, ())] for row in rows.tolist()]
-                offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
-                self._vectors[name] = Vectors(offsets, np.array([b for each in lists for b in each], np.int32))
-
-    def _add_offline(self, replicas: Int16s, live: Bools, ids: Int32s) -> None:
-        offline = (replicas >= 0) & ~live[replicas]
-        if offline.any():
-            self._vectors["offline_replicas"] = _chosen(ids, replicas, offline)
-
-    def topics(self, begin: int, end: int) -> Rows:
-        """The states begin..end as the `topic_states` of a request."""
-        columns: dict[str, Any] = {name: column[begin:end] for name, column in self._fixed.items()}
-        columns |= {name: _cut(vectors, begin, end) for name, vectors in self._vectors.items()}
-        return topic_states(self._topics, self._topic_rows[begin:end], columns)
+    def of(self, request: int) -> Rows:
+        """What one of the requests carries."""
+        begin, end = self._begins[request : request + 2]
+        first, last = self._topic_begins[request : request + 2]
+        row_offsets = self._row_offsets[first : last + 1] - np.int32(begin)
+        states = Rows(row_offsets, **cut(self._partitions, begin, end))
+        return Rows(np.array([0, last - first], np.int32), partition_states=states, **cut(self._topics, first, last))
 
 
-def topic_states(topics: TopicTable, topic_rows: Int32s, columns: dict[str, Any], *, with_ids: bool = True) -> Rows:
-    """Columns of partitions, a topic's standing together, under their topics. `topic_rows`: the topic of each."""
-    first = np.flatnonzero(np.diff(topic_rows, prepend=NO_TOPIC))
-    chosen = topic_rows[first].tolist()
-    ids: dict[str, Any] = {"topic_id": _uuids(topics.ids[row] for row in chosen)} if with_ids else {}
-    return Rows(
-        np.array([0, len(first)], np.int32),
-        topic_name=Strings.of(topics.names[row] for row in chosen),
-        partition_states=Rows(np.append(first, len(topic_rows)).astype(np.int32), **columns),
-        **ids,
-    )
+def leader_and_isr_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
+    """The fields of LeaderAndIsr's partition states; those that are left out have their defaults."""
+    columns = _states(table, rows) | {
+        "partition_epoch": table.partition_epoch__p[rows],
+        "leader_recovery_state": table.leader_recovery_state__p[rows],
+    }
+    for name, moves in (("adding_replicas", table.adding), ("removing_replicas", table.removing)):
+        if moves:
+            lists = [moves.get(row, ()) for row in rows.tolist()]
+            members = np.array([broker for each in lists for broker in each], np.int16)
+            columns[name] = Vectors(np.cumsum([0, *map(len, lists)], dtype=np.int32), table.brokers.ids[members])
+    return columns
 
 
-def _uuids(ids: Iterable[Uuid]) -> UInt8s:
-    return np.frombuffer(b"".join(ids), np.uint8).reshape(-1, 16)
+def update_metadata_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
+    """The fields of UpdateMetadata's partition states. A replica is offline where its broker is, or shuts down."""
+    replicas = table.replicas__ps[rows]
+    online = table.brokers.live & ~table.brokers.shutting_down
+    return _states(table, rows) | {
+        "zk_version": table.partition_epoch__p[rows],
+        "offline_replicas": _vectors(table, replicas, (replicas >= 0) & ~online[replicas]),
+    }
 
 
-def _vectors(ids: Int32s, broker_rows: Int16s) -> Vectors:
-    return _chosen(ids, broker_rows, broker_rows >= 0)
+def _states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
+    ids = np.append(table.brokers.ids, np.int32(NO_LEADER))  # Row -1 is "none".
+    isr, replicas = table.isr__pi[rows], table.replicas__ps[rows]
+    return {
+        "partition_index": table.partition_index__p[rows],
+        "controller_epoch": table.controller_epoch__p[rows],
+        "leader": ids[table.leader__p[rows]],
+        "leader_epoch": table.leader_epoch__p[rows],
+        "isr": _vectors(table, isr, isr >= 0),
+        "replicas": _vectors(table, replicas, replicas >= 0),
+    }
 
 
-def _chosen(ids: Int32s, broker_rows: Int16s, chosen: Bools) -> Vectors:
+def _vectors(table: PartitionTable, broker_rows: Int16s, chosen: Bools) -> Vectors:
     offsets = np.zeros(len(broker_rows) + 1, np.int32)
     np.cumsum(chosen.sum(axis=1), out=offsets[1:])
-    return Vectors(offsets, ids[broker_rows[chosen]])
+    return Vectors(offsets, table.brokers.ids[broker_rows[chosen]])
 
 
-def _cut(vectors: Vectors, begin: int, end: int) -> Vectors:
-    offsets = vectors.offsets[begin : end + 1]
-    return Vectors(offsets - offsets[0], vectors.values[offsets[0] : offsets[-1]])
+def cut(columns: dict[str, Any], begin: int, end: int) -> dict[str, Any]:
+    """The rows begin..end of arrays, Strings and Vectors; values are shared, not copied."""
+    return {name: _cut(column, begin, end) for name, column in columns.items()}
+
+
+def _cut(column: Any, begin: int, end: int) -> Any:
+    if not isinstance(column, Vectors):
+        return column[begin:end]
+    offsets = column.offsets[begin : end + 1]
+    first = offsets[0]
+    return type(column)(offsets - first, column.values[first : offsets[-1]])
+
+
+def taken(strings: Strings, rows: Any) -> Strings:
+    """The strings of these rows, in that order, without a Python string made."""
+    begins, lengths = strings.offsets[rows], np.diff(strings.offsets)[rows]
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
+    return Strings(offsets, strings.values[places])

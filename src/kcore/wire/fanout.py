@@ -1,11 +1,13 @@
 """One request for many brokers: the body is encoded once and each broker's epoch (KIP-380) is put in without a copy."""
 
+from functools import cache
 from struct import pack
 
 from kcore.errors import EncodeError
 from kcore.schema.headers import RequestHeader
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
+from kcore.wire.codec import encode
 from kcore.wire.column_codec import encode_columns
 from kcore.wire.columns import Columns
 from kcore.wire.layout import DTYPES
@@ -27,13 +29,7 @@ class Fanout:
         self.message, self.version, self.body = message, version, body
         self._begin, self._end = epoch_place(message, version)
         self._tail = memoryview(body)[self._end :]
-        header = Columns(
-            RequestHeader, request_api_key=message.api_key, request_api_version=version, client_id=client_id
-        )
-        header_version = message.header_version(version)
-        if header_version == 0:
-            header = Columns(RequestHeader, request_api_key=message.api_key, request_api_version=version)
-        self._header = encode_columns(header, header_version)
+        self._client_id = client_id
 
     def buffers(self, broker_epoch: int, correlation_id: int | None = None) -> list[bytes | memoryview]:
         """What to write to the broker: a few bytes of its own, then the body that all share."""
@@ -53,7 +49,8 @@ class Fanout:
     def _frame(self, correlation_id: int) -> bytes:
         if not -(2**31) <= correlation_id < 2**31:
             raise EncodeError(f"correlation_id: {correlation_id} is no int32")
-        header = self._header[: CORRELATION_ID.start] + pack(">i", correlation_id) + self._header[CORRELATION_ID.stop :]
+        header = request_header(self.message, self.version, self._client_id)
+        header = header[: CORRELATION_ID.start] + pack(">i", correlation_id) + header[CORRELATION_ID.stop :]
         return pack(">i", len(header) + len(self.body)) + header
 
 
@@ -62,6 +59,20 @@ def encode_fanout(columns: Columns, version: int, client_id: str | None = None) 
     return Fanout(columns.message, version, encode_columns(columns, version), client_id)
 
 
+@cache
+def request_header(message: type[Message], version: int, client_id: str | None) -> bytes:
+    """The header of such a request, with correlation id 0; version 0 of the header has no client id."""
+    header_version = message.header_version(version)
+    header = RequestHeader(
+        request_api_key=message.api_key,
+        request_api_version=version,
+        correlation_id=0,
+        client_id=client_id if header_version else None,
+    )
+    return encode(header, header_version)
+
+
+@cache
 def epoch_place(message: type[Message], version: int) -> tuple[int, int]:
     """Where the body has its broker epoch; (0, 0) where it has none."""
     place = 0
