@@ -3,8 +3,8 @@
 Source: KafkaApis and ReplicaManager of 3.9.1.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -46,6 +46,7 @@ class Replica:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     partition_epoch: int
+    stopped: bool = False  # By a StopReplica that left the log: neither leads nor follows until the next LeaderAndIsr.
 
 
 class Broker:
@@ -82,33 +83,36 @@ class Broker:
         return UpdateMetadataResponse(error_code=refusal)
 
     def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
-        """Become leader or follower of every partition whose leader epoch is new."""
+        """Become leader or follower of every partition whose leader epoch is new.
+
+        A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
+        """
         refusal = self._refusal(request)
-        if refusal is not Errors.NONE:
-            return LeaderAndIsrResponse(error_code=refusal)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
         for name, partition, told in _told_replicas(request.topic_states):
-            error = LeaderAndIsrPartitionError(
-                topic_name=name, partition_index=partition, error_code=self._take((name, partition), told)
-            )
+            code = self._take((name, partition), told) if refusal is Errors.NONE else refusal
+            error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
             topics.setdefault(told.topic_id, []).append(error)
         if version < TOPIC_IDS_SINCE:
-            return LeaderAndIsrResponse(partition_errors=[error for errors in topics.values() for error in errors])
+            errors = [error for of_topic in topics.values() for error in of_topic]
+            return LeaderAndIsrResponse(error_code=refusal, partition_errors=errors)
         by_id = [LeaderAndIsrTopicError(topic_id=each, partition_errors=errors) for each, errors in topics.items()]
-        return LeaderAndIsrResponse(topics=by_id)
+        return LeaderAndIsrResponse(error_code=refusal, topics=by_id)
 
     def on_stop_replica(self, request: Columns) -> StopReplicaResponse:
         """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
         refusal = self._refusal(request)
         if refusal is not Errors.NONE:
             return StopReplicaResponse(error_code=refusal)
+        states = request.topic_states.partition_states
+        # Before version 3 the request has one delete flag for all, and no epochs.
+        deleted = (states.delete_partition | request.delete_partitions).tolist()
+        told = zip(states.leader_epoch.tolist(), deleted, strict=True)
         errors = [
             StopReplicaPartitionError(
-                topic_name=name, partition_index=partition, error_code=self._stop((name, partition), leader_epoch)
+                topic_name=name, partition_index=partition, error_code=self._stop((name, partition), epoch, delete)
             )
-            for name, partition, leader_epoch in _named(
-                request.topic_states, request.topic_states.partition_states.leader_epoch.tolist()
-            )
+            for name, partition, (epoch, delete) in _named(request.topic_states, told)
         ]
         return StopReplicaResponse(partition_errors=errors)
 
@@ -127,25 +131,38 @@ class Broker:
 
     def _take(self, key: tuple[str, int], told: Replica) -> Errors:
         known = self.replicas.get(key)
-        if known is not None and ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
-            return Errors.INCONSISTENT_TOPIC_ID
-        if known is not None and told.leader_epoch <= known.leader_epoch:
-            return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
+        if known is not None:
+            if ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
+                return Errors.INCONSISTENT_TOPIC_ID
+            if told.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != told.topic_id:
+                self.replicas[key] = replace(known, topic_id=told.topic_id)  # An upgrade adds it (KAFKA-12332).
+                return Errors.NONE
+            if told.leader_epoch == known.leader_epoch and told.topic_id == ZERO_UUID != known.topic_id:
+                # After a downgrade a follower has to fetch by name again (KAFKA-13132).
+                return Errors.NONE if told.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
+            if told.leader_epoch <= known.leader_epoch:
+                return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
         if self.broker_id not in told.replicas:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
-        self.replicas[key] = told
+        # A log keeps its topic id when an older controller does not name one.
+        topic_id = known.topic_id if known is not None and told.topic_id == ZERO_UUID else told.topic_id
+        self.replicas[key] = replace(told, topic_id=topic_id)
         return Errors.NONE
 
-    def _stop(self, key: tuple[str, int], leader_epoch: int) -> Errors:
+    def _stop(self, key: tuple[str, int], leader_epoch: int, delete: bool) -> Errors:
         known = self.replicas.get(key)
-        unchecked = leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH)
-        if known is not None and not unchecked and leader_epoch < known.leader_epoch:
+        if known is None:
+            return Errors.NONE
+        if leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and leader_epoch < known.leader_epoch:
             return Errors.FENCED_LEADER_EPOCH
-        self.replicas.pop(key, None)
+        if delete:
+            del self.replicas[key]
+        else:
+            self.replicas[key] = replace(known, stopped=True)
         return Errors.NONE
 
 
-def _named(topics: Rows, values: Sequence[T]) -> Iterator[tuple[str, int, T]]:
+def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
     """(topic name, partition, value) of every partition; a value a partition."""
     states = topics.partition_states
     names = np.repeat(np.array(topics.topic_name.tolist(), object), np.diff(states.row_offsets))

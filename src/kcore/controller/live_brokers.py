@@ -1,4 +1,4 @@
-"""Where brokers are reached, as the control requests say it: the live brokers, and the live leaders of a LeaderAndIsr."""
+"""Where brokers are reached, as control requests say it: the live brokers, and the live leaders of a LeaderAndIsr."""
 
 from typing import Any
 

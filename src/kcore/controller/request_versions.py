@@ -38,14 +38,15 @@ NEWEST_LEVEL = 99  # "2.4" without a level means the last of 2.4.
 def request_versions(inter_broker_protocol: str) -> RequestVersions:
     """The versions sent at that inter.broker.protocol.version; UnsupportedVersionError if no ZooKeeper mode has it."""
     wanted = _parse(inter_broker_protocol)
-    if wanted >= (4, 0):
+    if not (0, 8) <= wanted[:2] <= (3, 9):
         raise UnsupportedVersionError(f"Kafka {inter_broker_protocol} has no ZooKeeper-mode controller")
     return [versions for since, versions in SENT_FROM if _parse(since) <= wanted][-1]
 
 
 def _parse(text: str) -> tuple[int, ...]:
-    """ "0.10.0-IV1" is (0, 10, 0, 1), "2.4" is (2, 4, 0, 99)."""
-    match = re.fullmatch(r"(0\.\d+)\.(\d)(?:-IV(\d+))?", text) or re.fullmatch(r"([1-9]\.\d+)()(?:-IV(\d+))?", text)
+    """ "0.10.0-IV1" is (0, 10, 0, 1), "2.4" and the release "2.4.1" are (2, 4, 0, 99)."""
+    match = re.fullmatch(r"(0\.\d+)\.(\d)(?:-IV(\d+)|\.\d+)?", text)
+    match = match or re.fullmatch(r"([1-9]\.\d+)()(?:-IV(\d+)|\.\d+)?", text)
     if match is None:
         raise UnsupportedVersionError(
             f"{text!r} is no inter.broker.protocol.version; one looks like '2.2-IV0' or '3.9'"

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.decision import Decision
-from kcore.controller.request_versions import RequestVersions
 from kcore.controller.live_brokers import LiveLeaders, live_brokers_of
+from kcore.controller.request_versions import RequestVersions
 from kcore.controller.states import TopicStates, leader_and_isr_states, update_metadata_states
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -19,6 +20,8 @@ from kcore.schema.structure import Message
 from kcore.types import Bools, Int16s, Int32s, Int64s
 from kcore.wire.columns import Columns, Rows
 from kcore.wire.fanout import Fanout, encode_fanout
+
+NO_TYPE = np.zeros(1, np.int8)  # Neither incremental nor full: that is for KRaft controllers (KIP-866).
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class RequestBuilder:
         self._head = {
             "controller_id": np.array([controller_id], np.int32),
             "controller_epoch": np.array([controller_epoch], np.int32),
+            "broker_epoch": np.array([UNKNOWN_BROKER_EPOCH]),  # The fan-out puts each broker's own in.
+            "is_kraft_controller": np.zeros(1, np.bool_),
         }
         self._table = table
         self._versions = versions
@@ -102,7 +107,7 @@ class RequestBuilder:
                 LeaderAndIsrRequest,
                 self._versions.leader_and_isr,
                 receivers[request : request + 1],
-                {"topic_states": states.of(request), "live_leaders": live_leaders.of(request)},
+                {"topic_states": states.of(request), "live_leaders": live_leaders.of(request), "type": NO_TYPE},
             )
 
     def _addressed(self, decision: Decision) -> tuple[Int16s, Int32s]:

@@ -1,4 +1,4 @@
-"""The `topic_states` of control requests: gathered from the table once for all requests, cut for each without a copy."""
+"""The `topic_states` of control requests: gathered from the table once for all, cut for each without a copy."""
 
 from typing import Any
 
@@ -26,7 +26,9 @@ class TopicStates:
         self._partitions, self._begins = columns, begins.tolist()
         self._topic_begins = np.searchsorted(first, begins).tolist()
         self._row_offsets = np.append(first, np.int32(len(rows)))
-        self._topics: dict[str, Any] = {"topic_name": taken(Strings.of(table.topics.names[t] for t in chosen), of_group)}
+        self._topics: dict[str, Any] = {
+            "topic_name": taken(Strings.of(table.topics.names[t] for t in chosen), of_group)
+        }
         if with_ids:
             ids = np.frombuffer(b"".join(table.topics.ids[t] for t in chosen), np.uint8).reshape(-1, 16)
             self._topics["topic_id"] = ids[of_group]
@@ -41,17 +43,22 @@ class TopicStates:
 
 
 def leader_and_isr_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
-    """The fields of LeaderAndIsr's partition states; those that are left out have their defaults."""
-    columns = _states(table, rows) | {
+    """The fields of LeaderAndIsr's partition states."""
+    return _states(table, rows) | {
         "partition_epoch": table.partition_epoch__p[rows],
         "leader_recovery_state": table.leader_recovery_state__p[rows],
+        "adding_replicas": _moves(table, rows, table.adding),
+        "removing_replicas": _moves(table, rows, table.removing),
+        "is_new": np.zeros(len(rows), np.bool_),
     }
-    for name, moves in (("adding_replicas", table.adding), ("removing_replicas", table.removing)):
-        if moves:
-            lists = [moves.get(row, ()) for row in rows.tolist()]
-            members = np.array([broker for each in lists for broker in each], np.int16)
-            columns[name] = Vectors(np.cumsum([0, *map(len, lists)], dtype=np.int32), table.brokers.ids[members])
-    return columns
+
+
+def _moves(table: PartitionTable, rows: Int32s, moves: dict[int, tuple[int, ...]]) -> Vectors:
+    if not moves:
+        return Vectors(np.zeros(len(rows) + 1, np.int32), np.empty(0, np.int32))
+    lists = [moves.get(row, ()) for row in rows.tolist()]
+    members = np.array([broker for each in lists for broker in each], np.int16)
+    return Vectors(np.cumsum([0, *map(len, lists)], dtype=np.int32), table.brokers.ids[members])
 
 
 def update_metadata_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:

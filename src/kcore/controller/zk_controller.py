@@ -12,6 +12,7 @@ from kcore.controller.decision import Decision, StateWrite, state_writes
 from kcore.controller.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.request_versions import request_versions
 from kcore.controller.requests import ControlRequest, RequestBuilder
+from kcore.errors import TableError
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
@@ -46,17 +47,25 @@ class ZkController:
         self._unclean = unclean
 
     def on_broker_failed(self, event: BrokerFailed) -> Decision:
-        """Elect where a lost broker led, take it out of every ISR."""
+        """Elect where a lost broker led, take it out of every ISR. Brokers that are not known as live are no news."""
         known = self.table.brokers
         failed = tuple(broker for broker in event.broker_ids if broker in known and known.live[known.row(broker)])
+        if not failed:
+            return Decision(_no_changes())
         changes = elect(self.table, "offline", leaving=failed, unclean=self._unclean)
         return Decision(changes, failed=failed)
 
     def on_broker_started(self, event: BrokerStarted) -> Decision:
-        """Introduce a broker, and elect where only it was missed. A higher epoch than the one known is a bounce.
+        """Introduce a broker, and elect where only it was missed; nothing if this incarnation is known as live.
 
-        A bounced broker is to be failed first: failure, then the new epoch, then start-up (KIP-380).
+        A higher epoch than a live broker's is a bounce: failure first, then start-up (KIP-380); TableError without.
         """
+        known = self.table.brokers
+        if event.broker_id in known and known.live[known.row(event.broker_id)]:
+            epoch = known.epochs[known.row(event.broker_id)]
+            if event.broker_epoch > epoch:
+                raise TableError(f"broker {event.broker_id} bounced, {epoch} to {event.broker_epoch}: fail it first")
+            return Decision(_no_changes())
         brokers = self._brokers_with(event)
         row = brokers.row(event.broker_id)
         after = copy.copy(self.table)
@@ -75,7 +84,7 @@ class ZkController:
         held = self._replicated(self.table.index.rows(row))
         led = held[self.table.leader__p[held] == row]
         remaining = np.setdiff1d(led, changes.rows[changes.leaders != event.broker_id], assume_unique=True)
-        followed = held[self.table.leader__p[held] != row]
+        followed = held[(self.table.leader__p[held] != row) & (self.table.leader_epoch__p[held] >= 0)]
         response = ControlledShutdownResponse(remaining_partitions=self._names(remaining))
         return Decision(
             changes,
@@ -86,8 +95,11 @@ class ZkController:
         )
 
     def on_preferred_election(self, event: PreferredElection) -> Decision:
-        """Lead where the first replica is, wherever it is live and in the ISR."""
-        return Decision(elect(self.table, "preferred", rows=event.rows))
+        """Lead where the first replica is, wherever it is live and in the ISR; nothing where it leads already."""
+        rows = event.rows
+        if rows is not None:
+            rows = rows[self.table.leader__p[rows] != self.table.replicas__ps[rows, 0]]
+        return Decision(elect(self.table, "preferred", rows=rows))
 
     def state_writes(self, decision: Decision) -> list[StateWrite]:
         """The conditional writes that ZooKeeper must take before `replay`."""

@@ -45,13 +45,15 @@ def _merge_brokers(known: BrokerTable, told: BrokerTable) -> None:
 def _remove_topics(table: PartitionTable, columns: RequestColumns, told: TopicTable) -> None:
     """Topics with a partition that is being deleted, and topics that were made again: under the name, another id."""
     states = columns.topic_states.partition_states
-    deleted = np.add.reduceat(np.append(states.leader == LEADER_DURING_DELETE, False), states.row_offsets[:-1])
+    deleted = np.diff(np.append(0, np.cumsum(states.leader == LEADER_DURING_DELETE))[states.row_offsets])
     for name, going in zip(columns.topic_states.topic_name, deleted.tolist(), strict=True):
         if name not in table.topics:
             continue
         known_id, told_id = table.topics.ids[table.topics.row(name)], told.ids[told.row(name)]
         if going or (any(known_id) and any(told_id) and known_id != told_id):
             table.remove_topic(name)
+        else:
+            table.topics.ids[table.topics.row(name)] = told_id  # Ids come with an upgrade and go with a downgrade.
 
 
 def _add_unknown(table: PartitionTable, told: PartitionTable, topic_row: int, name: str) -> None:
