@@ -23,9 +23,9 @@ def table(step: int) -> PartitionTable:
     return PartitionTable.from_zookeeper_dump(dump(step))
 
 
-def all_requests(receiver: int, api: str) -> list[dict[str, Any]]:
-    """All that a broker was sent of that kind, in order."""
-    return [each for each in _recorded() if each["api"] == api and each["receiver"] == receiver]
+def all_requests(receiver: int) -> list[dict[str, Any]]:
+    """All that a broker was sent, in order, with its answers."""
+    return [each for each in _recorded() if each["receiver"] == receiver]
 
 
 def columns(message: str, recorded: dict[str, Any]) -> kcore.Columns:

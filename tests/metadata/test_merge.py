@@ -69,6 +69,43 @@ def test_a_topic_being_deleted_goes() -> None:
     assert sorted(states(table)) == [("a", 0), ("b", 0)]
 
 
+def test_a_topic_without_partitions_is_no_deletion_of_another() -> None:
+    table = merged(told(("a", 0, 1, [1], [1]), ("bb", 0, 1, [1], [1])))
+    topics = told(("bb", 0, -2, [1], [1])).topic_states
+    both = kcore.Columns(
+        "UpdateMetadataRequest",
+        topic_states=kcore.Rows(
+            np.array([0, 2], np.int32),
+            topic_name=kcore.Strings.of(["a", "bb"]),
+            topic_id=np.concatenate([np.full((1, 16), 1, np.uint8), topics.topic_id]),
+            partition_states=kcore.Rows(np.array([0, 0, 1], np.int32), **topics.partition_states._columns),
+        ),
+    )
+    merge(table, both)
+    assert sorted(states(table)) == [("a", 0)]
+
+
+def test_topic_ids_come_with_an_upgrade_and_go_with_a_downgrade() -> None:
+    def nameless(leader: int) -> kcore.Columns:
+        request = told(("a", 0, leader, [1], [1]))
+        del request.topic_states._columns["topic_id"]
+        return request
+
+    table = merged(nameless(1))
+    known = []
+    for request in (told(("a", 0, 2, [1], [1])), nameless(3)):
+        merge(table, request)
+        known.append((any(table.topics.ids[0]), table.state(0).leader))
+    assert known == [(True, 2), (False, 3)]
+
+
+def test_a_topic_made_again_starts_anew() -> None:
+    again = told(("a", 0, 1, [1], [1]))
+    again.topic_states._columns["topic_id"] = np.full((1, 16), 9, np.uint8)
+    table = merged(told(("a", 0, 1, [1], [1]), ("a", 1, 1, [1], [1])), again)
+    assert sorted(states(table)) == [("a", 0)]
+
+
 def test_live_brokers_alone() -> None:
     table = merged(told(("a", 0, 1, [1], [1])), told(live=(2,)))
     assert len(states(table)) == 1
@@ -78,8 +115,9 @@ def test_live_brokers_alone() -> None:
 @pytest.mark.parametrize("receiver", [1, 2, 3])
 def test_all_that_a_real_broker_was_told(receiver: int) -> None:
     table = merged()
-    for request in story.all_requests(receiver, "UPDATE_METADATA"):
-        merge(table, story.columns("UpdateMetadataRequest", request))
+    for request in story.all_requests(receiver):
+        if request["api"] == "UPDATE_METADATA":
+            merge(table, story.columns("UpdateMetadataRequest", request))
     wanted = story.table({1: 6, 2: 7, 3: 7}[receiver])
     assert {key: vars_of(state) for key, state in states(table).items()} == {
         key: vars_of(state) for key, state in states(wanted).items()

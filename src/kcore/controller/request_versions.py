@@ -16,6 +16,11 @@ class RequestVersions(NamedTuple):
     update_metadata: int
     stop_replica: int
 
+    @property
+    def leader_recovery_supported(self) -> bool:
+        """Whether unclean leaders are marked as recovering: from 3.2-IV0 on (KIP-704)."""
+        return self.leader_and_isr >= 6
+
 
 # From which protocol version on, ascending.
 SENT_FROM: Final = (

@@ -99,7 +99,10 @@ class RequestBuilder:
         order = np.lexsort((table.topic_row__p[rows], broker_rows))
         broker_rows, rows = broker_rows[order], rows[order]
         begins = np.append(np.flatnonzero(np.diff(broker_rows, prepend=-1)), len(rows))
-        states = TopicStates(table, rows, begins, leader_and_isr_states(table, rows))
+        columns = leader_and_isr_states(table, rows)
+        if not self._versions.leader_recovery_supported:
+            del columns["leader_recovery_state"]
+        states = TopicStates(table, rows, begins, columns)
         receivers = broker_rows[begins[:-1]]
         live_leaders = LiveLeaders(table.brokers, receivers, broker_rows, table.leader__p[rows])
         for request in range(len(receivers)):

@@ -45,6 +45,8 @@ class ZkController:
         self.table = table
         self.versions = request_versions(inter_broker_protocol)
         self._unclean = unclean
+        # The one rule of 3.9.1's elections that the protocol version decides.
+        self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
     def on_broker_failed(self, event: BrokerFailed) -> Decision:
         """Elect where a lost broker led, take it out of every ISR. Brokers that are not known as live are no news."""
@@ -52,7 +54,7 @@ class ZkController:
         failed = tuple(broker for broker in event.broker_ids if broker in known and known.live[known.row(broker)])
         if not failed:
             return Decision(_no_changes())
-        changes = elect(self.table, "offline", leaving=failed, unclean=self._unclean)
+        changes = elect(self.table, "offline", leaving=failed, unclean=self._unclean, level=self._level)
         return Decision(changes, failed=failed)
 
     def on_broker_started(self, event: BrokerStarted) -> Decision:
@@ -71,7 +73,7 @@ class ZkController:
         after = copy.copy(self.table)
         after.brokers = brokers
         waiting = _led_by_nobody(after, row) if row < len(self.table.brokers) else np.empty(0, np.int32)
-        changes = elect(after, "offline", rows=waiting, unclean=self._unclean)
+        changes = elect(after, "offline", rows=waiting, unclean=self._unclean, level=self._level)
         return Decision(changes, started=(event,))
 
     def on_controlled_shutdown(self, event: ControlledShutdown) -> Decision:
@@ -79,7 +81,9 @@ class ZkController:
         error = self._refusal(event)
         if error is not Errors.NONE:
             return Decision(_no_changes(), response=ControlledShutdownResponse(error_code=error))
-        changes = elect(self.table, "controlled-shutdown", leaving=(event.broker_id,), unclean=self._unclean)
+        changes = elect(
+            self.table, "controlled-shutdown", leaving=(event.broker_id,), unclean=self._unclean, level=self._level
+        )
         row = self.table.brokers.row(event.broker_id)
         held = self._replicated(self.table.index.rows(row))
         led = held[self.table.leader__p[held] == row]
@@ -99,7 +103,7 @@ class ZkController:
         rows = event.rows
         if rows is not None:
             rows = rows[self.table.leader__p[rows] != self.table.replicas__ps[rows, 0]]
-        return Decision(elect(self.table, "preferred", rows=rows))
+        return Decision(elect(self.table, "preferred", rows=rows, level=self._level))
 
     def state_writes(self, decision: Decision) -> list[StateWrite]:
         """The conditional writes that ZooKeeper must take before `replay`."""

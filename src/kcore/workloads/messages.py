@@ -1,10 +1,11 @@
 """The whole cluster as control requests in columns, and what columns take in memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kcore.controller.states import PartitionStates
+from kcore.controller.states import TopicStates, leader_and_isr_states, update_metadata_states
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.types import Int32s
@@ -22,7 +23,7 @@ def leader_and_isr(table: PartitionTable) -> Columns:
         host_name=Strings.of(endpoint.host for endpoint in first),
         port=np.array([endpoint.port for endpoint in first], np.int32),
     )
-    states = PartitionStates(table, _all_rows(table), leader_and_isr=True).topics(0, len(table))
+    states = _topic_states(table, leader_and_isr_states)
     return Columns(LeaderAndIsrRequest, **HEAD, topic_states=states, live_leaders=live_leaders)
 
 
@@ -42,13 +43,13 @@ def update_metadata(table: PartitionTable) -> Columns:
         ),
         rack=Strings.of(table.brokers.racks),
     )
-    states = PartitionStates(table, _all_rows(table), leader_and_isr=False).topics(0, len(table))
+    states = _topic_states(table, update_metadata_states)
     return Columns(UpdateMetadataRequest, **HEAD, topic_states=states, live_brokers=live_brokers)
 
 
 def stop_replica(table: PartitionTable) -> Columns:
     """Every partition in one StopReplica, with what all its versions can carry."""
-    states = PartitionStates(table, _all_rows(table), leader_and_isr=True).topics(0, len(table))
+    states = _topic_states(table, leader_and_isr_states)
     partitions = states.partition_states
     numbers = Rows(partitions.row_offsets, partition_index=partitions.column("partition_index"))
     topics = Rows(states.row_offsets, topic_name=states.topic_name, partition_states=numbers)
@@ -66,8 +67,9 @@ def memory_of(column: Any) -> int:
     return 0
 
 
-def _all_rows(table: PartitionTable) -> Int32s:
-    return np.arange(len(table), dtype=np.int32)
+def _topic_states(table: PartitionTable, states: Callable[[PartitionTable, Int32s], dict[str, Any]]) -> Rows:
+    rows = np.arange(len(table), dtype=np.int32)
+    return TopicStates(table, rows, np.array([0, len(rows)], np.int32), states(table, rows)).of(0)
 
 
 def _one_list(items: list[Any]) -> Int32s:

@@ -1,0 +1,178 @@
+"""A broker takes control requests that are for it and new, and says why it refuses others."""
+
+from typing import Any
+
+import pytest
+
+import kcore
+from kcore.broker.broker import Broker
+from kcore.errors import DecodeError
+from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema.structure import Message
+from kcore.types import ZERO_UUID, Uuid
+
+OWN_EPOCH = 219
+A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
+REQUESTS = [
+    (message, version)
+    for message in (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+    for version in range(message.versions.highest + 1)
+]
+EPOCH_SINCE = {LeaderAndIsrRequest: 2, UpdateMetadataRequest: 5, StopReplicaRequest: 1}
+ALL = {"LeaderAndIsrRequest": 7, "UpdateMetadataRequest": 8, "StopReplicaRequest": 4}
+
+
+def request(message: str, *, broker_epoch: int = OWN_EPOCH, controller_epoch: int = 5, **fields: Any) -> bytes:
+    """A request of the newest version about partition t-0, led by 1 in epoch 3 unless told otherwise."""
+    state = {"partitionIndex": 0}
+    if message != "StopReplicaRequest":
+        state |= {"controllerEpoch": 5, "leader": 1, "leaderEpoch": 3, "isr": [1, 2], "replicas": [1, 2]}
+    states = {
+        "LeaderAndIsrRequest": state | {"partitionEpoch": 4, "addingReplicas": [], "removingReplicas": []},
+        "UpdateMetadataRequest": state | {"zkVersion": 4, "offlineReplicas": []},
+        "StopReplicaRequest": state | {"leaderEpoch": 3, "deletePartition": True},
+    }
+    defaults = {"isNew": False, "leaderRecoveryState": 0} if message == "LeaderAndIsrRequest" else {}
+    topic_id = fields.pop("topicId", A)
+    topic = {"topicName": "t", "partitionStates": [states[message] | defaults | fields]}
+    if message != "StopReplicaRequest":
+        topic["topicId"] = str(topic_id)
+    body = {
+        "controllerId": 9,
+        "isKRaftController": False,
+        "controllerEpoch": controller_epoch,
+        "brokerEpoch": broker_epoch,
+        "topicStates": [topic],
+    }
+    if message == "LeaderAndIsrRequest":
+        body |= {"type": 0, "liveLeaders": []}
+    if message == "UpdateMetadataRequest":
+        body |= {"liveBrokers": [{"id": 1, "endpoints": [], "rack": None}]}
+    version = ALL[message]
+    return kcore.encode(kcore.from_json(message, version, body), version)
+
+
+def answer(broker: Broker, message: str, **fields: Any) -> Any:
+    """The decoded response."""
+    made = request(message, **fields)
+    classes = {each.__name__: each for each in EPOCH_SINCE}
+    response = broker.answer(classes[message], ALL[message], made)
+    return kcore.decode(message.replace("Request", "Response"), ALL[message], response)
+
+
+def codes(response: Any) -> list[int]:
+    """The partitions' error codes."""
+    lists = [topic.partition_errors for topic in response.topics] if hasattr(response, "topics") else []
+    lists += [getattr(response, "partition_errors", [])]
+    return [error.error_code for errors in lists for error in errors]
+
+
+@pytest.mark.parametrize("message", ALL)
+@pytest.mark.parametrize(("epoch", "error"), [(218, 77), (72, 77), (0, 77), (-2, 77), (219, 0), (1219, 0), (-1, 0)])
+def test_broker_epochs(message: str, epoch: int, error: int) -> None:
+    broker = Broker(1, OWN_EPOCH)
+    assert answer(broker, message, broker_epoch=epoch).error_code == error
+    assert broker.controller_epoch == (0 if error else 5)
+    assert bool(broker.replicas) == (message == "LeaderAndIsrRequest" and not error)
+    assert bool(len(broker.table)) == (message == "UpdateMetadataRequest" and not error)
+
+
+@pytest.mark.parametrize("message", ALL)
+def test_controller_epochs(message: str) -> None:
+    broker = Broker(1, OWN_EPOCH)
+    assert answer(broker, message, controller_epoch=5).error_code == 0
+    assert answer(broker, message, controller_epoch=4, leaderEpoch=9).error_code == 11
+    assert all(replica.leader_epoch == 3 for replica in broker.replicas.values())
+    assert answer(broker, message, controller_epoch=5).error_code == 0
+    assert answer(broker, message, controller_epoch=6).error_code == 0
+    assert broker.controller_epoch == 6
+
+
+@pytest.mark.parametrize(("epochs", "error"), [({"broker_epoch": 7}, 77), ({"controller_epoch": 4}, 11)])
+def test_a_refused_leader_and_isr_says_so_of_every_partition(epochs: dict[str, int], error: int) -> None:
+    broker = Broker(1, OWN_EPOCH)
+    broker.controller_epoch = 5
+    assert codes(answer(broker, "LeaderAndIsrRequest", **epochs)) == [error]
+    assert codes(answer(broker, "StopReplicaRequest", **epochs)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"leaderEpoch": 4, "leader": 2}, 0),
+        ({"leaderEpoch": 3, "leader": 2}, 11),  # A resend: the leader epoch is no news.
+        ({"leaderEpoch": 2}, 11),
+        ({"leaderEpoch": 4, "topicId": B}, 103),
+        ({"leaderEpoch": 2, "topicId": B}, 103),  # The id is checked first.
+        ({"leaderEpoch": 4, "replicas": [2, 3]}, 3),
+        ({"leaderEpoch": 2, "replicas": [2, 3]}, 11),
+    ],
+)
+def test_a_partition_that_is_held(fields: dict[str, Any], error: int) -> None:
+    broker = Broker(1, OWN_EPOCH)
+    assert codes(answer(broker, "LeaderAndIsrRequest")) == [0]
+    held = broker.replicas["t", 0]
+    response = answer(broker, "LeaderAndIsrRequest", **fields)
+    assert (response.error_code, codes(response)) == (0, [error])
+    assert response.topics[0].topic_id == fields.get("topicId", A)
+    assert (broker.replicas["t", 0] == held) == bool(error)
+    assert broker.replicas["t", 0].leader_epoch == (3 if error else 4)
+
+
+def test_a_partition_of_others() -> None:
+    broker = Broker(3, OWN_EPOCH)
+    assert codes(answer(broker, "LeaderAndIsrRequest")) == [3]
+    assert not broker.replicas
+
+
+def test_topic_ids_come_and_go_without_a_new_leader_epoch() -> None:
+    broker = Broker(2, OWN_EPOCH)
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=ZERO_UUID)) == [0]
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=ZERO_UUID)) == [11]
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=A)) == [0]
+    assert broker.replicas["t", 0].topic_id == A
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=A)) == [11]
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=ZERO_UUID)) == [0], "a follower stops fetching by id"
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=ZERO_UUID, leader=2)) == [11]
+    assert codes(answer(broker, "LeaderAndIsrRequest", topicId=ZERO_UUID, leaderEpoch=4)) == [0]
+    assert broker.replicas["t", 0].topic_id == A, "the log keeps its id"
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(2, 74), (3, 0), (4, 0), (-1, 0), (-2, 0), (-3, 74)])
+@pytest.mark.parametrize("delete", [False, True])
+def test_stop_replica(epoch: int, error: int, delete: bool) -> None:
+    broker = Broker(1, OWN_EPOCH)
+    answer(broker, "LeaderAndIsrRequest")
+    response = answer(broker, "StopReplicaRequest", leaderEpoch=epoch, deletePartition=delete)
+    assert (response.error_code, codes(response)) == (0, [error])
+    assert [replica.stopped for replica in broker.replicas.values()] == ([False] if error else [] if delete else [True])
+
+
+def test_a_stopped_replica_keeps_its_leader_epoch() -> None:
+    broker = Broker(1, OWN_EPOCH)
+    answer(broker, "LeaderAndIsrRequest")
+    answer(broker, "StopReplicaRequest", deletePartition=False)
+    assert codes(answer(broker, "LeaderAndIsrRequest")) == [11]
+    assert broker.replicas["t", 0].stopped
+    assert codes(answer(broker, "LeaderAndIsrRequest", leaderEpoch=4)) == [0]
+    assert not broker.replicas["t", 0].stopped
+
+
+def test_stopping_what_is_not_there() -> None:
+    assert codes(answer(Broker(1, OWN_EPOCH), "StopReplicaRequest")) == [0]
+
+
+@pytest.mark.parametrize(("message", "version"), REQUESTS, ids=str)
+@pytest.mark.parametrize("broker_epoch", [OWN_EPOCH, OWN_EPOCH - 1])
+def test_every_version_is_answered_in_kind(message: type[Message], version: int, broker_epoch: int) -> None:
+    newest = kcore.decode_columns(message, ALL[message.__name__], request(message.__name__, broker_epoch=broker_epoch))
+    if message is StopReplicaRequest and version < 3:
+        newest.topic_states.partition_states._columns.pop("delete_partition")
+        newest.topic_states.partition_states._columns.pop("leader_epoch")
+    data = kcore.encode_columns(newest, version)
+    name = message.__name__.replace("Request", "Response")
+    response = kcore.decode(name, version, Broker(1, OWN_EPOCH).answer(message, version, data))
+    refused = broker_epoch < OWN_EPOCH and version >= EPOCH_SINCE[message]
+    assert response.error_code == (77 if refused else 0)
+    with pytest.raises(DecodeError):
+        Broker(1, OWN_EPOCH).answer(message, version, data[:-1])
