@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kcore.controller.states import cut, taken
+from kcore.controller.states import cut, distinct, taken
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.types import Int16s
 from kcore.wire.columns import Rows, Strings
@@ -21,7 +21,7 @@ class LiveLeaders:
     def __init__(self, brokers: BrokerTable, receivers: Int16s, broker_rows: Int16s, leaders: Int16s) -> None:
         """`receivers`: a broker row a request, ascending. A state to `broker_rows[k]` names the leader `leaders[k]`."""
         named = (leaders >= 0) & brokers.live[leaders]
-        pairs = np.unique(broker_rows[named].astype(np.int32) << 16 | leaders[named])
+        pairs = distinct(broker_rows[named].astype(np.int32) << 16 | leaders[named])
         rows = pairs & 0xFFFF
         places = [(each or (NOWHERE,))[0] for each in brokers.endpoints]
         self._leaders: dict[str, Any] = {

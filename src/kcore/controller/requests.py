@@ -13,7 +13,7 @@ from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.decision import Decision
 from kcore.controller.live_brokers import LiveLeaders, live_brokers_of
 from kcore.controller.request_versions import RequestVersions
-from kcore.controller.states import TopicStates, leader_and_isr_states, update_metadata_states
+from kcore.controller.states import TopicStates, distinct, leader_and_isr_states, update_metadata_states
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
@@ -78,7 +78,7 @@ class RequestBuilder:
         brokers, index = self._table.brokers, self._table.index
         turned = [*decision.failed, *(event.broker_id for event in decision.started)]
         held = [index.rows(brokers.row(broker_id)) for broker_id in turned]
-        rows = np.unique(np.concatenate([decision.changes.rows, decision.stopped, *held]))
+        rows = distinct(np.concatenate([decision.changes.rows, decision.stopped, *held]))
         with_state: Int32s = rows[self._table.leader_epoch__p[rows] >= 0]
         return with_state
 
