@@ -80,3 +80,13 @@ def test_partitions_without_a_state_and_removed_topics_are_not_told() -> None:
     controller.table.leader_epoch__p[1] = -1
     requests = replayed(controller, controller.on_broker_started(started(3, 500)))
     assert {name for _, _, request in requests for name in told(request)} == {"t-0"}
+    lengths = [[len(topic["partitionStates"]) for topic in request["topicStates"]] for _, _, request in requests]
+    assert lengths == [[1]] * 3
+
+
+def test_a_leader_that_is_not_live_is_not_listed() -> None:
+    controller = cluster(("t", 0, [4, 3], [4], 4), ("t", 1, [1, 3], [1], 1), live=(1, 2))
+    requests = replayed(controller, controller.on_broker_started(started(3, 500)))
+    [request] = [request for kind, _, request in requests if kind == "LeaderAndIsr"]
+    assert told(request)["t-0"]["leader"] == 4
+    assert [leader["brokerId"] for leader in request["liveLeaders"]] == [1]
