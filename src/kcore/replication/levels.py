@@ -89,3 +89,6 @@ class Level:
 def level_of(level: Level | str) -> Level:
     """The level itself, or parsed from text."""
     return Level.parse(level) if isinstance(level, str) else level
+
+
+DEFAULT_LEVEL: Final = level_of(ZOOKEEPER_RELEASE)  # Parsed here, so that the first election need not.
