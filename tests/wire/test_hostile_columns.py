@@ -91,6 +91,8 @@ def test_bytes_left_over() -> None:
 
 TEXTS = [
     b"\xc0\x80",
+    b"\xe0\x9f\x80",
+    b"\xf0\x8f\x80\x80",
     b"\xed\xa0\x80",
     b"\xf4\x90\x80\x80",
     b"\xe2\x82",
