@@ -18,6 +18,8 @@ from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big, pee
 cdef void expect(Layout* layout, const uint8_t* record, int64_t begin, int64_t end) noexcept nogil:
     """Bytes [begin, end) of the record are part of what tells its layout."""
     cdef int64_t k, window = layout.windows - 1
+    if layout.windows > MAX_WINDOWS:
+        return  # There are too many already.
     for k in range(begin, end):
         if window < 0 or k >= layout.start[window] + 8:
             window += 1
