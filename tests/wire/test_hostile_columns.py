@@ -7,6 +7,9 @@ import pytest
 
 import kcore
 from kcore import DecodeError, KcoreError
+from kcore.schema import message_class
+from kcore.wire.plan import plan
+from reference.columns import write
 from wire.golden import vectors
 from wire.test_columns import leader_and_isr
 
@@ -118,3 +121,22 @@ def test_strings_that_are_utf8() -> None:
         data = text.encode()
         header = kcore.decode_columns("RequestHeader", 1, b"\0\4\0\1\0\0\0\7" + len(data).to_bytes(2) + data)
         assert header.client_id == text
+
+
+HEADER = b"\0\4\0\4\0\0\0\7\xff\xff"  # RequestHeader version 2 up to its tags
+
+
+@pytest.mark.parametrize("tags", [b"\2\3\0\3\0", b"\2\3\0\2\0", b"\1\x81\x80\x80\x80\x10\0", b"\1\3\2\0"])
+def test_tags_that_repeat_descend_overflow_or_run_out(tags: bytes) -> None:
+    assert kcore.decode_columns("RequestHeader", 2, HEADER + b"\2\3\0\4\0").unknown_tags
+    with pytest.raises(DecodeError):
+        kcore.decode_columns("RequestHeader", 2, HEADER + tags)
+
+
+def test_strings_are_as_long_as_kafka_allows() -> None:
+    row = {"error_code": 0, "remaining_partitions": [{"topic_name": "x" * 32767, "partition_index": 1}]}
+    compact = plan(message_class("ControlledShutdownResponse"), 3)
+    kcore.decode_columns("ControlledShutdownResponse", 3, write(compact, row))
+    row["remaining_partitions"] = [{"topic_name": "x" * 32768, "partition_index": 1}]
+    with pytest.raises(DecodeError, match="length"):
+        kcore.decode_columns("ControlledShutdownResponse", 3, write(compact, row))
