@@ -327,6 +327,19 @@ def test_out_must_have_room() -> None:
         kcore.encode_columns(columns, 7, memoryview(bytes(size)))
 
 
+def test_nothing_is_written_past_the_message() -> None:
+    """Version 1 of StopReplica ends in a vector, and rows of many lengths are written some bytes too far at first."""
+    names = Strings.of(f"topic-{k}" for k in range(5))
+    ends = np.array([0, 2, 3, 5, 8, 9], np.int32)
+    partitions = Rows(ends, partition_index=np.arange(9, dtype=np.int32))
+    topics = Rows(np.array([0, 5], np.int32), topic_name=names, partition_states=partitions)
+    columns = Columns(StopReplicaRequest, topic_states=topics)
+    data = kcore.encode_columns(columns, 1)
+    out = bytearray(b"\xee" * (len(data) + 32))
+    assert kcore.encode_columns(columns, 1, out) == len(data)
+    assert out == data + b"\xee" * 32
+
+
 def test_decode_takes_any_buffer() -> None:
     data = kcore.encode_columns(leader_and_isr(1, 20, 3), 7)
     for other in (bytearray(data), memoryview(data), np.frombuffer(data, np.uint8)):
