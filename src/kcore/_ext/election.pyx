@@ -346,6 +346,10 @@ def kraft(
     return out.changes, out.isr_end, out.failures
 
 
+cdef inline int64_t entry_of(int64_t id, uint32_t flags) noexcept nogil:
+    return id * (<int64_t>1 << 32) + flags  # Not a shift: C leaves that of -1 undefined.
+
+
 def describe_brokers(
     ids__b, live__b, shutting_down__b, uint32_t flags_by_state, uint32_t flags_without_leader, leaving,
     uint32_t leaving_flags, brokers__b
@@ -355,11 +359,11 @@ def describe_brokers(
     cdef const uint8_t* shutting_down = <const uint8_t*>address_of(shutting_down__b)
     cdef int64_t* brokers = <int64_t*>address_of(brokers__b)
     cdef Py_ssize_t b, count = len(ids__b)
-    brokers[0] = (<int64_t>-1 << 32) | flags_without_leader
+    brokers[0] = entry_of(-1, flags_without_leader)
     for b in range(count):
-        brokers[b + 1] = (<int64_t>ids[b] << 32) | (flags_by_state >> 8 * (2 * shutting_down[b] + live[b]) & 0xFF)
+        brokers[b + 1] = entry_of(ids[b], flags_by_state >> 8 * (2 * shutting_down[b] + live[b]) & 0xFF)
     for b in leaving:
-        brokers[b + 1] = (<int64_t>ids[b] << 32) | leaving_flags
+        brokers[b + 1] = entry_of(ids[b], leaving_flags)
 
 
 def rows_that_call(
