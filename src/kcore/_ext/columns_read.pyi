@@ -6,18 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 class Reader:
-    """Reads one message: `measure`, make room by `rows` and `totals`, then `fill`."""
+    """Reads one message: `measure`, `arrange` its columns in an arena, make that room, then `fill`."""
 
     def __init__(
-        self,
-        nodes: npt.NDArray[np.int64],
-        ops: npt.NDArray[np.int64],
-        rows: npt.NDArray[np.int64],
-        totals: npt.NDArray[np.int64],
-        data: Any,
+        self, nodes: npt.NDArray[np.int64], ops: npt.NDArray[np.int64], extents: npt.NDArray[np.int64], data: Any
     ) -> None: ...
     def measure(self) -> tuple[str, int]:
         """Count rows by node and elements by column; (what is wrong or "", the offset where)."""
 
-    def fill(self, arena: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> None:
-        """Fill the columns, column k at byte places[k] of the arena; only after a `measure` without a problem."""
+    def arrange(self) -> tuple[list[int], list[int], list[int], int]:
+        """(rows a node, values a column, first byte a column, bytes); only after a `measure` without a problem."""
+
+    def fill(self, arena: npt.NDArray[np.uint8]) -> None:
+        """Fill the columns, once, in an arena of the bytes that `arrange` has told."""

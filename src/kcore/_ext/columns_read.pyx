@@ -20,6 +20,9 @@ from kcore._ext.walk cimport (
 
 cdef enum:
     OTHERS = 32  # Records of other layouts are handled this many at a time.
+    PAGE = 4096
+    LINE = 64
+    SLACK = 16  # So much may be written past a column's end.
 
 PROBLEMS = (
     "",
@@ -331,34 +334,41 @@ cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:
 
 
 cdef class Reader:
-    """Reads one message. `measure`, make room by what `rows` and `totals` say, then `fill`.
+    """Reads one message. `measure`, `arrange` its columns in an arena, make that room, then `fill`.
 
-    `nodes` and `ops` are the program; the root is node 0. `data` stays alive as long as the reader does.
+    `nodes`, `ops`, `extents` are the program; the root is node 0. `data` stays alive as long as the reader does.
     """
 
     cdef Walk w
     cdef const int64_t[:, ::1] nodes
     cdef const int64_t[:, ::1] ops
+    cdef const int64_t[:, ::1] extents
     cdef const uint8_t[::1] data
-    cdef readonly int64_t[::1] rows
-    cdef readonly int64_t[::1] totals
+    cdef int64_t* places
+    cdef int64_t room  # -1 until `arrange`.
 
     def __init__(
-        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, int64_t[::1] rows, int64_t[::1] totals,
+        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, const int64_t[:, ::1] extents,
         const uint8_t[::1] data,
     ):
-        self.nodes, self.ops, self.rows, self.totals, self.data = nodes, ops, rows, totals, data
-        self.w.nodes = <const Node*>&nodes[0, 0]
-        self.w.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
-        self.w.rows, self.w.totals = &rows[0], &totals[0]
-        self.w.data = &data[0] if data.shape[0] else NULL
-        self.w.layouts = <Layout*>calloc(nodes.shape[0], sizeof(Layout))
-        if self.w.layouts == NULL:
+        cdef Walk* w = &self.w
+        self.nodes, self.ops, self.extents, self.data, self.room = nodes, ops, extents, data, -1
+        w.nodes = <const Node*>&nodes[0, 0]
+        w.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
+        w.data = &data[0] if data.shape[0] else NULL
+        w.rows = <int64_t*>calloc(nodes.shape[0], sizeof(int64_t))
+        w.totals = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
+        w.layouts = <Layout*>calloc(nodes.shape[0], sizeof(Layout))
+        self.places = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
+        if w.rows == NULL or w.totals == NULL or w.layouts == NULL or self.places == NULL:
             raise MemoryError
 
     def __dealloc__(self):
+        free(self.w.rows)
+        free(self.w.totals)
         free(self.w.layouts)
         free(self.w.runs)
+        free(self.places)
 
     def measure(self):
         """Count rows and elements; (what is wrong or "", the offset where)."""
@@ -371,20 +381,44 @@ cdef class Reader:
             raise MemoryError
         return PROBLEMS[w.problem], w.at
 
-    def fill(self, uint8_t[::1] arena, const int64_t[::1] places):
-        """Fill the columns, column k at byte places[k] of the arena; only after a `measure` without a problem."""
+    def arrange(self):
+        """Where the columns go: (rows a node, values a column, first byte a column, bytes of them all).
+
+        Only after a `measure` without a problem. Columns that begin at the same place of a page slow each other down
+        (4 KiB store aliasing), so they are staggered.
+        """
+        cdef const int64_t[:, ::1] extents = self.extents
+        cdef int64_t k, count, begin, end = 0
+        cdef int64_t step = PAGE // max(extents.shape[0], <Py_ssize_t>1) // LINE * LINE + LINE
+        cdef list counts = [], begins = []
+        for k in range(extents.shape[0]):
+            count = (self.w.totals if extents[k, 0] else self.w.rows)[extents[k, 1]] + extents[k, 2]
+            begin = (end + LINE - 1) // LINE * LINE
+            if count * extents[k, 3] >= PAGE:
+                begin += (k * step - begin) & (PAGE - 1)
+            counts.append(count)
+            begins.append(begin)
+            self.places[k] = begin
+            end = begin + count * extents[k, 3] + SLACK
+        self.room = end
+        return [self.w.rows[k] for k in range(self.nodes.shape[0])], counts, begins, end
+
+    def fill(self, uint8_t[::1] arena):
+        """Fill the columns, once, in an arena of the bytes that `arrange` has told."""
         cdef Walk* w = &self.w
         cdef int64_t k
-        cdef uint8_t** columns = <uint8_t**>calloc(places.shape[0], sizeof(uint8_t*))
+        if self.room < 0 or arena.shape[0] < self.room:
+            raise ValueError("no arena for these columns")
+        cdef uint8_t** columns = <uint8_t**>calloc(self.extents.shape[0] + 1, sizeof(uint8_t*))
         if columns == NULL:
             raise MemoryError
-        for k in range(places.shape[0]):
-            columns[k] = &arena[0] + places[k]
-        self.rows[:] = 0
-        self.totals[:] = 0
-        w.columns, w.at, w.next_run = columns, 0, 0
-        begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
+        for k in range(self.extents.shape[0]):
+            columns[k] = &arena[0] + self.places[k]
+        memset(w.rows, 0, self.nodes.shape[0] * sizeof(int64_t))
+        memset(w.totals, 0, (self.extents.shape[0] + 1) * sizeof(int64_t))
         memset(w.layouts, 0, self.nodes.shape[0] * sizeof(Layout))
+        w.columns, w.at, w.next_run, self.room = columns, 0, 0, -1
+        begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
         with nogil:
             read_row(w, 0)
         free(columns)

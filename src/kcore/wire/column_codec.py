@@ -12,13 +12,11 @@ from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns, Rows, Strings, UnknownTags, Vectors
-from kcore.wire.gather import Gathered, gather
+from kcore.wire.gather import gather
 from kcore.wire.grouping import group, old_shape, ungroup
-from kcore.wire.layout import Branch, Code, Extent, Program, Slot, program
+from kcore.wire.layout import Branch, Code, Program, Slot, program
 
 MAX_BYTES = 2**31 - 1  # A frame's size is an int32, and so are our offsets.
-PAGE = 4096
-SLACK = 16  # The kernel may write so much past a column's end.
 
 
 def decode_columns(name: str | type[Message], version: int, data: bytes | bytearray | memoryview) -> Columns:
@@ -32,15 +30,13 @@ def decode_columns(name: str | type[Message], version: int, data: bytes | bytear
     view = memoryview(data).cast("B")
     if len(view) > MAX_BYTES:
         raise DecodeError(f"a message has at most {MAX_BYTES} bytes", MAX_BYTES)
-    rows, totals = np.zeros(len(running.nodes), np.int64), np.zeros(len(running.columns) + 1, np.int64)
-    reader = Reader(running.nodes, running.ops, rows, totals, view)
+    reader = Reader(running.nodes, running.ops, running.extents, view)
     problem, offset = reader.measure()
     if problem:
         raise DecodeError(problem, offset)
-    arrays = fill(reader, running, rows.tolist(), totals.tolist())
-    root = rows_of(running.root, None, arrays)
-    columns = Columns.of_columns(message, root._columns, root.unknown_tags)
-    shape = old_shape(message, running.root)
+    columns: Columns = rows_of(running.root, None, Filled(reader, running), Columns)
+    columns.message = message
+    shape = old_shape(message, version)
     return columns if shape is None else group(columns, shape)
 
 
@@ -67,74 +63,71 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
 def prepare(columns: Columns, version: int) -> Writer:
     """A writer whose columns are checked and whose size is known."""
     running = program(columns.message, version)
-    shape = old_shape(columns.message, running.root)
-    gathered: Gathered = gather(running, columns if shape is None else ungroup(columns, shape))
+    shape = old_shape(columns.message, version)
+    gathered = gather(running, columns if shape is None else ungroup(columns, shape))
     writer = Writer(running.nodes, running.ops, gathered.arrays, gathered.rows, gathered.tag_counts)
     problem, column = writer.measure()
     if problem:
-        raise EncodeError(f"{gathered.names[column]}: {problem}")
+        raise EncodeError(f"{path_of(running.root, column)}: {problem}")
     if writer.size > MAX_BYTES:
         raise EncodeError(f"the message takes {writer.size} bytes, more than a frame can have")
     return writer
 
 
-def fill(reader: Reader, running: Program, rows: list[int], totals: list[int]) -> list[npt.NDArray[Any]]:
-    """All columns of the message, in one allocation.
+class Filled:
+    """The columns of a message in one arena; column k is made into an array when it is asked for."""
 
-    Columns that begin at the same place of a page slow each other down (4 KiB store aliasing), so they are staggered.
-    """
-    lengths = [length(running, column, rows, totals) for column in range(len(running.columns))]
-    places, end = [], 0
-    step = PAGE // max(len(lengths), 1) // 64 * 64 + 64
-    for k, (column, count) in enumerate(zip(running.columns, lengths, strict=True)):
-        size = count * column.dtype.itemsize
-        begin = -(-end // 64) * 64
-        if size >= PAGE:
-            begin += (k * step - begin) % PAGE
-        places.append(begin)
-        end = begin + size + SLACK
-    arena = np.empty(end, np.uint8)
-    reader.fill(arena, np.array(places, np.int64))
-    return [
-        np.ndarray(count, column.dtype, arena, place)
-        for column, count, place in zip(running.columns, lengths, places, strict=True)
-    ]
+    __slots__ = ("arena", "columns", "counts", "places", "rows")
+
+    def __init__(self, reader: Reader, running: Program) -> None:
+        self.rows, self.counts, self.places, room = reader.arrange()
+        self.columns, self.arena = running.columns, np.empty(room, np.uint8)
+        reader.fill(self.arena)
+
+    def __getitem__(self, k: int) -> npt.NDArray[Any]:
+        return np.ndarray(self.counts[k], self.columns[k].dtype, self.arena, self.places[k])
 
 
-def length(running: Program, k: int, rows: list[int], totals: list[int]) -> int:
-    """How many values column k has."""
-    column = running.columns[k]
-    if column.extent <= Extent.ENDS:
-        return rows[column.node] + column.extent
-    return totals[k if column.counted < 0 else column.counted] + (column.extent is Extent.TAGS)
-
-
-def rows_of(branch: Branch, slot: Slot | None, arrays: list[npt.NDArray[Any]]) -> Rows:
-    """The columns of a node and of those below it under their names."""
+def rows_of(branch: Branch, slot: Slot | None, filled: Filled, made: type[Rows] = Rows) -> Any:
+    """The columns of a struct's node and of those below it under their names."""
+    assert branch.plan is not None
     offsets = valid = tags = None
     if slot is not None and (slot.code is Code.ROWS or slot.step.nullable):
-        offsets = arrays[slot.column]
-        valid = arrays[slot.column + 1] if slot.code is Code.ROWS and slot.step.nullable else None
-    if branch.plan is not None and branch.plan.flexible and len(arrays[branch.tag_column]):
-        tags = UnknownTags(*arrays[branch.tag_column : branch.tag_column + 4])
-    rows = Rows(offsets, valid=valid, unknown_tags=tags)
-    rows._columns = {below.name: column_of(below, arrays) for below in branch.slots}
-    return rows
+        offsets = filled[slot.column]
+        valid = filled[slot.column + 1] if slot.code is Code.ROWS and slot.step.nullable else None
+    if branch.plan.flexible and filled.counts[branch.tag_column]:
+        tags = UnknownTags(*(filled[branch.tag_column + k] for k in range(4)))
+    columns = {
+        below.name: filled[below.column] if below.code <= Code.BOOL else column_of(below, filled)
+        for below in branch.slots
+    }
+    return made.decoded(branch.plan.struct, filled.rows[branch.node], offsets, valid, tags, columns)
 
 
-def column_of(slot: Slot, arrays: list[npt.NDArray[Any]]) -> Any:
+def column_of(slot: Slot, filled: Filled) -> Any:
     """The arrays of one field as what they are: an array, Strings, Vectors or Rows."""
     if slot.code <= Code.BOOL:
-        return arrays[slot.column]
+        return filled[slot.column]
     if slot.code is Code.VECTOR:
         view = Strings if slot.type.kind is Kind.STRING else Vectors
-        return view(arrays[slot.column], arrays[slot.column + 1], *valid_of(slot, arrays, 2))
+        return view(filled[slot.column], filled[slot.column + 1], *valid_of(slot, filled, 2))
     assert slot.child is not None
     if slot.child.plan is not None:
-        return rows_of(slot.child, slot, arrays)
+        return rows_of(slot.child, slot, filled)
     [element] = slot.child.slots
-    return Vectors(arrays[slot.column], column_of(element, arrays), *valid_of(slot, arrays, 1))
+    return Vectors(filled[slot.column], column_of(element, filled), *valid_of(slot, filled, 1))
 
 
-def valid_of(slot: Slot, arrays: list[npt.NDArray[Any]], place: int) -> list[npt.NDArray[Any]]:
-    return [arrays[slot.column + place]] if slot.step.nullable else []
+def valid_of(slot: Slot, filled: Filled, place: int) -> list[npt.NDArray[Any]]:
+    return [filled[slot.column + place]] if slot.step.nullable else []
+
+
+def path_of(branch: Branch, column: int) -> str:
+    """The name of the field, from the message down, whose first column it is."""
+    slots = list(branch.slots)
+    while slots:
+        slot = slots.pop()
+        if slot.column == column:
+            return slot.path
+        slots += slot.child.slots if slot.child else ()
+    raise AssertionError(column)

@@ -113,6 +113,22 @@ class Rows:
         self._struct: type[Struct] = Struct
         self._count = 0
 
+    @classmethod
+    def decoded(
+        cls,
+        struct: type[Struct],
+        count: int,
+        row_offsets: Int32s | None,
+        valid: Bools | None,
+        unknown_tags: UnknownTags | None,
+        columns: dict[str, Any],
+    ) -> Self:
+        """Rows of columns that are known to be right."""
+        rows = cls.__new__(cls)
+        rows.row_offsets, rows.valid, rows.unknown_tags = row_offsets, valid, unknown_tags
+        rows._columns, rows._struct, rows._count = columns, struct, count
+        return rows
+
     def bind(self, struct: type[Struct], count: int) -> Self:
         """Say what the rows are; EncodeError for a column that the struct has no field for."""
         fields = {field.name: field for field in struct.__fields__}

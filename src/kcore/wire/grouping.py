@@ -5,6 +5,7 @@ Old versions name the topic in every partition, new ones once a topic. The colum
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from kcore.schema.structure import Message, Struct
 from kcore.types import Int32s
 from kcore.wire.columns import Columns, Rows, Strings, Vectors, struct_in
 from kcore.wire.gather import checked, refuse
-from kcore.wire.layout import OFFSETS, Branch
+from kcore.wire.layout import OFFSETS
+from kcore.wire.plan import plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,10 @@ OLD_SHAPES = (
 )
 
 
-def old_shape(message: type[Message], root: Branch) -> OldShape | None:
+@cache
+def old_shape(message: type[Message], version: int) -> OldShape | None:
     """The old shape that a version has, if it has one."""
-    present = {slot.name for slot in root.slots}
+    present = {step.field.name for step in plan(message, version).in_line}
     return next((s for s in OLD_SHAPES if s.message == message.__name__ and s.field in present), None)
 
 
@@ -79,8 +82,9 @@ def ungroup(columns: Columns, shape: OldShape) -> Columns:
     [struct] = [struct_in(field.type) for field in columns.message.__fields__ if field.name == shape.field]
     assert struct is not None
     carried = {"partition_index", *struct.__match_args__}
-    absent = tuple(field for field in partitions._struct.__fields__ if field.name not in carried)
-    refuse(partitions, absent, "topic_states.partition_states")
+    lacking = [field for field in partitions._struct.__fields__ if field.name not in carried]
+    refused = tuple(field for field in lacking if not field.options.ignorable)
+    refuse(partitions, refused, "topic_states.partition_states")
     old = indexes_of(topics, partitions) if shape.indexes else partitions_of(topics, partitions, struct)
     others = {name: column for name, column in columns._columns.items() if name != "topic_states"}
     return Columns.of_columns(columns.message, others | {shape.field: old}, columns.unknown_tags)
@@ -111,7 +115,7 @@ def offsets_of(rows: Rows, parents: int) -> Int32s:
 
 def checked_ends(offsets: object, rows: int, elements: int, path: str) -> Int32s:
     """Offsets that a kernel may trust; EncodeError for others."""
-    ends: Int32s = checked(offsets, OFFSETS, rows + 1, f"{path}.offsets")
+    ends: Int32s = checked(offsets, OFFSETS, rows + 1, path, "offsets")
     if ends[0] != 0 or ends[-1] != elements or (np.diff(ends) < 0).any():
         raise EncodeError(f"{path}: the offsets do not ascend from 0 to {elements}")
     return ends

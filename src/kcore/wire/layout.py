@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.schema.kinds import FieldType, Kind
-from kcore.schema.structure import Message
+from kcore.schema.structure import Field, Message
 from kcore.wire.plan import FieldStep, Step, StructPlan, plan
 
 DTYPES: dict[Kind, np.dtype[Any]] = {
@@ -75,8 +75,10 @@ class Slot:
     """A field of a node: the first of its columns, and the node below it where it has one."""
 
     name: str
+    path: str  # From the message down, for complaints.
     type: FieldType
     step: Step
+    field: Field | None  # None for the elements of an array.
     code: Code
     column: int
     child: "Branch | None" = None
@@ -84,12 +86,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node as a tree of names. `struct` is None for the elements of an array of strings or of arrays."""
+    """A node as a tree of names. `plan` is None for the elements of an array of strings or of arrays."""
 
     node: int
+    path: str
     plan: StructPlan | None
     slots: tuple[Slot, ...]
     tag_column: int
+    refused: tuple[Field, ...]  # What the version lacks and may not drop.
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class Program:
 
     nodes: npt.NDArray[np.int64]
     ops: npt.NDArray[np.int64]
+    extents: npt.NDArray[np.int64]  # a column: 1 a total or 0 rows, of which column or node, how much more, bytes a value
     columns: tuple[Column, ...]
     root: Branch
 
@@ -106,12 +111,21 @@ class Program:
 def program(message: type[Message], version: int) -> Program:
     """The program of that version; UnsupportedVersionError where the message has no such version."""
     compiler = Compiler()
-    root = compiler.struct(plan(message, version))
+    root = compiler.struct(plan(message, version), message.__name__)
     ops = [op for group in compiler.groups for op in group]
     starts = np.cumsum([0, *(len(group) for group in compiler.groups)])
     nodes = [[starts[k], starts[k] + node[0], starts[k + 1], *node[1:]] for k, node in enumerate(compiler.nodes)]
     shaped = np.array(ops, np.int64).reshape(len(ops), 10)
-    return Program(np.array(nodes, np.int64), shaped, tuple(compiler.columns), root)
+    extents = [extent_of(k, column) for k, column in enumerate(compiler.columns)]
+    placed = np.array(extents, np.int64).reshape(len(extents), 4)
+    return Program(np.array(nodes, np.int64), shaped, placed, tuple(compiler.columns), root)
+
+
+def extent_of(k: int, column: Column) -> tuple[int, int, int, int]:
+    """A row of `Program.extents`."""
+    if column.extent in (Extent.ROWS, Extent.ENDS):
+        return 0, column.node, column.extent is Extent.ENDS, column.dtype.itemsize
+    return 1, k if column.counted < 0 else column.counted, column.extent is Extent.TAGS, column.dtype.itemsize
 
 
 class Compiler:
@@ -122,24 +136,29 @@ class Compiler:
         self.groups: list[list[list[int]]] = []  # the ops of each node
         self.columns: list[Column] = []
 
-    def struct(self, plan: StructPlan) -> Branch:
+    def struct(self, plan: StructPlan, path: str) -> Branch:
         """The node of a struct and of all below it."""
         steps = (*plan.in_line, *plan.tagged)
         node = self.begin()
-        slots = tuple(self.slot(node, step.field.name, step.field.type, step.step, step) for step in steps)
-        return self.end(node, plan, slots, len(plan.in_line), plan.flexible)
+        slots = tuple(
+            self.slot(node, step.field.name, f"{path}.{step.field.name}", step.field.type, step.step, step)
+            for step in steps
+        )
+        return self.end(node, path, plan, slots, len(plan.in_line), plan.flexible)
 
-    def element(self, type_: FieldType, step: Step) -> Branch:
+    def element(self, type_: FieldType, step: Step, path: str) -> Branch:
         """The node of an array's elements that are neither structs nor of fixed width."""
         node = self.begin()
-        return self.end(node, None, (self.slot(node, "element", type_, step),), 1, False)
+        return self.end(node, path, None, (self.slot(node, "element", f"{path}[]", type_, step),), 1, False)
 
     def begin(self) -> int:
         self.nodes.append([])
         self.groups.append([])
         return len(self.nodes) - 1
 
-    def end(self, node: int, plan: StructPlan | None, slots: tuple[Slot, ...], in_line: int, flexible: bool) -> Branch:
+    def end(
+        self, node: int, path: str, plan: StructPlan | None, slots: tuple[Slot, ...], in_line: int, flexible: bool
+    ) -> Branch:
         tag_column = len(self.columns)
         if flexible:
             self.columns += [
@@ -152,7 +171,8 @@ class Compiler:
         plain = plain and sum(slot.code is Code.VECTOR for slot in slots) <= MAX_VECTORS
         min_size = flexible + sum(self.min_size(slot) for slot in slots[:in_line])
         self.nodes[node] = [in_line, flexible, tag_column, min_size, plain and len(slots) == in_line]
-        return Branch(node, plan, slots, tag_column)
+        refused = tuple(field for field in plan.absent if not field.options.ignorable) if plan else ()
+        return Branch(node, path, plan, slots, tag_column, refused)
 
     def min_size(self, slot: Slot) -> int:
         """The fewest bytes that the field takes."""
@@ -163,28 +183,30 @@ class Compiler:
             return 1 if slot.step.nullable else self.nodes[slot.child.node][3]
         return (2, 4, 1)[prefix_of(slot.step)]
 
-    def slot(self, node: int, name: str, type_: FieldType, step: Step, field: FieldStep | None = None) -> Slot:
+    def slot(
+        self, node: int, name: str, path: str, type_: FieldType, step: Step, field: FieldStep | None = None
+    ) -> Slot:
         """The op of a field, its columns, and the node below it."""
         place, ops = len(self.groups[node]), self.groups[node]
         ops.append([])  # The children's ops go to their own groups; this keeps the order of ours.
         code, width, is_bool, columns = describe(node, type_, step)
         column = len(self.columns)
         self.columns += columns
-        child = self.child(type_, step) if code >= Code.ROWS else None
+        child = self.child(type_, step, path) if code >= Code.ROWS else None
         tag = -1 if field is None or field.tag is None else field.tag
         is_text = type_.kind is Kind.STRING
         below = -1 if child is None else child.node
         fallback = 0 if field is None else fallback_bits(field)
         ops[place] = [code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback]
-        return Slot(name, type_, step, code, column, child)
+        return Slot(name, path, type_, step, field.field if field else None, code, column, child)
 
-    def child(self, type_: FieldType, step: Step) -> Branch:
+    def child(self, type_: FieldType, step: Step, path: str) -> Branch:
         if step.struct is not None:
-            return self.struct(step.struct)
+            return self.struct(step.struct, path)
         assert step.element is not None and type_.element is not None
         if step.element.struct is not None:
-            return self.struct(step.element.struct)
-        return self.element(type_.element, step.element)
+            return self.struct(step.element.struct, path)
+        return self.element(type_.element, step.element, path)
 
 
 def prefix_of(step: Step) -> Prefix:
