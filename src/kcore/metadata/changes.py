@@ -6,7 +6,7 @@ from typing import Self
 from kcore.types import Int8s, Int32s
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # Not frozen: that makes a decision two microseconds slower.
 class PartitionChanges:
     """New state of the partitions in `rows`; c changes. Brokers are ids, not rows, so that a caller can read them.
 

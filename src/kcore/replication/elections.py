@@ -23,7 +23,7 @@ _PAGE: Final = 1024
 _STAGGER: Final = 144
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Elections(PartitionChanges):
     """The partitions that changed, and those that wanted a leader and found none (which may have changed too)."""
 

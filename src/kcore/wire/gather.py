@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.errors import EncodeError, UnsupportedVersionError
+from kcore.schema.kinds import Kind
 from kcore.schema.structure import Field
 from kcore.wire.columns import Columns, Rows, Vectors, default_column
-from kcore.wire.layout import BYTES, OFFSETS, VALID, Branch, Code, Program, Slot
+from kcore.wire.layout import BYTES, DTYPES, OFFSETS, VALID, Branch, Code, Program, Slot
 
 Array = npt.NDArray[Any]
 UINT32 = np.dtype(np.uint32)
@@ -45,8 +46,7 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
     for slot in branch.slots:
         column = rows.column(slot.name)
         if column is None:
-            assert slot.field is not None
-            column = default_column(slot.field, count)
+            column = default_of(slot, count)
         if slot.code <= Code.BOOL:
             into.arrays[slot.column] = checked(column, program.columns[slot.column].dtype, count, slot.path)
         else:
@@ -57,6 +57,14 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
         raise UnsupportedVersionError(
             f"{branch.path}: unknown tagged fields are set, version {branch.plan.version} has none"
         )
+
+
+def default_of(slot: Slot, count: int) -> Any:
+    """The column of a field that is not set."""
+    assert slot.field is not None
+    if slot.code <= Code.BOOL and slot.type.kind is not Kind.UUID:
+        return np.full(count, slot.field.default(), DTYPES[slot.type.kind])  # Cheaper than a view of one value.
+    return default_column(slot.field, count)
 
 
 def gather_lengths(into: Gathered, program: Program, slot: Slot, column: Any, count: int) -> None:

@@ -102,7 +102,7 @@ class Program:
 
     nodes: npt.NDArray[np.int64]
     ops: npt.NDArray[np.int64]
-    extents: npt.NDArray[np.int64]  # a column: 1 a total or 0 rows, of which column or node, how much more, bytes a value
+    extents: npt.NDArray[np.int64]  # of each column: as `extent_of` says
     columns: tuple[Column, ...]
     root: Branch
 
@@ -122,7 +122,7 @@ def program(message: type[Message], version: int) -> Program:
 
 
 def extent_of(k: int, column: Column) -> tuple[int, int, int, int]:
-    """A row of `Program.extents`."""
+    """How long a column is: whether by a total or by rows, of which column or node, how many more, bytes a value."""
     if column.extent in (Extent.ROWS, Extent.ENDS):
         return 0, column.node, column.extent is Extent.ENDS, column.dtype.itemsize
     return 1, k if column.counted < 0 else column.counted, column.extent is Extent.TAGS, column.dtype.itemsize

@@ -68,7 +68,7 @@ def _placed(
     brokers: int,
     replication_factor: int,
     racks: Sequence[str] | None,
-    random: np.random.Generator,
+    random: "np.random.Generator",  # Quoted: the name alone would load numpy.random.
 ) -> Int16s:
     """Broker rows of all replicas, topic after topic; each draws a start and a shift, as in AdminUtils."""
     # One partition a broker with one replica each: the leaders come in Kafka's order, which alternates racks (KIP-36).
