@@ -30,6 +30,7 @@ class BrokerIndex:
         self._arena = np.empty(int(bounds[-1]), np.int32)
         self._sizes: list[int] = sizes.tolist()
         self._lists: list[Int32s] = [self._arena[start:end] for start, end in pairwise(bounds.tolist())]
+        self._views = [_read_only(each) for each in self._lists]
         kernels.deal(replicas__ps, bounds[:-1], self._arena)
 
     def rows(self, broker_row: int) -> Int32s:
@@ -38,9 +39,7 @@ class BrokerIndex:
             raise TableError(f"broker row {broker_row} is negative")
         if broker_row >= len(self._lists):
             return np.empty(0, np.int32)  # A broker that has never had a replica.
-        view = self._lists[broker_row][: self._sizes[broker_row]]
-        view.flags.writeable = False
-        return view
+        return self._views[broker_row][: self._sizes[broker_row]]
 
     def add(self, rows: Int32s, replicas__ps: Int16s) -> None:
         """Partitions `rows`, ascending, gain these replicas, none of which they had; c rows by s."""
@@ -49,6 +48,7 @@ class BrokerIndex:
             size = self._sizes[broker_row]
             if size + len(fresh) > len(self._lists[broker_row]):
                 self._lists[broker_row] = grown(self._lists[broker_row][:size], size + len(fresh))
+                self._views[broker_row] = _read_only(self._lists[broker_row])
             kernels.merge(self._lists[broker_row], size, fresh)
             self._sizes[broker_row] += len(fresh)
 
@@ -69,6 +69,7 @@ class BrokerIndex:
     def _grow_to(self, brokers: int) -> None:
         while len(self._lists) < brokers:
             self._lists.append(np.empty(0, np.int32))
+            self._views.append(self._lists[-1])
             self._sizes.append(0)
 
     @property
@@ -81,7 +82,14 @@ class BrokerIndex:
         twin = BrokerIndex(np.empty((0, 0), np.int16), 0)
         twin._sizes = list(self._sizes)
         twin._lists = [each.copy() for each in self._lists]
+        twin._views = [_read_only(each) for each in twin._lists]
         return twin
+
+
+def _read_only(array: Int32s) -> Int32s:
+    view = array[:]
+    view.flags.writeable = False
+    return view
 
 
 def _without(these__ps: Int16s, those__ps: Int16s) -> Int16s:
