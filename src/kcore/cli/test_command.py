@@ -16,5 +16,7 @@ def run(arguments: Sequence[str]) -> int:
         fail("tests belong to a checkout: run ./kcore test there")
     if importlib.util.find_spec("pytest") is None:
         fail("pytest is not installed: run ./kcore test, which sets it up")
-    code = subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+    # pytest knows the options of tests/conftest.py only after its arguments: a folder by itself would be one of them.
+    joined = "\0".join(arguments).replace("--cases\0", "--cases=").split("\0") if arguments else []
+    code = subprocess.run([sys.executable, "-m", "pytest", *joined], check=False).returncode
     return Exit.GOOD if code == 0 else code
