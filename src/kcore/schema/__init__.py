@@ -1,14 +1,19 @@
-"""Kafka's message schemas as classes: facts without bytes, one file an API family."""
+"""Kafka's message schemas as classes: facts without bytes, one file an API family.
 
-from kcore.schema.controlled_shutdown import ControlledShutdownRequest as ControlledShutdownRequest
-from kcore.schema.controlled_shutdown import ControlledShutdownResponse as ControlledShutdownResponse
-from kcore.schema.headers import RequestHeader as RequestHeader
-from kcore.schema.headers import ResponseHeader as ResponseHeader
+`from kcore.schema import FetchRequest` reads the file of that family alone; `__init__.pyi` lists all for type checkers.
+"""
+
+from typing import Any
+
 from kcore.schema.index import MESSAGES as MESSAGES
 from kcore.schema.index import message_class as message_class
-from kcore.schema.leader_and_isr import LeaderAndIsrRequest as LeaderAndIsrRequest
-from kcore.schema.leader_and_isr import LeaderAndIsrResponse as LeaderAndIsrResponse
-from kcore.schema.stop_replica import StopReplicaRequest as StopReplicaRequest
-from kcore.schema.stop_replica import StopReplicaResponse as StopReplicaResponse
-from kcore.schema.update_metadata import UpdateMetadataRequest as UpdateMetadataRequest
-from kcore.schema.update_metadata import UpdateMetadataResponse as UpdateMetadataResponse
+
+
+def __getattr__(name: str) -> Any:
+    if name in MESSAGES:
+        return MESSAGES[name]
+    raise AttributeError(f"module 'kcore.schema' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *MESSAGES]

@@ -6,9 +6,12 @@
 from dataclasses import dataclass
 from enum import IntEnum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Self, TypeAlias, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, Union, get_args, get_origin
 
 from kcore.types import Uuid
+
+if TYPE_CHECKING:
+    from kcore.schema.structure import Struct
 
 
 class Kind(IntEnum):
@@ -63,7 +66,7 @@ class FieldType:
     """A kind, with the class of a STRUCT and the element of an ARRAY."""
 
     kind: Kind
-    struct: type | None = None
+    struct: "type[Struct] | None" = None
     element: "FieldType | None" = None
 
     @classmethod
@@ -95,4 +98,4 @@ class FieldType:
         """As Kafka's schema files write it, such as "[]int32"."""
         if self.element is not None:
             return f"[]{self.element}"
-        return self.struct.__name__ if self.struct is not None else self.kind.name.lower()
+        return self.struct.kafka_name if self.struct is not None else self.kind.name.lower()

@@ -31,6 +31,7 @@ class Options:
     tagged: Versions = NONE
     flexible: Versions | None = None  # Where it departs from the message's: RequestHeader.client_id.
     json_name: str | None = None
+    json_aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,12 @@ def field(
     tagged: str = "none",
     flexible: str | None = None,
     json_name: str | None = None,
+    json_aliases: tuple[str, ...] = (),
 ) -> Any:
     """A field that is more than its name and type; the words are those of Kafka's schema files.
 
     `ignorable`: dropped, not refused, by a version that lacks it. `json_name`: where Kafka's is not plain camelCase.
+    `json_aliases`: names that older releases gave the same field.
     """
     return Options(
         Versions.parse(versions),
@@ -71,6 +74,7 @@ def field(
         Versions.parse(tagged),
         Versions.parse(flexible) if flexible else None,
         json_name,
+        json_aliases,
     )
 
 
@@ -97,12 +101,20 @@ class StructType(type):
 
 
 class Struct(metaclass=StructType):
-    """A group of fields. `unknown_tagged_fields` keeps what a newer peer sent, as (tag, bytes) in order."""
+    """A group of fields. `unknown_tagged_fields` keeps what a newer peer sent, as (tag, bytes) in order.
+
+    Kafka gives some structs of different messages one name; a class that cannot have it says it in `kafka_name`.
+    """
 
     __slots__ = ("unknown_tagged_fields",)
+    kafka_name: ClassVar[str]
     __fields__: ClassVar[tuple[Field, ...]]
     __match_args__: ClassVar[tuple[str, ...]]
     unknown_tagged_fields: Sequence[tuple[int, bytes]]
+
+    def __init_subclass__(cls, *, kafka_name: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.kafka_name = kafka_name or cls.__name__
 
     def __init__(self, **values: Any) -> None:
         for spec in self.__fields__:
@@ -143,3 +155,15 @@ class Message(Struct):
         if cls.__name__.endswith("Response"):
             return int(flexible)
         return 2 if flexible else 1
+
+
+class MetadataRecord(Message, versions="none", flexible="none"):
+    """What the active controller writes to the metadata log (KIP-631). `api_key` is the number of its type there."""
+
+    __slots__ = ()
+
+
+class Data(Message, versions="none", flexible="none"):
+    """What is stored, or sent inside a bytes field of another message, with its version in front."""
+
+    __slots__ = ()

@@ -1,0 +1,52 @@
+"""Api versions."""
+
+from kcore.schema.kinds import int16, int32, int64
+from kcore.schema.structure import Message, Struct, field
+
+
+class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
+    """ApiVersionsRequest, as Kafka has it."""
+
+    client_software_name: str = field(versions="3+", ignorable=True)
+    client_software_version: str = field(versions="3+", ignorable=True)
+
+
+class ApiVersion(Struct):
+    """A part of ApiVersionsResponse."""
+
+    api_key: int16
+    min_version: int16
+    max_version: int16
+
+
+class SupportedFeatureKey(Struct):
+    """A part of ApiVersionsResponse."""
+
+    name: str
+    min_version: int16
+    max_version: int16
+
+
+class FinalizedFeatureKey(Struct):
+    """A part of ApiVersionsResponse."""
+
+    name: str
+    max_version_level: int16
+    min_version_level: int16
+
+
+class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
+    """ApiVersionsResponse, as Kafka has it."""
+
+    error_code: int16
+    api_keys: list[ApiVersion]
+    throttle_time_ms: int32 = field(versions="1+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = field(versions="3+", tag=0, tagged="3+", ignorable=True)
+    finalized_features_epoch: int64 = field(versions="3+", tag=1, tagged="3+", default=-1, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = field(versions="3+", tag=2, tagged="3+", ignorable=True)
+    zk_migration_ready: bool = field(versions="3+", tag=3, tagged="3+", ignorable=True)
+
+    @classmethod
+    def header_version(cls, version: int) -> int:
+        """Always 0: a client must be able to read the answer to a version that it guessed wrong (KIP-511)."""
+        return 0
