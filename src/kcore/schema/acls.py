@@ -1,14 +1,14 @@
-"""Acls."""
+"""Access control lists (KIP-140). Pattern types: 1 any, 2 match, 3 literal, 4 prefixed (KIP-290)."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="0-3", flexible="2+"):
-    """DescribeAclsRequest, as Kafka has it."""
+    """An administrator asks for the entries that match."""
 
     resource_type_filter: int8
-    resource_name_filter: str | None = field(nullable="0+")
+    resource_name_filter: str | None = field(nullable="0+")  # Null matches every name; so do null principal and host.
     pattern_type_filter: int8 = field(versions="1+", default=3)
     principal_filter: str | None = field(nullable="0+")
     host_filter: str | None = field(nullable="0+")
@@ -17,16 +17,16 @@ class DescribeAclsRequest(Message, api_key=29, versions="0-3", flexible="2+"):
 
 
 class AclDescription(Struct):
-    """A part of DescribeAclsResponse."""
+    """Who may or may not do what, from where."""
 
     principal: str
     host: str
     operation: int8
-    permission_type: int8
+    permission_type: int8  # 2 deny, 3 allow.
 
 
 class DescribeAclsResource(Struct):
-    """A part of DescribeAclsResponse."""
+    """A resource and its entries."""
 
     resource_type: int8
     resource_name: str
@@ -35,7 +35,7 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Message, api_key=29, versions="0-3", flexible="2+"):
-    """DescribeAclsResponse, as Kafka has it."""
+    """The entries that matched."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -44,7 +44,7 @@ class DescribeAclsResponse(Message, api_key=29, versions="0-3", flexible="2+"):
 
 
 class AclCreation(Struct):
-    """A part of CreateAclsRequest."""
+    """An entry to make."""
 
     resource_type: int8
     resource_name: str
@@ -52,31 +52,31 @@ class AclCreation(Struct):
     principal: str
     host: str
     operation: int8
-    permission_type: int8
+    permission_type: int8  # 2 deny, 3 allow.
 
 
 class CreateAclsRequest(Message, api_key=30, versions="0-3", flexible="2+"):
-    """CreateAclsRequest, as Kafka has it."""
+    """An administrator makes entries."""
 
     creations: list[AclCreation]
 
 
 class AclCreationResult(Struct):
-    """A part of CreateAclsResponse."""
+    """Whether it was made."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
 
 
 class CreateAclsResponse(Message, api_key=30, versions="0-3", flexible="2+"):
-    """CreateAclsResponse, as Kafka has it."""
+    """An answer for each entry, in the request's order."""
 
     throttle_time_ms: int32
     results: list[AclCreationResult]
 
 
 class DeleteAclsFilter(Struct):
-    """A part of DeleteAclsRequest."""
+    """What the entries to delete look like; null and 1 match all."""
 
     resource_type_filter: int8
     resource_name_filter: str | None = field(nullable="0+")
@@ -88,13 +88,13 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="0-3", flexible="2+"):
-    """DeleteAclsRequest, as Kafka has it."""
+    """An administrator deletes the entries that match."""
 
     filters: list[DeleteAclsFilter]
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """A part of DeleteAclsResponse."""
+    """An entry that matched, and whether it is gone."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -108,7 +108,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """A part of DeleteAclsResponse."""
+    """The entries that one filter matched."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -116,7 +116,7 @@ class DeleteAclsFilterResult(Struct):
 
 
 class DeleteAclsResponse(Message, api_key=31, versions="0-3", flexible="2+"):
-    """DeleteAclsResponse, as Kafka has it."""
+    """An answer for each filter, in the request's order."""
 
     throttle_time_ms: int32
     filter_results: list[DeleteAclsFilterResult]

@@ -1,18 +1,19 @@
-"""Api versions."""
+"""ApiVersions: the first request on a connection: which requests the broker knows (KIP-35)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
-    """ApiVersionsRequest, as Kafka has it."""
+    """A client asks what it may ask."""
 
+    # With its version, for the broker's metrics (KIP-511).
     client_software_name: str = field(versions="3+", ignorable=True)
     client_software_version: str = field(versions="3+", ignorable=True)
 
 
 class ApiVersion(Struct):
-    """A part of ApiVersionsResponse."""
+    """An API and the versions of it that the broker knows."""
 
     api_key: int16
     min_version: int16
@@ -20,7 +21,7 @@ class ApiVersion(Struct):
 
 
 class SupportedFeatureKey(Struct):
-    """A part of ApiVersionsResponse."""
+    """A feature and the levels of it that this broker can do (KIP-584)."""
 
     name: str
     min_version: int16
@@ -28,7 +29,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """A part of ApiVersionsResponse."""
+    """A feature and the levels of it that the cluster has agreed on (KIP-584)."""
 
     name: str
     max_version_level: int16
@@ -36,15 +37,16 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
-    """ApiVersionsResponse, as Kafka has it."""
+    """What this broker knows, and what its cluster has agreed on."""
 
     error_code: int16
     api_keys: list[ApiVersion]
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     supported_features: list[SupportedFeatureKey] = field(versions="3+", tag=0, tagged="3+", ignorable=True)
+    # -1 for unknown; a newer set has a larger one.
     finalized_features_epoch: int64 = field(versions="3+", tag=1, tagged="3+", default=-1, ignorable=True)
     finalized_features: list[FinalizedFeatureKey] = field(versions="3+", tag=2, tagged="3+", ignorable=True)
-    zk_migration_ready: bool = field(versions="3+", tag=3, tagged="3+", ignorable=True)
+    zk_migration_ready: bool = field(versions="3+", tag=3, tagged="3+", ignorable=True)  # Of a controller (KIP-866).
 
     @classmethod
     def header_version(cls, version: int) -> int:

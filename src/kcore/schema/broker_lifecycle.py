@@ -1,4 +1,4 @@
-"""Broker lifecycle."""
+"""Brokers and controllers come, live and go under the active controller (KIP-631)."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class Listener(Struct):
-    """A part of BrokerRegistrationRequest."""
+    """One listener of the node."""
 
     name: str
     host: str
@@ -15,7 +15,7 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """A part of BrokerRegistrationRequest."""
+    """A feature and the levels of it that the node can do."""
 
     name: str
     min_supported_version: int16
@@ -23,57 +23,59 @@ class Feature(Struct):
 
 
 class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0+"):
-    """BrokerRegistrationRequest, as Kafka has it."""
+    """A broker that starts asks the active controller to take it in."""
 
     broker_id: int32
     cluster_id: str
-    incarnation_id: Uuid
+    incarnation_id: Uuid  # New with every start of the process.
     listeners: list[Listener]
     features: list[Feature]
     rack: str | None = field(nullable="0+")
-    is_migrating_zk_broker: bool = field(versions="1+")
-    log_dirs: list[Uuid] = field(versions="2+", ignorable=True)
+    is_migrating_zk_broker: bool = field(versions="1+")  # KIP-866.
+    log_dirs: list[Uuid] = field(versions="2+", ignorable=True)  # The ids of its directories (KIP-858).
+    # Of its last registration, after a clean shutdown; -1 for unknown (KIP-966).
     previous_broker_epoch: int64 = field(versions="3+", default=-1, ignorable=True)
 
 
 class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="0+"):
-    """BrokerRegistrationResponse, as Kafka has it."""
+    """Whether it is in."""
 
     throttle_time_ms: int32
     error_code: int16
-    broker_epoch: int64 = field(default=-1)
+    broker_epoch: int64 = field(default=-1)  # Of this incarnation: the offset of the registration in the metadata log.
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
-    """BrokerHeartbeatRequest, as Kafka has it."""
+    """A broker says that it lives, how far it is, and what it wants."""
 
     broker_id: int32
-    broker_epoch: int64 = field(default=-1)
-    current_metadata_offset: int64
+    broker_epoch: int64 = field(default=-1)  # Which incarnation speaks.
+    current_metadata_offset: int64  # How far it has read the metadata log.
     want_fence: bool
-    want_shut_down: bool
-    offline_log_dirs: list[Uuid] = field(versions="1+", tag=0, tagged="1+")
+    want_shut_down: bool  # It stops when the controller has moved its leaders away.
+    offline_log_dirs: list[Uuid] = field(versions="1+", tag=0, tagged="1+")  # Directories that failed (KIP-858).
+    # Directories that are to get no new replicas (KIP-1066); null for unknown.
     cordoned_log_dirs: list[Uuid] | None = field(versions="2+", nullable="2+", tag=1, tagged="2+", default=None)
 
 
 class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"):
-    """BrokerHeartbeatResponse, as Kafka has it."""
+    """What the controller wants of the broker."""
 
     throttle_time_ms: int32
     error_code: int16
-    is_caught_up: bool
+    is_caught_up: bool  # It has read nearly all of the metadata log.
     is_fenced: bool = field(default=True)
-    should_shut_down: bool
+    should_shut_down: bool  # It leads nothing any more and may stop.
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
-    """UnregisterBrokerRequest, as Kafka has it."""
+    """An administrator has the controller forget a broker."""
 
     broker_id: int32
 
 
 class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+"):
-    """UnregisterBrokerResponse, as Kafka has it."""
+    """Whether it is forgotten."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -81,17 +83,17 @@ class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+")
 
 
 class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
-    """ControllerRegistrationRequest, as Kafka has it."""
+    """A controller tells the active one its listeners and features (KIP-919)."""
 
     controller_id: int32
-    incarnation_id: Uuid
-    zk_migration_ready: bool
+    incarnation_id: Uuid  # New with every start of the process.
+    zk_migration_ready: bool  # KIP-866.
     listeners: list[Listener]
     features: list[Feature]
 
 
 class ControllerRegistrationResponse(Message, api_key=70, versions="0", flexible="0+"):
-    """ControllerRegistrationResponse, as Kafka has it."""
+    """Whether the active controller wrote it down."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -1,31 +1,33 @@
-"""Classic groups."""
+"""The classic group protocol: members join, one of them assigns, all sync and send heartbeats."""
 
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class JoinGroupRequestProtocol(Struct):
-    """A part of JoinGroupRequest."""
+    """A way to assign that the member knows, with what the assigning member needs of it."""
 
     name: str
-    metadata: bytes
+    metadata: bytes  # For consumers a ConsumerProtocolSubscription with its version in front.
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
-    """JoinGroupRequest, as Kafka has it."""
+    """A member enters a new generation of the group."""
 
     group_id: str
-    session_timeout_ms: int32
+    session_timeout_ms: int32  # Without a heartbeat for so long the member is out.
+    # How long the members have to join again (KIP-62).
     rebalance_timeout_ms: int32 = field(versions="1+", default=-1, ignorable=True)
-    member_id: str
-    group_instance_id: str | None = field(versions="5+", nullable="5+", default=None)
-    protocol_type: str
-    protocols: list[JoinGroupRequestProtocol]
+    member_id: str  # Empty for one that is new; the coordinator then gives it one (KIP-394).
+    group_instance_id: str | None = field(versions="5+", nullable="5+", default=None)  # Of a static member (KIP-345).
+    protocol_type: str  # "consumer", "connect" ...
+    protocols: list[JoinGroupRequestProtocol]  # Best first.
+    # For the coordinator's log (KIP-800).
     reason: str | None = field(versions="8+", nullable="8+", default=None, ignorable=True)
 
 
 class JoinGroupResponseMember(Struct):
-    """A part of JoinGroupResponse."""
+    """A member as its leader must know it."""
 
     member_id: str
     group_instance_id: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
@@ -33,40 +35,41 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
-    """JoinGroupResponse, as Kafka has it."""
+    """The new generation; only its leader gets the members."""
 
     throttle_time_ms: int32 = field(versions="2+", ignorable=True)
     error_code: int16
     generation_id: int32 = field(default=-1)
-    protocol_type: str | None = field(versions="7+", nullable="7+", default=None, ignorable=True)
-    protocol_name: str | None = field(nullable="7+")
-    leader: str
-    skip_assignment: bool = field(versions="9+")
+    protocol_type: str | None = field(versions="7+", nullable="7+", default=None, ignorable=True)  # KIP-559.
+    protocol_name: str | None = field(nullable="7+")  # What all members know; null where there is an error.
+    leader: str  # The member that assigns.
+    skip_assignment: bool = field(versions="9+")  # A static leader came back: what is assigned stays (KIP-814).
     member_id: str
     members: list[JoinGroupResponseMember]
 
 
 class SyncGroupRequestAssignment(Struct):
-    """A part of SyncGroupRequest."""
+    """What the leader gives one member."""
 
     member_id: str
-    assignment: bytes
+    assignment: bytes  # For consumers a ConsumerProtocolAssignment with its version in front.
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """SyncGroupRequest, as Kafka has it."""
+    """The leader hands in what it assigned; the others ask for their part."""
 
     group_id: str
     generation_id: int32
     member_id: str
     group_instance_id: str | None = field(versions="3+", nullable="3+", default=None)
+    # With the name, so that the coordinator can check them (KIP-559).
     protocol_type: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
     protocol_name: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
-    assignments: list[SyncGroupRequestAssignment]
+    assignments: list[SyncGroupRequestAssignment]  # Empty but from the leader.
 
 
 class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
-    """SyncGroupResponse, as Kafka has it."""
+    """The member's part."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16
@@ -76,7 +79,7 @@ class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """HeartbeatRequest, as Kafka has it."""
+    """A member says that it lives, and learns whether it must join again."""
 
     group_id: str
     generation_id: int32
@@ -85,22 +88,23 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
-    """HeartbeatResponse, as Kafka has it."""
+    """REBALANCE_IN_PROGRESS sends the member back to JoinGroup."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16
 
 
 class MemberIdentity(Struct):
-    """A part of LeaveGroupRequest."""
+    """A member that leaves."""
 
     member_id: str
     group_instance_id: str | None = field(nullable="3+", default=None)
+    # For the coordinator's log (KIP-800).
     reason: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """LeaveGroupRequest, as Kafka has it."""
+    """Members leave, by themselves or, static ones, by an administrator (KIP-345)."""
 
     group_id: str
     member_id: str = field(versions="0-2")
@@ -108,7 +112,7 @@ class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
 
 
 class MemberResponse(Struct):
-    """A part of LeaveGroupResponse."""
+    """Whether it left."""
 
     member_id: str
     group_instance_id: str | None = field(nullable="3+")
@@ -116,7 +120,7 @@ class MemberResponse(Struct):
 
 
 class LeaveGroupResponse(Message, api_key=13, versions="0-5", flexible="4+"):
-    """LeaveGroupResponse, as Kafka has it."""
+    """The coordinator's answer, member by member."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16

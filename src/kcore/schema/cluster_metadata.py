@@ -1,4 +1,4 @@
-"""Cluster metadata."""
+"""What a client learns of the cluster: Metadata, DescribeCluster (KIP-700), DescribeTopicPartitions (KIP-966)."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -6,23 +6,25 @@ from kcore.types import Uuid
 
 
 class MetadataRequestTopic(Struct):
-    """A part of MetadataRequest."""
+    """A topic by name or, from version 12 on, by id (KIP-516)."""
 
     topic_id: Uuid = field(versions="10+", ignorable=True)
-    name: str | None = field(nullable="10+")
+    name: str | None = field(nullable="10+")  # Null where the id says it.
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
-    """MetadataRequest, as Kafka has it."""
+    """A client asks who leads what, and where the brokers are."""
 
+    # Null asks for all; in version 0 an empty list does.
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")
     allow_auto_topic_creation: bool = field(versions="4+", default=True)
+    # KIP-430; DescribeCluster has it since KIP-700.
     include_cluster_authorized_operations: bool = field(versions="8-10")
-    include_topic_authorized_operations: bool = field(versions="8+")
+    include_topic_authorized_operations: bool = field(versions="8+")  # KIP-430.
 
 
 class MetadataResponseBroker(Struct):
-    """A part of MetadataResponse."""
+    """A live broker, at the listener that the client came by."""
 
     node_id: int32
     host: str
@@ -31,50 +33,52 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """A part of MetadataResponse."""
+    """Who leads and who replicates one partition."""
 
     error_code: int16
     partition_index: int32
-    leader_id: int32
-    leader_epoch: int32 = field(versions="7+", default=-1, ignorable=True)
+    leader_id: int32  # -1 for none.
+    leader_epoch: int32 = field(versions="7+", default=-1, ignorable=True)  # KIP-320.
     replica_nodes: list[int32]
     isr_nodes: list[int32]
-    offline_replicas: list[int32] = field(versions="5+", ignorable=True)
+    offline_replicas: list[int32] = field(versions="5+", ignorable=True)  # On dead brokers or failed disks (KIP-112).
 
 
 class MetadataResponseTopic(Struct):
-    """A part of MetadataResponse."""
+    """A topic and all its partitions."""
 
     error_code: int16
-    name: str | None = field(nullable="12+")
+    name: str | None = field(nullable="12+")  # Null for an id that the broker does not know.
     topic_id: Uuid = field(versions="10+", ignorable=True)
     is_internal: bool = field(versions="1+", ignorable=True)
     partitions: list[MetadataResponsePartition]
+    # A bit for each operation; the lowest integer where it was not asked for.
     topic_authorized_operations: int32 = field(versions="8+", default=-2147483648)
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
-    """MetadataResponse, as Kafka has it."""
+    """The cluster as the answering broker knows it."""
 
     throttle_time_ms: int32 = field(versions="3+", ignorable=True)
     brokers: list[MetadataResponseBroker]
-    cluster_id: str | None = field(versions="2+", nullable="2+", default=None, ignorable=True)
+    cluster_id: str | None = field(versions="2+", nullable="2+", default=None, ignorable=True)  # KIP-78.
+    # In KRaft mode some live broker, for clients cannot reach the controller.
     controller_id: int32 = field(versions="1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: int32 = field(versions="8-10", default=-2147483648)
-    error_code: int16 = field(versions="13+", ignorable=True)
+    error_code: int16 = field(versions="13+", ignorable=True)  # Tells a client to bootstrap anew (KIP-1102).
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
-    """DescribeClusterRequest, as Kafka has it."""
+    """An administrator asks for brokers or, of a controller, for controllers."""
 
     include_cluster_authorized_operations: bool
-    endpoint_type: int8 = field(versions="1+", default=1)
-    include_fenced_brokers: bool = field(versions="2+")
+    endpoint_type: int8 = field(versions="1+", default=1)  # 1 brokers, 2 controllers (KIP-919).
+    include_fenced_brokers: bool = field(versions="2+")  # KIP-1073.
 
 
 class DescribeClusterBroker(Struct):
-    """A part of DescribeClusterResponse."""
+    """A broker or controller and where it is reached."""
 
     broker_id: int32
     host: str
@@ -84,67 +88,70 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"):
-    """DescribeClusterResponse, as Kafka has it."""
+    """The nodes of the kind that was asked for."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    endpoint_type: int8 = field(versions="1+", default=1)
+    endpoint_type: int8 = field(versions="1+", default=1)  # 1 brokers, 2 controllers (KIP-919).
     cluster_id: str
     controller_id: int32 = field(default=-1)
     brokers: list[DescribeClusterBroker]
+    # A bit for each operation; the lowest integer where it was not asked for.
     cluster_authorized_operations: int32 = field(default=-2147483648)
 
 
 class TopicRequest(Struct):
-    """A part of DescribeTopicPartitionsRequest."""
+    """A topic by name."""
 
     name: str
 
 
 class Cursor(Struct):
-    """A part of DescribeTopicPartitionsRequest."""
+    """Where the next page begins."""
 
     topic_name: str
     partition_index: int32
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """DescribeTopicPartitionsRequest, as Kafka has it."""
+    """An administrator asks for topics page by page, with their ELR."""
 
-    topics: list[TopicRequest]
-    response_partition_limit: int32 = field(default=2000)
-    cursor: Cursor | None = field(nullable="0+", default=None)
+    topics: list[TopicRequest]  # None given means all.
+    response_partition_limit: int32 = field(default=2000)  # The size of a page; the broker has a limit of its own.
+    cursor: Cursor | None = field(nullable="0+", default=None)  # Null for the first page.
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """A part of DescribeTopicPartitionsResponse."""
+    """One partition with all that the controller knows of its replicas."""
 
     error_code: int16
     partition_index: int32
-    leader_id: int32
+    leader_id: int32  # -1 for none.
     leader_epoch: int32 = field(default=-1, ignorable=True)
     replica_nodes: list[int32]
     isr_nodes: list[int32]
+    # Left the ISR with all committed records, so each may lead cleanly.
     eligible_leader_replicas: list[int32] | None = field(nullable="0+", default=None)
+    # What is asked when ISR and ELR are both empty.
     last_known_elr: list[int32] | None = field(nullable="0+", default=None)
     offline_replicas: list[int32] = field(ignorable=True)
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """A part of DescribeTopicPartitionsResponse."""
+    """A topic and those of its partitions that are on the page."""
 
     error_code: int16
     name: str | None = field(nullable="0+")
     topic_id: Uuid = field(ignorable=True)
     is_internal: bool = field(ignorable=True)
     partitions: list[DescribeTopicPartitionsResponsePartition]
-    topic_authorized_operations: int32 = field(default=-2147483648)
+    topic_authorized_operations: int32 = field(default=-2147483648)  # A bit for each operation.
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
-    """DescribeTopicPartitionsResponse, as Kafka has it."""
+    """A page of topics."""
 
     throttle_time_ms: int32 = field(ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic]
-    next_cursor: Cursor | None = field(nullable="0+", default=None)
+    next_cursor: Cursor | None = field(nullable="0+", default=None)  # Null on the last page.

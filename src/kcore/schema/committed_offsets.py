@@ -1,4 +1,4 @@
-"""Committed offsets."""
+"""How far a group has read: OffsetCommit, OffsetFetch, OffsetDelete. Asked of the group's coordinator."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,17 +6,18 @@ from kcore.types import Uuid
 
 
 class OffsetCommitRequestPartition(Struct):
-    """A part of OffsetCommitRequest."""
+    """How far one partition has been read."""
 
     partition_index: int32
-    committed_offset: int64
+    committed_offset: int64  # The next one to read.
+    # Of the last record read; -1 for unknown (KIP-320).
     committed_leader_epoch: int32 = field(versions="6+", default=-1, ignorable=True)
-    commit_timestamp: int64 = field(versions="1", default=-1)
+    commit_timestamp: int64 = field(versions="1", default=-1)  # -1 for the broker's own time.
     committed_metadata: str | None = field(nullable="0+")
 
 
 class OffsetCommitRequestTopic(Struct):
-    """A part of OffsetCommitRequest."""
+    """The partitions of one topic."""
 
     name: str = field(versions="0-9", ignorable=True)
     topic_id: Uuid = field(versions="10+", ignorable=True)
@@ -24,25 +25,27 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+"):
-    """OffsetCommitRequest, as Kafka has it."""
+    """A member of a group notes how far it has read."""
 
     group_id: str
+    # A member epoch in the groups of KIP-848; -1 from a consumer without a group.
     generation_id_or_member_epoch: int32 = field(versions="1+", default=-1, ignorable=True)
     member_id: str = field(versions="1+", ignorable=True)
-    group_instance_id: str | None = field(versions="7+", nullable="7+", default=None)
+    group_instance_id: str | None = field(versions="7+", nullable="7+", default=None)  # Of a static member (KIP-345).
+    # The group's life decides since KIP-211; -1 for the broker's setting.
     retention_time_ms: int64 = field(versions="2-4", default=-1, ignorable=True)
     topics: list[OffsetCommitRequestTopic]
 
 
 class OffsetCommitResponsePartition(Struct):
-    """A part of OffsetCommitResponse."""
+    """Whether it was noted."""
 
     partition_index: int32
     error_code: int16
 
 
 class OffsetCommitResponseTopic(Struct):
-    """A part of OffsetCommitResponse."""
+    """The answers for one topic."""
 
     name: str = field(versions="0-9", ignorable=True)
     topic_id: Uuid = field(versions="10+", ignorable=True)
@@ -50,21 +53,21 @@ class OffsetCommitResponseTopic(Struct):
 
 
 class OffsetCommitResponse(Message, api_key=8, versions="0-10", flexible="8+"):
-    """OffsetCommitResponse, as Kafka has it."""
+    """The coordinator's answer, partition by partition."""
 
     throttle_time_ms: int32 = field(versions="3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic]
 
 
 class OffsetFetchRequestTopic(Struct):
-    """A part of OffsetFetchRequest."""
+    """The partitions of one topic, until version 7."""
 
     name: str
     partition_indexes: list[int32]
 
 
 class OffsetFetchRequestTopics(Struct):
-    """A part of OffsetFetchRequest."""
+    """The partitions of one topic, for one of several groups."""
 
     name: str = field(versions="8-9", ignorable=True)
     topic_id: Uuid = field(versions="10+", ignorable=True)
@@ -72,52 +75,55 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """A part of OffsetFetchRequest."""
+    """A group whose offsets are asked for (KIP-709)."""
 
     group_id: str
+    # With the epoch, so that a fenced member is refused (KIP-848).
     member_id: str | None = field(versions="9+", nullable="9+", default=None, ignorable=True)
     member_epoch: int32 = field(versions="9+", default=-1, ignorable=True)
-    topics: list[OffsetFetchRequestTopics] | None = field(nullable="8+")
+    topics: list[OffsetFetchRequestTopics] | None = field(nullable="8+")  # Null asks for all.
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+"):
-    """OffsetFetchRequest, as Kafka has it."""
+    """A member asks from where to go on."""
 
     group_id: str = field(versions="0-7")
+    # Null asks for all, since version 2.
     topics: list[OffsetFetchRequestTopic] | None = field(versions="0-7", nullable="2-7")
-    groups: list[OffsetFetchRequestGroup] = field(versions="8+")
+    groups: list[OffsetFetchRequestGroup] = field(versions="8+")  # Several at once (KIP-709).
+    # Refuses an offset that an open transaction may still change (KIP-447).
     require_stable: bool = field(versions="7+")
 
 
 class OffsetFetchResponsePartition(Struct):
-    """A part of OffsetFetchResponse."""
+    """The committed offset of one partition, until version 7."""
 
     partition_index: int32
-    committed_offset: int64
+    committed_offset: int64  # -1 for none.
     committed_leader_epoch: int32 = field(versions="5-7", default=-1, ignorable=True)
     metadata: str | None = field(nullable="0-7")
     error_code: int16
 
 
 class OffsetFetchResponseTopic(Struct):
-    """A part of OffsetFetchResponse."""
+    """The offsets of one topic, until version 7."""
 
     name: str
     partitions: list[OffsetFetchResponsePartition]
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """A part of OffsetFetchResponse."""
+    """The committed offset of one partition."""
 
     partition_index: int32
-    committed_offset: int64
+    committed_offset: int64  # -1 for none.
     committed_leader_epoch: int32 = field(default=-1, ignorable=True)
     metadata: str | None = field(nullable="8+")
     error_code: int16
 
 
 class OffsetFetchResponseTopics(Struct):
-    """A part of OffsetFetchResponse."""
+    """The offsets of one topic."""
 
     name: str = field(versions="8-9", ignorable=True)
     topic_id: Uuid = field(versions="10+", ignorable=True)
@@ -125,7 +131,7 @@ class OffsetFetchResponseTopics(Struct):
 
 
 class OffsetFetchResponseGroup(Struct):
-    """A part of OffsetFetchResponse."""
+    """The offsets of one group."""
 
     group_id: str
     topics: list[OffsetFetchResponseTopics]
@@ -133,7 +139,7 @@ class OffsetFetchResponseGroup(Struct):
 
 
 class OffsetFetchResponse(Message, api_key=9, versions="0-10", flexible="6+"):
-    """OffsetFetchResponse, as Kafka has it."""
+    """The committed offsets."""
 
     throttle_time_ms: int32 = field(versions="3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field(versions="0-7")
@@ -142,41 +148,41 @@ class OffsetFetchResponse(Message, api_key=9, versions="0-10", flexible="6+"):
 
 
 class OffsetDeleteRequestPartition(Struct):
-    """A part of OffsetDeleteRequest."""
+    """A partition whose offset goes."""
 
     partition_index: int32
 
 
 class OffsetDeleteRequestTopic(Struct):
-    """A part of OffsetDeleteRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[OffsetDeleteRequestPartition]
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0", flexible="none"):
-    """OffsetDeleteRequest, as Kafka has it."""
+    """An administrator forgets offsets of topics that the group no longer reads (KIP-496)."""
 
     group_id: str
     topics: list[OffsetDeleteRequestTopic]
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """A part of OffsetDeleteResponse."""
+    """Whether it went."""
 
     partition_index: int32
     error_code: int16
 
 
 class OffsetDeleteResponseTopic(Struct):
-    """A part of OffsetDeleteResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[OffsetDeleteResponsePartition]
 
 
 class OffsetDeleteResponse(Message, api_key=47, versions="0", flexible="none"):
-    """OffsetDeleteResponse, as Kafka has it."""
+    """The coordinator's answer, partition by partition."""
 
     error_code: int16
     throttle_time_ms: int32 = field(ignorable=True)

@@ -1,27 +1,27 @@
-"""Configs."""
+"""Configurations (KIP-133). Resources: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class DescribeConfigsResource(Struct):
-    """A part of DescribeConfigsRequest."""
+    """A resource whose configuration is asked for."""
 
     resource_type: int8
     resource_name: str
-    configuration_keys: list[str] | None = field(nullable="0+")
+    configuration_keys: list[str] | None = field(nullable="0+")  # Null asks for all.
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+"):
-    """DescribeConfigsRequest, as Kafka has it."""
+    """An administrator asks for configurations; for a broker's own, that broker."""
 
     resources: list[DescribeConfigsResource]
-    include_synonyms: bool = field(versions="1+")
-    include_documentation: bool = field(versions="3+")
+    include_synonyms: bool = field(versions="1+")  # KIP-226.
+    include_documentation: bool = field(versions="3+")  # KIP-569.
 
 
 class DescribeConfigsSynonym(Struct):
-    """A part of DescribeConfigsResponse."""
+    """Another place that sets the same; the first one in the list counts."""
 
     name: str
     value: str | None = field(nullable="0+")
@@ -29,21 +29,23 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
-    """A part of DescribeConfigsResponse."""
+    """One setting."""
 
     name: str
-    value: str | None = field(nullable="0+")
+    value: str | None = field(nullable="0+")  # Null where it is sensitive.
     read_only: bool
     is_default: bool = field(versions="0")
+    # 1 topic, 2 broker, 3 all brokers, 4 file, 5 default, 6 broker logger, 7 client metrics, 8 group.
     config_source: int8 = field(versions="1+", default=-1, ignorable=True)
     is_sensitive: bool
     synonyms: list[DescribeConfigsSynonym] = field(versions="1+", ignorable=True)
+    # 0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password.
     config_type: int8 = field(versions="3+", ignorable=True)
     documentation: str | None = field(versions="3+", nullable="0+", ignorable=True)
 
 
 class DescribeConfigsResult(Struct):
-    """A part of DescribeConfigsResponse."""
+    """The settings of one resource."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -53,21 +55,21 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, api_key=32, versions="0-4", flexible="4+"):
-    """DescribeConfigsResponse, as Kafka has it."""
+    """The configurations that were asked for."""
 
     throttle_time_ms: int32
     results: list[DescribeConfigsResult]
 
 
 class AlterConfigsRequestAlterableConfig(Struct, kafka_name="AlterableConfig"):
-    """A part of AlterConfigsRequest."""
+    """A setting and its value."""
 
     name: str
-    value: str | None = field(nullable="0+")
+    value: str | None = field(nullable="0+")  # Null for the default.
 
 
 class AlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsResource"):
-    """A part of AlterConfigsRequest."""
+    """A resource and all its settings."""
 
     resource_type: int8
     resource_name: str
@@ -75,14 +77,14 @@ class AlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsRe
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """AlterConfigsRequest, as Kafka has it."""
+    """Replaces whole configurations: what is not named falls back to its default."""
 
     resources: list[AlterConfigsRequestAlterConfigsResource]
-    validate_only: bool
+    validate_only: bool  # Checks and changes nothing.
 
 
 class AlterConfigsResourceResponse(Struct):
-    """A part of AlterConfigsResponse."""
+    """What became of one resource."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -91,22 +93,22 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
-    """AlterConfigsResponse, as Kafka has it."""
+    """An answer for each resource."""
 
     throttle_time_ms: int32
     responses: list[AlterConfigsResourceResponse]
 
 
 class IncrementalAlterConfigsRequestAlterableConfig(Struct, kafka_name="AlterableConfig"):
-    """A part of IncrementalAlterConfigsRequest."""
+    """A setting and what happens to it."""
 
     name: str
-    config_operation: int8
+    config_operation: int8  # 0 set, 1 delete, 2 append to a list, 3 subtract from it.
     value: str | None = field(nullable="0+")
 
 
 class IncrementalAlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsResource"):
-    """A part of IncrementalAlterConfigsRequest."""
+    """A resource and the settings that change."""
 
     resource_type: int8
     resource_name: str
@@ -114,34 +116,34 @@ class IncrementalAlterConfigsRequestAlterConfigsResource(Struct, kafka_name="Alt
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """IncrementalAlterConfigsRequest, as Kafka has it."""
+    """Changes the settings that it names and no others (KIP-339)."""
 
     resources: list[IncrementalAlterConfigsRequestAlterConfigsResource]
-    validate_only: bool
+    validate_only: bool  # Checks and changes nothing.
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
-    """IncrementalAlterConfigsResponse, as Kafka has it."""
+    """An answer for each resource."""
 
     throttle_time_ms: int32
     responses: list[AlterConfigsResourceResponse]
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
-    """ListConfigResourcesRequest, as Kafka has it."""
+    """An administrator asks which resources have configurations (KIP-1142)."""
 
-    resource_types: list[int8] = field(versions="1+")
+    resource_types: list[int8] = field(versions="1+")  # None given means all; version 0 knows client metrics alone.
 
 
 class ConfigResource(Struct):
-    """A part of ListConfigResourcesResponse."""
+    """A resource by type and name."""
 
     resource_name: str
     resource_type: int8 = field(versions="1+", default=16, ignorable=True)
 
 
 class ListConfigResourcesResponse(Message, api_key=74, versions="0-1", flexible="0+"):
-    """ListConfigResourcesResponse, as Kafka has it."""
+    """The resources."""
 
     throttle_time_ms: int32
     error_code: int16

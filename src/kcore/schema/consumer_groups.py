@@ -1,4 +1,4 @@
-"""Consumer groups."""
+"""The consumer groups of KIP-848: the coordinator assigns, and one heartbeat carries all."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -6,35 +6,36 @@ from kcore.types import Uuid
 
 
 class TopicPartitions(Struct):
-    """A part of ConsumerGroupHeartbeatRequest."""
+    """Partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[int32]
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeatRequest, as Kafka has it."""
+    """A member joins, reports, leaves. Null and -1 mean: as in the last heartbeat."""
 
     group_id: str
-    member_id: str
-    member_epoch: int32
-    instance_id: str | None = field(nullable="0+", default=None)
+    member_id: str  # The coordinator gave it in version 0; the member makes it up itself since (KIP-1082).
+    member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will be back.
+    instance_id: str | None = field(nullable="0+", default=None)  # Of a static member.
     rack_id: str | None = field(nullable="0+", default=None)
-    rebalance_timeout_ms: int32 = field(default=-1)
+    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to give partitions up.
     subscribed_topic_names: list[str] | None = field(nullable="0+", default=None)
+    # RE2 syntax; the broker matches it.
     subscribed_topic_regex: str | None = field(versions="1+", nullable="1+", default=None)
-    server_assignor: str | None = field(nullable="0+", default=None)
-    topic_partitions: list[TopicPartitions] | None = field(nullable="0+", default=None)
+    server_assignor: str | None = field(nullable="0+", default=None)  # Null leaves the choice to the coordinator.
+    topic_partitions: list[TopicPartitions] | None = field(nullable="0+", default=None)  # What the member owns.
 
 
 class ConsumerGroupHeartbeatResponseAssignment(Struct, kafka_name="Assignment"):
-    """A part of ConsumerGroupHeartbeatResponse."""
+    """What the member is to own."""
 
     topic_partitions: list[TopicPartitions]
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeatResponse, as Kafka has it."""
+    """The member's epoch and, where it changed, its assignment."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -42,18 +43,19 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
     member_id: str | None = field(nullable="0+", default=None)
     member_epoch: int32
     heartbeat_interval_ms: int32
+    # Null where nothing changed.
     assignment: ConsumerGroupHeartbeatResponseAssignment | None = field(nullable="0+", default=None)
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
-    """ConsumerGroupDescribeRequest, as Kafka has it."""
+    """An administrator asks a coordinator for consumer groups in full."""
 
     group_ids: list[str]
     include_authorized_operations: bool
 
 
 class ConsumerGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """A part of ConsumerGroupDescribeResponse."""
+    """Partitions of one topic, which is named for people."""
 
     topic_id: Uuid
     topic_name: str
@@ -61,13 +63,13 @@ class ConsumerGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPart
 
 
 class ConsumerGroupDescribeResponseAssignment(Struct, kafka_name="Assignment"):
-    """A part of ConsumerGroupDescribeResponse."""
+    """What a member owns or is to own."""
 
     topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions]
 
 
 class Member(Struct):
-    """A part of ConsumerGroupDescribeResponse."""
+    """A member of the group."""
 
     member_id: str
     instance_id: str | None = field(nullable="0+", default=None)
@@ -78,26 +80,28 @@ class Member(Struct):
     subscribed_topic_names: list[str]
     subscribed_topic_regex: str | None = field(nullable="0+", default=None)
     assignment: ConsumerGroupDescribeResponseAssignment
-    target_assignment: ConsumerGroupDescribeResponseAssignment
+    target_assignment: ConsumerGroupDescribeResponseAssignment  # What it will own when all have caught up.
+    # 0 classic, 1 consumer, -1 unknown: groups may hold both while they migrate (KIP-1099).
     member_type: int8 = field(versions="1+", default=-1, ignorable=True)
 
 
 class DescribedGroup(Struct):
-    """A part of ConsumerGroupDescribeResponse."""
+    """A consumer group with its members."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     group_id: str
     group_state: str
-    group_epoch: int32
-    assignment_epoch: int32
+    group_epoch: int32  # Goes up with every change of members or topics.
+    assignment_epoch: int32  # The group epoch for which the target was made.
     assignor_name: str
     members: list[Member]
+    # A bit for each operation; the lowest integer where it was not asked for.
     authorized_operations: int32 = field(default=-2147483648)
 
 
 class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
-    """ConsumerGroupDescribeResponse, as Kafka has it."""
+    """The groups that were asked for."""
 
     throttle_time_ms: int32
     groups: list[DescribedGroup]

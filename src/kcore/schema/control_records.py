@@ -1,4 +1,4 @@
-"""Control records."""
+"""Control records: what brokers and controllers write into logs for themselves."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Data, Struct, field
@@ -6,42 +6,42 @@ from kcore.types import Uuid
 
 
 class ControlRecordTypeSchema(Data, versions="0", flexible="none"):
-    """ControlRecordTypeSchema, as Kafka has it."""
+    """The key of every control record."""
 
-    type: int16
+    type: int16  # 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters.
 
 
 class EndTxnMarker(Data, versions="0", flexible="none"):
-    """EndTxnMarker, as Kafka has it."""
+    """The value of a commit or an abort: a transaction ends here in this partition (KIP-98)."""
 
     coordinator_epoch: int32
 
 
 class LeaderChangeMessageVoter(Struct, kafka_name="Voter"):
-    """A part of LeaderChangeMessage."""
+    """A voter."""
 
     voter_id: int32
     voter_directory_id: Uuid = field(versions="1+")
 
 
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
-    """LeaderChangeMessage, as Kafka has it."""
+    """The first record of a new quorum leader (KIP-595)."""
 
-    version: int16
+    version: int16  # Of this message, once more in its body.
     leader_id: int32
     voters: list[LeaderChangeMessageVoter]
-    granting_voters: list[LeaderChangeMessageVoter]
+    granting_voters: list[LeaderChangeMessageVoter]  # Those who voted for the leader.
 
 
 class KRaftVersionRecord(Data, versions="0", flexible="0+"):
-    """KRaftVersionRecord, as Kafka has it."""
+    """The quorum's version of itself (KIP-853)."""
 
     version: int16
-    kraft_version: int16 = field(json_name="kRaftVersion")
+    kraft_version: int16 = field(json_name="kRaftVersion")  # 0 voters from the configuration, 1 voters from the log.
 
 
 class Endpoint(Struct):
-    """A part of VotersRecord."""
+    """One listener of a voter."""
 
     name: str
     host: str
@@ -49,14 +49,14 @@ class Endpoint(Struct):
 
 
 class KRaftVersionFeature(Struct):
-    """A part of VotersRecord."""
+    """The versions of `kraft.version` that the voter can do."""
 
     min_supported_version: int16
     max_supported_version: int16
 
 
 class VotersRecordVoter(Struct, kafka_name="Voter"):
-    """A part of VotersRecord."""
+    """A voter, its directory and where it is reached."""
 
     voter_id: int32
     voter_directory_id: Uuid
@@ -65,20 +65,20 @@ class VotersRecordVoter(Struct, kafka_name="Voter"):
 
 
 class VotersRecord(Data, versions="0", flexible="0+"):
-    """VotersRecord, as Kafka has it."""
+    """The quorum's voters from here on (KIP-853)."""
 
     version: int16
     voters: list[VotersRecordVoter]
 
 
 class SnapshotHeaderRecord(Data, versions="0", flexible="0+"):
-    """SnapshotHeaderRecord, as Kafka has it."""
+    """The first record of a snapshot (KIP-630)."""
 
     version: int16
-    last_contained_log_timestamp: int64
+    last_contained_log_timestamp: int64  # Of the last record that went into it.
 
 
 class SnapshotFooterRecord(Data, versions="0", flexible="0+"):
-    """SnapshotFooterRecord, as Kafka has it."""
+    """The last record of a snapshot: it is complete (KIP-630)."""
 
     version: int16

@@ -1,50 +1,51 @@
-"""Delegation tokens."""
+"""Delegation tokens: short-lived secrets in place of a principal's own (KIP-48)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class CreatableRenewers(Struct):
-    """A part of CreateDelegationTokenRequest."""
+    """A principal who may renew the token, besides its owner."""
 
     principal_type: str
     principal_name: str
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="0-3", flexible="2+"):
-    """CreateDelegationTokenRequest, as Kafka has it."""
+    """A principal asks for a token, for itself or for another (KIP-373)."""
 
+    # Null for the one who asks, as with the name.
     owner_principal_type: str | None = field(versions="3+", nullable="3+")
     owner_principal_name: str | None = field(versions="3+", nullable="3+")
     renewers: list[CreatableRenewers]
-    max_lifetime_ms: int64
+    max_lifetime_ms: int64  # -1 for the longest that the broker allows.
 
 
 class CreateDelegationTokenResponse(Message, api_key=38, versions="0-3", flexible="2+"):
-    """CreateDelegationTokenResponse, as Kafka has it."""
+    """The token."""
 
     error_code: int16
-    principal_type: str
+    principal_type: str  # Of the owner.
     principal_name: str
     token_requester_principal_type: str = field(versions="3+")
     token_requester_principal_name: str = field(versions="3+")
     issue_timestamp_ms: int64
-    expiry_timestamp_ms: int64
+    expiry_timestamp_ms: int64  # Unless it is renewed before.
     max_timestamp_ms: int64
     token_id: str
-    hmac: bytes
+    hmac: bytes  # The secret.
     throttle_time_ms: int32
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="0-2", flexible="2+"):
-    """RenewDelegationTokenRequest, as Kafka has it."""
+    """A renewer lets a token live longer."""
 
     hmac: bytes
-    renew_period_ms: int64
+    renew_period_ms: int64  # -1 for the broker's own period.
 
 
 class RenewDelegationTokenResponse(Message, api_key=39, versions="0-2", flexible="2+"):
-    """RenewDelegationTokenResponse, as Kafka has it."""
+    """When it expires now."""
 
     error_code: int16
     expiry_timestamp_ms: int64
@@ -52,14 +53,14 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="0-2", flexible
 
 
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="0-2", flexible="2+"):
-    """ExpireDelegationTokenRequest, as Kafka has it."""
+    """A renewer lets a token end earlier."""
 
     hmac: bytes
-    expiry_time_period_ms: int64
+    expiry_time_period_ms: int64  # Negative ends it at once.
 
 
 class ExpireDelegationTokenResponse(Message, api_key=40, versions="0-2", flexible="2+"):
-    """ExpireDelegationTokenResponse, as Kafka has it."""
+    """When it expires now."""
 
     error_code: int16
     expiry_timestamp_ms: int64
@@ -67,29 +68,29 @@ class ExpireDelegationTokenResponse(Message, api_key=40, versions="0-2", flexibl
 
 
 class DescribeDelegationTokenOwner(Struct):
-    """A part of DescribeDelegationTokenRequest."""
+    """A principal whose tokens are asked for."""
 
     principal_type: str
     principal_name: str
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="0-3", flexible="2+"):
-    """DescribeDelegationTokenRequest, as Kafka has it."""
+    """A principal asks for the tokens that it may see."""
 
-    owners: list[DescribeDelegationTokenOwner] | None = field(nullable="0+")
+    owners: list[DescribeDelegationTokenOwner] | None = field(nullable="0+")  # Null asks for all.
 
 
 class DescribedDelegationTokenRenewer(Struct):
-    """A part of DescribeDelegationTokenResponse."""
+    """A principal who may renew the token, besides its owner."""
 
     principal_type: str
     principal_name: str
 
 
 class DescribedDelegationToken(Struct):
-    """A part of DescribeDelegationTokenResponse."""
+    """A token."""
 
-    principal_type: str
+    principal_type: str  # Of the owner.
     principal_name: str
     token_requester_principal_type: str = field(versions="3+")
     token_requester_principal_name: str = field(versions="3+")
@@ -97,12 +98,12 @@ class DescribedDelegationToken(Struct):
     expiry_timestamp: int64
     max_timestamp: int64
     token_id: str
-    hmac: bytes
+    hmac: bytes  # The secret.
     renewers: list[DescribedDelegationTokenRenewer]
 
 
 class DescribeDelegationTokenResponse(Message, api_key=41, versions="0-3", flexible="2+"):
-    """DescribeDelegationTokenResponse, as Kafka has it."""
+    """The tokens that were asked for."""
 
     error_code: int16
     tokens: list[DescribedDelegationToken]

@@ -1,4 +1,4 @@
-"""Describe quorum."""
+"""DescribeQuorum: what the leader of the controllers' quorum knows of its replicas (KIP-595)."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -6,36 +6,38 @@ from kcore.types import Uuid
 
 
 class DescribeQuorumRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of DescribeQuorumRequest."""
+    """A partition; only number 0 has a quorum."""
 
     partition_index: int32
 
 
 class DescribeQuorumRequestTopicData(Struct, kafka_name="TopicData"):
-    """A part of DescribeQuorumRequest."""
+    """The partitions of one topic; in practice `__cluster_metadata` alone."""
 
     topic_name: str
     partitions: list[DescribeQuorumRequestPartitionData]
 
 
 class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorumRequest, as Kafka has it."""
+    """An administrator asks for the state of the quorum."""
 
     topics: list[DescribeQuorumRequestTopicData]
 
 
 class ReplicaState(Struct):
-    """A part of DescribeQuorumResponse."""
+    """How far one voter or observer is."""
 
     replica_id: int32
-    replica_directory_id: Uuid = field(versions="2+")
-    log_end_offset: int64
+    replica_directory_id: Uuid = field(versions="2+")  # KIP-853.
+    log_end_offset: int64  # -1 for unknown.
+    # By the leader's clock (KIP-836); -1 for unknown.
     last_fetch_timestamp: int64 = field(versions="1+", default=-1, ignorable=True)
+    # When it last had all that the leader had (KIP-836); -1 for unknown.
     last_caught_up_timestamp: int64 = field(versions="1+", default=-1, ignorable=True)
 
 
 class DescribeQuorumResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """A part of DescribeQuorumResponse."""
+    """The leader, its epoch and its followers."""
 
     partition_index: int32
     error_code: int16
@@ -44,18 +46,18 @@ class DescribeQuorumResponsePartitionData(Struct, kafka_name="PartitionData"):
     leader_epoch: int32
     high_watermark: int64
     current_voters: list[ReplicaState]
-    observers: list[ReplicaState]
+    observers: list[ReplicaState]  # Brokers, and controllers that are no voters.
 
 
 class DescribeQuorumResponseTopicData(Struct, kafka_name="TopicData"):
-    """A part of DescribeQuorumResponse."""
+    """The quorums of one topic."""
 
     topic_name: str
     partitions: list[DescribeQuorumResponsePartitionData]
 
 
 class Listener(Struct):
-    """A part of DescribeQuorumResponse."""
+    """One listener of a node."""
 
     name: str
     host: str
@@ -63,14 +65,14 @@ class Listener(Struct):
 
 
 class Node(Struct):
-    """A part of DescribeQuorumResponse."""
+    """Where a voter is reached (KIP-853)."""
 
     node_id: int32
     listeners: list[Listener]
 
 
 class DescribeQuorumResponse(Message, api_key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorumResponse, as Kafka has it."""
+    """The state of the quorum, from its leader."""
 
     error_code: int16
     error_message: str | None = field(versions="2+", nullable="2+", ignorable=True)

@@ -1,19 +1,20 @@
-"""Envelope."""
+"""Envelope: a broker hands a client's request on to the controller (KIP-590)."""
 
 from kcore.schema.kinds import int16
 from kcore.schema.structure import Message, field
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
-    """EnvelopeRequest, as Kafka has it."""
+    """A client's request with its header, and whose it is."""
 
     request_data: bytes
+    # A DefaultPrincipalData, unless the broker has a principal builder of its own.
     request_principal: bytes | None = field(nullable="0+")
-    client_host_address: bytes
+    client_host_address: bytes  # 4 or 16 bytes.
 
 
 class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
-    """EnvelopeResponse, as Kafka has it."""
+    """The controller's response with its header."""
 
     response_data: bytes | None = field(nullable="0+", default=None)
-    error_code: int16
+    error_code: int16  # Of the envelope; the response within has its own.

@@ -1,4 +1,4 @@
-"""Fetch."""
+"""Fetch: consumers and followers read records; so do the voters and observers of the KRaft quorum (KIP-595)."""
 
 from kcore.schema.kinds import Records, int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,27 +6,32 @@ from kcore.types import Uuid
 
 
 class ReplicaState(Struct):
-    """A part of FetchRequest."""
+    """Which replica fetches, and which incarnation of its broker (KIP-903)."""
 
-    replica_id: int32 = field(default=-1)
+    replica_id: int32 = field(default=-1)  # -1 for a consumer.
     replica_epoch: int64 = field(default=-1)
 
 
 class FetchPartition(Struct):
-    """A part of FetchRequest."""
+    """How far one partition is read, and how much may come at once."""
 
     partition: int32
+    # What the reader believes; the leader refuses another (KIP-320).
     current_leader_epoch: int32 = field(versions="9+", default=-1, ignorable=True)
     fetch_offset: int64
+    # Lets the leader see a divergence without another request (KIP-595).
     last_fetched_epoch: int32 = field(versions="12+", default=-1)
+    # A follower's; -1 from a consumer (KIP-107).
     log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)
     partition_max_bytes: int32
+    # Tells a voter from a disk that was replaced (KIP-853).
     replica_directory_id: Uuid = field(versions="17+", tag=0, tagged="17+", ignorable=True)
+    # The follower's own: the leader answers at once where it has a newer one (KIP-1166).
     high_watermark: int64 = field(versions="18+", tag=1, tagged="18+", default=2**63 - 1, ignorable=True)
 
 
 class FetchTopic(Struct):
-    """A part of FetchRequest."""
+    """The partitions of one topic to read."""
 
     topic: str = field(versions="0-12", ignorable=True)
     topic_id: Uuid = field(versions="13+", ignorable=True)
@@ -34,7 +39,7 @@ class FetchTopic(Struct):
 
 
 class ForgottenTopic(Struct):
-    """A part of FetchRequest."""
+    """Partitions that leave the fetch session (KIP-227)."""
 
     topic: str = field(versions="7-12", ignorable=True)
     topic_id: Uuid = field(versions="13+", ignorable=True)
@@ -42,68 +47,75 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Message, api_key=1, versions="0-18", flexible="12+"):
-    """FetchRequest, as Kafka has it."""
+    """A consumer or a follower asks a leader for records; a KRaft follower asks the active controller."""
 
+    # From KRaft replicas, who check that they belong together (KIP-595).
     cluster_id: str | None = field(versions="12+", nullable="12+", tag=0, tagged="12+", default=None, ignorable=True)
-    replica_id: int32 = field(versions="0-14", default=-1)
+    replica_id: int32 = field(versions="0-14", default=-1)  # -1 for a consumer; in `replica_state` from version 15 on.
     replica_state: ReplicaState = field(versions="15+", tag=1, tagged="15+")
-    max_wait_ms: int32
+    max_wait_ms: int32  # How long to wait for `min_bytes`.
     min_bytes: int32
+    # Of the whole response; a first batch that is larger comes nevertheless (KIP-74).
     max_bytes: int32 = field(versions="3+", default=2**31 - 1, ignorable=True)
-    isolation_level: int8 = field(versions="4+", ignorable=True)
-    session_id: int32 = field(versions="7+", ignorable=True)
+    isolation_level: int8 = field(versions="4+", ignorable=True)  # 0 reads all, 1 committed transactions only (KIP-98).
+    session_id: int32 = field(versions="7+", ignorable=True)  # Incremental fetch sessions (KIP-227).
     session_epoch: int32 = field(versions="7+", default=-1, ignorable=True)
-    topics: list[FetchTopic]
+    topics: list[FetchTopic]  # What changed since the last fetch of the session.
     forgotten_topics_data: list[ForgottenTopic] = field(versions="7+")
+    # So that a consumer can be sent to a replica near it (KIP-392).
     rack_id: str = field(versions="11+", ignorable=True)
 
 
 class EpochEndOffset(Struct):
-    """A part of FetchResponse."""
+    """The largest epoch that both logs may share, and where it ends: the follower truncates there."""
 
     epoch: int32 = field(default=-1)
     end_offset: int64 = field(default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """A part of FetchResponse."""
+    """Who leads now, as far as the answering replica knows."""
 
     leader_id: int32 = field(default=-1)
     leader_epoch: int32 = field(default=-1)
 
 
 class SnapshotId(Struct):
-    """A part of FetchResponse."""
+    """The snapshot that a KRaft follower must fetch first: its offset is no longer in the log (KIP-630)."""
 
     end_offset: int64 = field(default=-1)
     epoch: int32 = field(default=-1)
 
 
 class AbortedTransaction(Struct):
-    """A part of FetchResponse."""
+    """A transaction in the range that a reader of committed records must skip."""
 
     producer_id: int64
     first_offset: int64
 
 
 class PartitionData(Struct):
-    """A part of FetchResponse."""
+    """What was read of one partition."""
 
     partition_index: int32
     error_code: int16
     high_watermark: int64
+    # Below it every transaction is decided; -1 where that was not asked for.
     last_stable_offset: int64 = field(versions="4+", default=-1, ignorable=True)
     log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)
+    # The reader's log went another way (KIP-595).
     diverging_epoch: EpochEndOffset = field(versions="12+", tag=0, tagged="12+")
     current_leader: LeaderIdAndEpoch = field(versions="12+", tag=1, tagged="12+")
     snapshot_id: SnapshotId = field(versions="12+", tag=2, tagged="12+")
+    # Null where all records are read.
     aborted_transactions: list[AbortedTransaction] | None = field(versions="4+", nullable="4+", ignorable=True)
+    # Fetch from this one instead; -1 for none (KIP-392).
     preferred_read_replica: int32 = field(versions="11+", default=-1)
     records: Records | None = field(nullable="0+")
 
 
 class FetchableTopicResponse(Struct):
-    """A part of FetchResponse."""
+    """What was read of one topic."""
 
     topic: str = field(versions="0-12", ignorable=True)
     topic_id: Uuid = field(versions="13+", ignorable=True)
@@ -111,7 +123,7 @@ class FetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """A part of FetchResponse."""
+    """Where a new leader is reached (KIP-951)."""
 
     node_id: int32
     host: str
@@ -120,10 +132,11 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, api_key=1, versions="0-18", flexible="12+"):
-    """FetchResponse, as Kafka has it."""
+    """Records and offsets, partition by partition."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16 = field(versions="7+", ignorable=True)
-    session_id: int32 = field(versions="7+")
+    session_id: int32 = field(versions="7+")  # 0 where the broker keeps no session.
     responses: list[FetchableTopicResponse]
+    # Of every leader named in `current_leader`.
     node_endpoints: list[NodeEndpoint] = field(versions="16+", tag=0, tagged="16+")

@@ -1,4 +1,4 @@
-"""Fetch snapshot."""
+"""FetchSnapshot: a KRaft follower whose offset is gone from the log copies the leader's snapshot (KIP-630)."""
 
 from kcore.schema.kinds import Records, int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -6,66 +6,68 @@ from kcore.types import Uuid
 
 
 class SnapshotId(Struct):
-    """A part of FetchSnapshotRequest."""
+    """A snapshot's name: the log up to this offset and epoch."""
 
     end_offset: int64
     epoch: int32
 
 
 class FetchSnapshotRequestPartitionSnapshot(Struct, kafka_name="PartitionSnapshot"):
-    """A part of FetchSnapshotRequest."""
+    """Which snapshot, and from which byte on."""
 
     partition: int32
     current_leader_epoch: int32
     snapshot_id: SnapshotId
-    position: int64
+    position: int64  # In bytes.
+    # Tells a voter from a disk that was replaced (KIP-853).
     replica_directory_id: Uuid = field(versions="1+", tag=0, tagged="1+", ignorable=True)
 
 
 class FetchSnapshotRequestTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
-    """A part of FetchSnapshotRequest."""
+    """The partitions of one topic; in practice the metadata partition alone."""
 
     name: str
     partitions: list[FetchSnapshotRequestPartitionSnapshot]
 
 
 class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
-    """FetchSnapshotRequest, as Kafka has it."""
+    """A follower or observer asks the active controller for a piece of a snapshot."""
 
+    # Null where the caller does not know it yet.
     cluster_id: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)
-    replica_id: int32 = field(default=-1)
+    replica_id: int32 = field(default=-1)  # -1 where it is no replica.
     max_bytes: int32 = field(default=2**31 - 1)
     topics: list[FetchSnapshotRequestTopicSnapshot]
 
 
 class LeaderIdAndEpoch(Struct):
-    """A part of FetchSnapshotResponse."""
+    """Who leads the quorum now."""
 
     leader_id: int32
     leader_epoch: int32
 
 
 class FetchSnapshotResponsePartitionSnapshot(Struct, kafka_name="PartitionSnapshot"):
-    """A part of FetchSnapshotResponse."""
+    """A piece of the snapshot."""
 
     index: int32
     error_code: int16
     snapshot_id: SnapshotId
     current_leader: LeaderIdAndEpoch = field(tag=0, tagged="0+")
-    size: int64
-    position: int64
-    unaligned_records: Records
+    size: int64  # Of the whole snapshot, in bytes.
+    position: int64  # Of the first byte of this piece.
+    unaligned_records: Records  # The piece may begin and end inside a batch.
 
 
 class FetchSnapshotResponseTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
-    """A part of FetchSnapshotResponse."""
+    """The pieces for one topic."""
 
     name: str
     partitions: list[FetchSnapshotResponsePartitionSnapshot]
 
 
 class NodeEndpoint(Struct):
-    """A part of FetchSnapshotResponse."""
+    """Where the quorum's leader is reached."""
 
     node_id: int32
     host: str
@@ -73,9 +75,10 @@ class NodeEndpoint(Struct):
 
 
 class FetchSnapshotResponse(Message, api_key=59, versions="0-1", flexible="0+"):
-    """FetchSnapshotResponse, as Kafka has it."""
+    """The leader's piece of the snapshot, or who leads instead."""
 
     throttle_time_ms: int32 = field(ignorable=True)
     error_code: int16
     topics: list[FetchSnapshotResponseTopicSnapshot]
+    # Of every leader named in `current_leader` (KIP-853).
     node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")

@@ -1,19 +1,19 @@
-"""Find coordinator."""
+"""FindCoordinator: which broker looks after a group or a transaction."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
-    """FindCoordinatorRequest, as Kafka has it."""
+    """A client asks any broker for the coordinator of a key."""
 
     key: str = field(versions="0-3")
-    key_type: int8 = field(versions="1+")
-    coordinator_keys: list[str] = field(versions="4+")
+    key_type: int8 = field(versions="1+")  # 0 a group, 1 a transactional id (KIP-98), 2 a share partition (KIP-932).
+    coordinator_keys: list[str] = field(versions="4+")  # Several at once (KIP-699).
 
 
 class Coordinator(Struct):
-    """A part of FindCoordinatorResponse."""
+    """The broker that looks after one key."""
 
     key: str
     node_id: int32
@@ -24,7 +24,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
-    """FindCoordinatorResponse, as Kafka has it."""
+    """The coordinator, or one for each key."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16 = field(versions="0-3")

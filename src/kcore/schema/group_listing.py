@@ -1,65 +1,67 @@
-"""Group listing."""
+"""Groups of every kind as an administrator sees them: DescribeGroups, ListGroups, DeleteGroups."""
 
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """DescribeGroupsRequest, as Kafka has it."""
+    """Asks a coordinator for classic groups in full."""
 
     groups: list[str]
-    include_authorized_operations: bool = field(versions="3+")
+    include_authorized_operations: bool = field(versions="3+")  # KIP-430.
 
 
 class DescribedGroupMember(Struct):
-    """A part of DescribeGroupsResponse."""
+    """A member of a classic group."""
 
     member_id: str
+    # Of a static member (KIP-345).
     group_instance_id: str | None = field(versions="4+", nullable="4+", default=None, ignorable=True)
     client_id: str
     client_host: str
-    member_metadata: bytes
-    member_assignment: bytes
+    member_metadata: bytes  # What it sent with JoinGroup.
+    member_assignment: bytes  # What it got from SyncGroup.
 
 
 class DescribedGroup(Struct):
-    """A part of DescribeGroupsResponse."""
+    """A classic group: its state, what it agreed on, its members."""
 
     error_code: int16
-    error_message: str | None = field(versions="6+", nullable="6+", default=None)
+    error_message: str | None = field(versions="6+", nullable="6+", default=None)  # KIP-1043.
     group_id: str
     group_state: str
     protocol_type: str
-    protocol_data: str
+    protocol_data: str  # The name of the assignor that the members agreed on.
     members: list[DescribedGroupMember]
+    # A bit for each operation; the lowest integer where it was not asked for.
     authorized_operations: int32 = field(versions="3+", default=-2147483648)
 
 
 class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
-    """DescribeGroupsResponse, as Kafka has it."""
+    """The groups that were asked for."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     groups: list[DescribedGroup]
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
-    """ListGroupsRequest, as Kafka has it."""
+    """Asks a broker for the groups that it coordinates."""
 
-    states_filter: list[str] = field(versions="4+")
-    types_filter: list[str] = field(versions="5+")
+    states_filter: list[str] = field(versions="4+")  # None given means all (KIP-518).
+    types_filter: list[str] = field(versions="5+")  # None given means all (KIP-848).
 
 
 class ListedGroup(Struct):
-    """A part of ListGroupsResponse."""
+    """A group by name."""
 
     group_id: str
     protocol_type: str
-    group_state: str = field(versions="4+", ignorable=True)
-    group_type: str = field(versions="5+", ignorable=True)
+    group_state: str = field(versions="4+", ignorable=True)  # KIP-518.
+    group_type: str = field(versions="5+", ignorable=True)  # "classic", "consumer", "share" ... (KIP-848).
 
 
 class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
-    """ListGroupsResponse, as Kafka has it."""
+    """The broker's groups."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16
@@ -67,20 +69,20 @@ class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
-    """DeleteGroupsRequest, as Kafka has it."""
+    """Deletes empty groups with their offsets (KIP-229)."""
 
     groups_names: list[str]
 
 
 class DeletableGroupResult(Struct):
-    """A part of DeleteGroupsResponse."""
+    """Whether the group is gone."""
 
     group_id: str
     error_code: int16
 
 
 class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
-    """DeleteGroupsResponse, as Kafka has it."""
+    """The coordinator's answer, group by group."""
 
     throttle_time_ms: int32
     results: list[DeletableGroupResult]

@@ -1,28 +1,30 @@
-"""Group protocol."""
+"""What consumers of the classic protocol tell each other through JoinGroup and SyncGroup, the broker unaware."""
 
 from kcore.schema.kinds import int32
 from kcore.schema.structure import Data, Struct, field
 
 
 class TopicPartition(Struct):
-    """A part of ConsumerProtocolSubscription."""
+    """Partitions of one topic."""
 
     topic: str
     partitions: list[int32]
 
 
 class ConsumerProtocolSubscription(Data, versions="0-3", flexible="none"):
-    """ConsumerProtocolSubscription, as Kafka has it."""
+    """What a consumer wants to read, for the member that assigns."""
 
     topics: list[str]
-    user_data: bytes | None = field(nullable="0+", default=None)
+    user_data: bytes | None = field(nullable="0+", default=None)  # The assignor's own.
+    # What it has now, for cooperative rebalancing (KIP-429).
     owned_partitions: list[TopicPartition] = field(versions="1+", ignorable=True)
+    # In which it got them (KIP-792); -1 for unknown.
     generation_id: int32 = field(versions="2+", default=-1, ignorable=True)
-    rack_id: str | None = field(versions="3+", nullable="3+", default=None, ignorable=True)
+    rack_id: str | None = field(versions="3+", nullable="3+", default=None, ignorable=True)  # KIP-881.
 
 
 class ConsumerProtocolAssignment(Data, versions="0-3", flexible="none"):
-    """ConsumerProtocolAssignment, as Kafka has it."""
+    """What a consumer is to read."""
 
     assigned_partitions: list[TopicPartition]
-    user_data: bytes | None = field(nullable="0+", default=None)
+    user_data: bytes | None = field(nullable="0+", default=None)  # The assignor's own.

@@ -1,99 +1,103 @@
-"""List offsets."""
+"""ListOffsets finds an offset by time; OffsetForLeaderEpoch finds where a leader's epoch ended (KIP-101)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class ListOffsetsPartition(Struct):
-    """A part of ListOffsetsRequest."""
+    """The time whose offset is asked for."""
 
     partition_index: int32
+    # What the caller believes; the leader refuses another (KIP-320).
     current_leader_epoch: int32 = field(versions="4+", default=-1, ignorable=True)
-    timestamp: int64
-    max_num_offsets: int32 = field(versions="0", default=1)
+    timestamp: int64  # -1 the log's end, -2 its start, -3 the largest time (KIP-734), -4 the local start (KIP-405).
+    max_num_offsets: int32 = field(versions="0", default=1)  # Version 0 lists the starts of segments.
 
 
 class ListOffsetsTopic(Struct):
-    """A part of ListOffsetsRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[ListOffsetsPartition]
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="0-11", flexible="6+"):
-    """ListOffsetsRequest, as Kafka has it."""
+    """A consumer or a follower asks for the offsets at a time."""
 
-    replica_id: int32
-    isolation_level: int8 = field(versions="2+")
+    replica_id: int32  # -1 for a consumer.
+    isolation_level: int8 = field(versions="2+")  # 0 the high watermark, 1 the last stable offset is the end (KIP-98).
     topics: list[ListOffsetsTopic]
+    # For offsets that must be read from remote storage (KIP-1075).
     timeout_ms: int32 = field(versions="10+", ignorable=True)
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """A part of ListOffsetsResponse."""
+    """The offset that was found."""
 
     partition_index: int32
     error_code: int16
     old_style_offsets: list[int64] = field(versions="0")
-    timestamp: int64 = field(versions="1+", default=-1)
+    timestamp: int64 = field(versions="1+", default=-1)  # Of the record at that offset.
     offset: int64 = field(versions="1+", default=-1)
-    leader_epoch: int32 = field(versions="4+", default=-1)
+    leader_epoch: int32 = field(versions="4+", default=-1)  # Of the record at that offset (KIP-320).
 
 
 class ListOffsetsTopicResponse(Struct):
-    """A part of ListOffsetsResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[ListOffsetsPartitionResponse]
 
 
 class ListOffsetsResponse(Message, api_key=2, versions="0-11", flexible="6+"):
-    """ListOffsetsResponse, as Kafka has it."""
+    """The offsets, partition by partition."""
 
     throttle_time_ms: int32 = field(versions="2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse]
 
 
 class OffsetForLeaderPartition(Struct):
-    """A part of OffsetForLeaderEpochRequest."""
+    """The epoch whose end is asked for."""
 
     partition: int32
+    # What the caller believes; the leader refuses another (KIP-320).
     current_leader_epoch: int32 = field(versions="2+", default=-1, ignorable=True)
     leader_epoch: int32
 
 
 class OffsetForLeaderTopic(Struct):
-    """A part of OffsetForLeaderEpochRequest."""
+    """The partitions of one topic."""
 
     topic: str
     partitions: list[OffsetForLeaderPartition]
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible="4+"):
-    """OffsetForLeaderEpochRequest, as Kafka has it."""
+    """A follower, or a consumer since KIP-320, asks the leader up to where their logs agree."""
 
-    replica_id: int32 = field(versions="3+", default=-2, ignorable=True)
+    replica_id: int32 = field(versions="3+", default=-2, ignorable=True)  # -1 for a consumer.
     topics: list[OffsetForLeaderTopic]
 
 
 class EpochEndOffset(Struct):
-    """A part of OffsetForLeaderEpochResponse."""
+    """Where the epoch ended in the leader's log."""
 
     error_code: int16
     partition: int32
+    # The largest epoch not above the one asked for (KIP-279).
     leader_epoch: int32 = field(versions="1+", default=-1, ignorable=True)
-    end_offset: int64 = field(default=-1)
+    end_offset: int64 = field(default=-1)  # One past its last record; -1 where there is no such epoch.
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """A part of OffsetForLeaderEpochResponse."""
+    """The answers for one topic."""
 
     topic: str
     partitions: list[EpochEndOffset]
 
 
 class OffsetForLeaderEpochResponse(Message, api_key=23, versions="0-4", flexible="4+"):
-    """OffsetForLeaderEpochResponse, as Kafka has it."""
+    """The leader's answer, partition by partition."""
 
     throttle_time_ms: int32 = field(versions="2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult]

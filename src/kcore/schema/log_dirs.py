@@ -1,4 +1,4 @@
-"""Log dirs."""
+"""Directories of brokers: moving replicas between them (KIP-113), their room (KIP-827), their ids (KIP-858)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,88 +6,89 @@ from kcore.types import Uuid
 
 
 class AlterReplicaLogDirTopic(Struct):
-    """A part of AlterReplicaLogDirsRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[int32]
 
 
 class AlterReplicaLogDir(Struct):
-    """A part of AlterReplicaLogDirsRequest."""
+    """A directory and the replicas that are to move there."""
 
     path: str
     topics: list[AlterReplicaLogDirTopic]
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="0-2", flexible="2+"):
-    """AlterReplicaLogDirsRequest, as Kafka has it."""
+    """An administrator asks a broker to move replicas between its directories."""
 
     dirs: list[AlterReplicaLogDir]
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """A part of AlterReplicaLogDirsResponse."""
+    """Whether the move has begun."""
 
     partition_index: int32
     error_code: int16
 
 
 class AlterReplicaLogDirTopicResult(Struct):
-    """A part of AlterReplicaLogDirsResponse."""
+    """The answers for one topic."""
 
     topic_name: str
     partitions: list[AlterReplicaLogDirPartitionResult]
 
 
 class AlterReplicaLogDirsResponse(Message, api_key=34, versions="0-2", flexible="2+"):
-    """AlterReplicaLogDirsResponse, as Kafka has it."""
+    """The broker's answer, partition by partition."""
 
     throttle_time_ms: int32
     results: list[AlterReplicaLogDirTopicResult]
 
 
 class DescribableLogDirTopic(Struct):
-    """A part of DescribeLogDirsRequest."""
+    """The partitions of one topic."""
 
     topic: str
     partitions: list[int32]
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="0-5", flexible="2+"):
-    """DescribeLogDirsRequest, as Kafka has it."""
+    """An administrator asks a broker what its directories hold."""
 
-    topics: list[DescribableLogDirTopic] | None = field(nullable="0+")
+    topics: list[DescribableLogDirTopic] | None = field(nullable="0+")  # Null asks for all.
 
 
 class DescribeLogDirsPartition(Struct):
-    """A part of DescribeLogDirsResponse."""
+    """A replica in the directory."""
 
     partition_index: int32
     partition_size: int64
-    offset_lag: int64
-    is_future_key: bool
+    offset_lag: int64  # Behind the high watermark, or behind the replica that it is to replace.
+    is_future_key: bool  # The copy of a move that is under way.
 
 
 class DescribeLogDirsTopic(Struct):
-    """A part of DescribeLogDirsResponse."""
+    """The replicas of one topic."""
 
     name: str
     partitions: list[DescribeLogDirsPartition]
 
 
 class DescribeLogDirsResult(Struct):
-    """A part of DescribeLogDirsResponse."""
+    """A directory."""
 
     error_code: int16
-    log_dir: str
+    log_dir: str  # The absolute path.
     topics: list[DescribeLogDirsTopic]
+    # Of the volume that it is on (KIP-827); -1 for unknown.
     total_bytes: int64 = field(versions="4+", default=-1, ignorable=True)
     usable_bytes: int64 = field(versions="4+", default=-1, ignorable=True)
-    is_cordoned: bool = field(versions="5+", ignorable=True)
+    is_cordoned: bool = field(versions="5+", ignorable=True)  # Gets no new replicas (KIP-1066).
 
 
 class DescribeLogDirsResponse(Message, api_key=35, versions="0-5", flexible="2+"):
-    """DescribeLogDirsResponse, as Kafka has it."""
+    """The broker's directories."""
 
     throttle_time_ms: int32
     error_code: int16 = field(versions="3+", ignorable=True)
@@ -95,56 +96,56 @@ class DescribeLogDirsResponse(Message, api_key=35, versions="0-5", flexible="2+"
 
 
 class AssignReplicasToDirsRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of AssignReplicasToDirsRequest."""
+    """A partition."""
 
     partition_index: int32
 
 
 class AssignReplicasToDirsRequestTopicData(Struct, kafka_name="TopicData"):
-    """A part of AssignReplicasToDirsRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[AssignReplicasToDirsRequestPartitionData]
 
 
 class AssignReplicasToDirsRequestDirectoryData(Struct, kafka_name="DirectoryData"):
-    """A part of AssignReplicasToDirsRequest."""
+    """A directory and the replicas in it."""
 
     id: Uuid
     topics: list[AssignReplicasToDirsRequestTopicData]
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
-    """AssignReplicasToDirsRequest, as Kafka has it."""
+    """A broker tells the controller in which directory its replicas are (KIP-858)."""
 
     broker_id: int32
-    broker_epoch: int64 = field(default=-1)
+    broker_epoch: int64 = field(default=-1)  # Which incarnation of the broker speaks (KIP-380).
     directories: list[AssignReplicasToDirsRequestDirectoryData]
 
 
 class AssignReplicasToDirsResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """A part of AssignReplicasToDirsResponse."""
+    """Whether the controller noted it."""
 
     partition_index: int32
     error_code: int16
 
 
 class AssignReplicasToDirsResponseTopicData(Struct, kafka_name="TopicData"):
-    """A part of AssignReplicasToDirsResponse."""
+    """The answers for one topic."""
 
     topic_id: Uuid
     partitions: list[AssignReplicasToDirsResponsePartitionData]
 
 
 class AssignReplicasToDirsResponseDirectoryData(Struct, kafka_name="DirectoryData"):
-    """A part of AssignReplicasToDirsResponse."""
+    """The answers for one directory."""
 
     id: Uuid
     topics: list[AssignReplicasToDirsResponseTopicData]
 
 
 class AssignReplicasToDirsResponse(Message, api_key=73, versions="0", flexible="0+"):
-    """AssignReplicasToDirsResponse, as Kafka has it."""
+    """The controller's answer, replica by replica."""
 
     throttle_time_ms: int32
     error_code: int16

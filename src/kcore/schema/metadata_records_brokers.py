@@ -1,4 +1,4 @@
-"""Metadata records brokers."""
+"""Records of the metadata log: brokers and controllers (KIP-631)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64, uint16
 from kcore.schema.structure import MetadataRecord, Struct, field
@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class BrokerEndpoint(Struct):
-    """A part of RegisterBrokerRecord."""
+    """One listener of a broker."""
 
     name: str
     host: str
@@ -15,7 +15,7 @@ class BrokerEndpoint(Struct):
 
 
 class BrokerFeature(Struct):
-    """A part of RegisterBrokerRecord."""
+    """A feature and the levels of it that the broker can do."""
 
     name: str
     min_supported_version: int16
@@ -23,55 +23,57 @@ class BrokerFeature(Struct):
 
 
 class RegisterBrokerRecord(MetadataRecord, api_key=0, versions="0-4", flexible="0+"):
-    """RegisterBrokerRecord, as Kafka has it."""
+    """A broker was taken in."""
 
     broker_id: int32
-    is_migrating_zk_broker: bool = field(versions="2+")
-    incarnation_id: Uuid
+    is_migrating_zk_broker: bool = field(versions="2+")  # KIP-866.
+    incarnation_id: Uuid  # New with every start of the process.
     broker_epoch: int64
     end_points: list[BrokerEndpoint]
     features: list[BrokerFeature]
     rack: str | None = field(nullable="0+")
-    fenced: bool = field(default=True)
-    in_controlled_shutdown: bool = field(versions="1+")
-    log_dirs: list[Uuid] = field(versions="3+", tag=0, tagged="3+")
+    fenced: bool = field(default=True)  # Leads nothing and is in no ISR until it has caught up.
+    in_controlled_shutdown: bool = field(versions="1+")  # KIP-841.
+    log_dirs: list[Uuid] = field(versions="3+", tag=0, tagged="3+")  # The ids of its directories (KIP-858).
+    # Get no new replicas (KIP-1066); null where the broker has not said.
     cordoned_log_dirs: list[Uuid] | None = field(versions="4+", nullable="4+", tag=1, tagged="4+", default=None)
 
 
 class UnregisterBrokerRecord(MetadataRecord, api_key=1, versions="0", flexible="0+"):
-    """UnregisterBrokerRecord, as Kafka has it."""
+    """A broker was forgotten."""
 
     broker_id: int32
     broker_epoch: int64
 
 
 class FenceBrokerRecord(MetadataRecord, api_key=7, versions="0", flexible="0+"):
-    """FenceBrokerRecord, as Kafka has it."""
+    """A broker fell silent. BrokerRegistrationChangeRecord says so since 3.3."""
 
     id: int32
     epoch: int64
 
 
 class UnfenceBrokerRecord(MetadataRecord, api_key=8, versions="0", flexible="0+"):
-    """UnfenceBrokerRecord, as Kafka has it."""
+    """A broker is back. BrokerRegistrationChangeRecord says so since 3.3."""
 
     id: int32
     epoch: int64
 
 
 class BrokerRegistrationChangeRecord(MetadataRecord, api_key=17, versions="0-3", flexible="0+"):
-    """BrokerRegistrationChangeRecord, as Kafka has it."""
+    """What the controller knows of a broker changed."""
 
     broker_id: int32
     broker_epoch: int64
-    fenced: int8 = field(tag=0, tagged="0+")
-    in_controlled_shutdown: int8 = field(versions="1+", tag=1, tagged="1+")
-    log_dirs: list[Uuid] = field(versions="2+", tag=2, tagged="2+")
+    fenced: int8 = field(tag=0, tagged="0+")  # 1 fenced, -1 unfenced, 0 no change.
+    in_controlled_shutdown: int8 = field(versions="1+", tag=1, tagged="1+")  # 1 has begun, 0 no change (KIP-841).
+    log_dirs: list[Uuid] = field(versions="2+", tag=2, tagged="2+")  # None given means no change (KIP-858).
+    # Null for no change (KIP-1066).
     cordoned_log_dirs: list[Uuid] | None = field(versions="3+", nullable="3+", tag=3, tagged="3+", default=None)
 
 
 class ControllerEndpoint(Struct):
-    """A part of RegisterControllerRecord."""
+    """One listener of a controller."""
 
     name: str
     host: str
@@ -80,7 +82,7 @@ class ControllerEndpoint(Struct):
 
 
 class ControllerFeature(Struct):
-    """A part of RegisterControllerRecord."""
+    """A feature and the levels of it that the controller can do."""
 
     name: str
     min_supported_version: int16
@@ -88,10 +90,10 @@ class ControllerFeature(Struct):
 
 
 class RegisterControllerRecord(MetadataRecord, api_key=27, versions="0", flexible="0+"):
-    """RegisterControllerRecord, as Kafka has it."""
+    """A controller told its listeners and features (KIP-919)."""
 
     controller_id: int32
-    incarnation_id: Uuid
-    zk_migration_ready: bool
+    incarnation_id: Uuid  # New with every start of the process.
+    zk_migration_ready: bool  # KIP-866.
     end_points: list[ControllerEndpoint]
     features: list[ControllerFeature]

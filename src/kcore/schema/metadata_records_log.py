@@ -1,30 +1,30 @@
-"""Metadata records log."""
+"""Records of the metadata log that say something of the log itself."""
 
 from kcore.schema.kinds import int8
 from kcore.schema.structure import MetadataRecord, field
 
 
 class NoOpRecord(MetadataRecord, api_key=20, versions="0", flexible="0+"):
-    """NoOpRecord, as Kafka has it."""
+    """Written now and then, so that the log's end moves and lag can be seen (KIP-835)."""
 
 
 class BeginTransactionRecord(MetadataRecord, api_key=23, versions="0", flexible="0+"):
-    """BeginTransactionRecord, as Kafka has it."""
+    """What follows counts when EndTransactionRecord comes, even over many batches (KIP-868)."""
 
-    name: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)
+    name: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)  # For people.
 
 
 class EndTransactionRecord(MetadataRecord, api_key=24, versions="0", flexible="0+"):
-    """EndTransactionRecord, as Kafka has it."""
+    """The transaction counts."""
 
 
 class AbortTransactionRecord(MetadataRecord, api_key=25, versions="0", flexible="0+"):
-    """AbortTransactionRecord, as Kafka has it."""
+    """The transaction never was."""
 
-    reason: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)
+    reason: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)  # For people.
 
 
 class ZkMigrationStateRecord(MetadataRecord, api_key=21, versions="0", flexible="0+"):
-    """ZkMigrationStateRecord, as Kafka has it."""
+    """How far the move away from ZooKeeper is (KIP-866)."""
 
-    zk_migration_state: int8
+    zk_migration_state: int8  # 0 none, 1 pre-migration, 2 migration, 3 post-migration, 4 finished.

@@ -1,4 +1,4 @@
-"""Metadata records security."""
+"""Records of the metadata log: access control, SCRAM credentials (KIP-900), delegation tokens."""
 
 from kcore.schema.kinds import int8, int32, int64
 from kcore.schema.structure import MetadataRecord
@@ -6,29 +6,29 @@ from kcore.types import Uuid
 
 
 class AccessControlEntryRecord(MetadataRecord, api_key=18, versions="0", flexible="0+"):
-    """AccessControlEntryRecord, as Kafka has it."""
+    """An entry of an access control list was made (KIP-801)."""
 
     id: Uuid
     resource_type: int8
     resource_name: str
-    pattern_type: int8
+    pattern_type: int8  # 3 literal, 4 prefixed.
     principal: str
     host: str
     operation: int8
-    permission_type: int8
+    permission_type: int8  # 2 deny, 3 allow.
 
 
 class RemoveAccessControlEntryRecord(MetadataRecord, api_key=19, versions="0", flexible="0+"):
-    """RemoveAccessControlEntryRecord, as Kafka has it."""
+    """An entry was deleted."""
 
     id: Uuid
 
 
 class UserScramCredentialRecord(MetadataRecord, api_key=11, versions="0", flexible="0+"):
-    """UserScramCredentialRecord, as Kafka has it."""
+    """A user's credential was made or replaced."""
 
     name: str
-    mechanism: int8
+    mechanism: int8  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
     salt: bytes
     stored_key: bytes
     server_key: bytes
@@ -36,17 +36,17 @@ class UserScramCredentialRecord(MetadataRecord, api_key=11, versions="0", flexib
 
 
 class RemoveUserScramCredentialRecord(MetadataRecord, api_key=22, versions="0", flexible="0+"):
-    """RemoveUserScramCredentialRecord, as Kafka has it."""
+    """A user's credential was deleted."""
 
     name: str
     mechanism: int8
 
 
 class DelegationTokenRecord(MetadataRecord, api_key=10, versions="0", flexible="0+"):
-    """DelegationTokenRecord, as Kafka has it."""
+    """A token was made or renewed; its secret is worked out from its id."""
 
     owner: str
-    requester: str
+    requester: str  # Who asked for it, perhaps in the name of the owner (KIP-373).
     renewers: list[str]
     issue_timestamp: int64
     max_timestamp: int64
@@ -55,6 +55,6 @@ class DelegationTokenRecord(MetadataRecord, api_key=10, versions="0", flexible="
 
 
 class RemoveDelegationTokenRecord(MetadataRecord, api_key=26, versions="0", flexible="0+"):
-    """RemoveDelegationTokenRecord, as Kafka has it."""
+    """A token was ended."""
 
     token_id: str

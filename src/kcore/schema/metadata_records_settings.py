@@ -1,27 +1,27 @@
-"""Metadata records settings."""
+"""Records of the metadata log: configurations, quotas, features, producer ids (KIP-631)."""
 
 from kcore.schema.kinds import float64, int8, int16, int32, int64
 from kcore.schema.structure import MetadataRecord, Struct, field
 
 
 class ConfigRecord(MetadataRecord, api_key=4, versions="0", flexible="0+"):
-    """ConfigRecord, as Kafka has it."""
+    """A setting of a resource."""
 
-    resource_type: int8
-    resource_name: str
+    resource_type: int8  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
+    resource_name: str  # Empty for the default of all brokers.
     name: str
-    value: str | None = field(nullable="0+")
+    value: str | None = field(nullable="0+")  # Null for removed.
 
 
 class EntityData(Struct):
-    """A part of ClientQuotaRecord."""
+    """A part of an entity, such as its user."""
 
     entity_type: str
-    entity_name: str | None = field(nullable="0+")
+    entity_name: str | None = field(nullable="0+")  # Null for the default.
 
 
 class ClientQuotaRecord(MetadataRecord, api_key=14, versions="0", flexible="0+"):
-    """ClientQuotaRecord, as Kafka has it."""
+    """A quota of an entity was set or removed (KIP-546)."""
 
     entity: list[EntityData]
     key: str
@@ -30,15 +30,15 @@ class ClientQuotaRecord(MetadataRecord, api_key=14, versions="0", flexible="0+")
 
 
 class FeatureLevelRecord(MetadataRecord, api_key=12, versions="0", flexible="0+"):
-    """FeatureLevelRecord, as Kafka has it."""
+    """The cluster's level of a feature, `metadata.version` first of all (KIP-778)."""
 
     name: str
-    feature_level: int16
+    feature_level: int16  # 0 for removed.
 
 
 class ProducerIdsRecord(MetadataRecord, api_key=15, versions="0", flexible="0+"):
-    """ProducerIdsRecord, as Kafka has it."""
+    """A broker got a block of producer ids (KIP-730)."""
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)
-    next_producer_id: int64
+    next_producer_id: int64  # The first one that nobody has.

@@ -1,33 +1,34 @@
-"""Partitions."""
+"""Partitions change: more of them (KIP-195), other leaders (KIP-460), other replicas (KIP-455)."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class CreatePartitionsAssignment(Struct):
-    """A part of CreatePartitionsRequest."""
+    """The replicas of one new partition, as the caller wants them."""
 
-    broker_ids: list[int32]
+    broker_ids: list[int32]  # The first one is the preferred leader.
 
 
 class CreatePartitionsTopic(Struct):
-    """A part of CreatePartitionsRequest."""
+    """A topic that is to have more partitions."""
 
     name: str
-    count: int32
+    count: int32  # Of all partitions, old and new.
+    # Of the new ones; null lets the controller place them.
     assignments: list[CreatePartitionsAssignment] | None = field(nullable="0+")
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
-    """CreatePartitionsRequest, as Kafka has it."""
+    """An administrator asks the controller for more partitions."""
 
     topics: list[CreatePartitionsTopic]
     timeout_ms: int32
-    validate_only: bool
+    validate_only: bool  # Checks and makes nothing.
 
 
 class CreatePartitionsTopicResult(Struct):
-    """A part of CreatePartitionsResponse."""
+    """What became of one topic."""
 
     name: str
     error_code: int16
@@ -35,29 +36,30 @@ class CreatePartitionsTopicResult(Struct):
 
 
 class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+"):
-    """CreatePartitionsResponse, as Kafka has it."""
+    """The controller's answer, topic by topic."""
 
     throttle_time_ms: int32
     results: list[CreatePartitionsTopicResult]
 
 
 class TopicPartitions(Struct):
-    """A part of ElectLeadersRequest."""
+    """Partitions of one topic."""
 
     topic: str
     partitions: list[int32]
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
-    """ElectLeadersRequest, as Kafka has it."""
+    """An administrator asks the controller to elect leaders now."""
 
+    # 0 the preferred leader (KIP-183), 1 any replica, even out of the ISR (KIP-460).
     election_type: int8 = field(versions="1+")
-    topic_partitions: list[TopicPartitions] | None = field(nullable="0+")
+    topic_partitions: list[TopicPartitions] | None = field(nullable="0+")  # Null asks for all.
     timeout_ms: int32 = field(default=60000)
 
 
 class PartitionResult(Struct):
-    """A part of ElectLeadersResponse."""
+    """What became of one partition."""
 
     partition_id: int32
     error_code: int16
@@ -65,14 +67,14 @@ class PartitionResult(Struct):
 
 
 class ReplicaElectionResult(Struct):
-    """A part of ElectLeadersResponse."""
+    """The answers for one topic."""
 
     topic: str
     partition_result: list[PartitionResult]
 
 
 class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
-    """ElectLeadersResponse, as Kafka has it."""
+    """The controller's answer, partition by partition."""
 
     throttle_time_ms: int32
     error_code: int16 = field(versions="1+")
@@ -80,29 +82,31 @@ class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class ReassignablePartition(Struct):
-    """A part of AlterPartitionReassignmentsRequest."""
+    """The replicas that one partition is to have."""
 
     partition_index: int32
+    # Null cancels the reassignment that is under way.
     replicas: list[int32] | None = field(nullable="0+", default=None)
 
 
 class ReassignableTopic(Struct):
-    """A part of AlterPartitionReassignmentsRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[ReassignablePartition]
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
-    """AlterPartitionReassignmentsRequest, as Kafka has it."""
+    """An administrator moves partitions to other brokers."""
 
     timeout_ms: int32 = field(default=60000)
+    # False refuses a target of another size (KIP-860).
     allow_replication_factor_change: bool = field(versions="1+", default=True)
     topics: list[ReassignableTopic]
 
 
 class ReassignablePartitionResponse(Struct):
-    """A part of AlterPartitionReassignmentsResponse."""
+    """Whether the move has begun."""
 
     partition_index: int32
     error_code: int16
@@ -110,14 +114,14 @@ class ReassignablePartitionResponse(Struct):
 
 
 class ReassignableTopicResponse(Struct):
-    """A part of AlterPartitionReassignmentsResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[ReassignablePartitionResponse]
 
 
 class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", flexible="0+"):
-    """AlterPartitionReassignmentsResponse, as Kafka has it."""
+    """The controller's answer, partition by partition."""
 
     throttle_time_ms: int32
     allow_replication_factor_change: bool = field(versions="1+", default=True, ignorable=True)
@@ -127,37 +131,37 @@ class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", f
 
 
 class ListPartitionReassignmentsTopics(Struct):
-    """A part of ListPartitionReassignmentsRequest."""
+    """Partitions of one topic."""
 
     name: str
     partition_indexes: list[int32]
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
-    """ListPartitionReassignmentsRequest, as Kafka has it."""
+    """An administrator asks what is being moved."""
 
     timeout_ms: int32 = field(default=60000)
-    topics: list[ListPartitionReassignmentsTopics] | None = field(nullable="0+", default=None)
+    topics: list[ListPartitionReassignmentsTopics] | None = field(nullable="0+", default=None)  # Null asks for all.
 
 
 class OngoingPartitionReassignment(Struct):
-    """A part of ListPartitionReassignmentsResponse."""
+    """A partition on its way."""
 
     partition_index: int32
-    replicas: list[int32]
+    replicas: list[int32]  # All of them, those that come and those that go included.
     adding_replicas: list[int32]
     removing_replicas: list[int32]
 
 
 class OngoingTopicReassignment(Struct):
-    """A part of ListPartitionReassignmentsResponse."""
+    """The moves in one topic."""
 
     name: str
     partitions: list[OngoingPartitionReassignment]
 
 
 class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
-    """ListPartitionReassignmentsResponse, as Kafka has it."""
+    """The moves that are under way."""
 
     throttle_time_ms: int32
     error_code: int16

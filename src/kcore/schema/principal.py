@@ -1,11 +1,11 @@
-"""Principal."""
+"""Who sent a request that a broker hands on (KIP-590)."""
 
 from kcore.schema.structure import Data
 
 
 class DefaultPrincipalData(Data, versions="0", flexible="0+"):
-    """DefaultPrincipalData, as Kafka has it."""
+    """A principal inside an EnvelopeRequest, with its version in front."""
 
-    type: str
+    type: str  # "User", as a rule.
     name: str
-    token_authenticated: bool
+    token_authenticated: bool  # By a delegation token.

@@ -1,4 +1,4 @@
-"""Produce."""
+"""Produce: a producer appends record batches to the partitions that a broker leads."""
 
 from kcore.schema.kinds import Records, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,58 +6,62 @@ from kcore.types import Uuid
 
 
 class PartitionProduceData(Struct):
-    """A part of ProduceRequest."""
+    """The batches for one partition."""
 
     index: int32
+    # One batch of magic 2 from version 3 on (KIP-98); message sets of older magic before.
     records: Records | None = field(nullable="0+")
 
 
 class TopicProduceData(Struct):
-    """A part of ProduceRequest."""
+    """The partitions of one topic that are written to."""
 
-    name: str = field(versions="0-12", ignorable=True)
+    name: str = field(versions="0-12", ignorable=True)  # Until topics go by id (KIP-516).
     topic_id: Uuid = field(versions="13+", ignorable=True)
     partition_data: list[PartitionProduceData]
 
 
 class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
-    """ProduceRequest, as Kafka has it."""
+    """A producer hands record batches to the leader of their partitions."""
 
+    # Null outside a transaction (KIP-98).
     transactional_id: str | None = field(versions="3+", nullable="3+", default=None)
-    acks: int16
-    timeout_ms: int32
+    acks: int16  # -1 waits for the whole ISR, 1 for the leader; after 0 there is no response at all.
+    timeout_ms: int32  # How long the leader may wait for the ISR.
     topic_data: list[TopicProduceData]
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """A part of ProduceResponse."""
+    """The record in the batch for which all of it was refused (KIP-467)."""
 
-    batch_index: int32
+    batch_index: int32  # Counts records inside the batch.
     batch_index_error_message: str | None = field(nullable="8+", default=None)
 
 
 class LeaderIdAndEpoch(Struct):
-    """A part of ProduceResponse."""
+    """Who leads instead, so that a producer need not ask for metadata (KIP-951)."""
 
     leader_id: int32 = field(default=-1)
     leader_epoch: int32 = field(default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """A part of ProduceResponse."""
+    """Where the batches of one partition went, or why they did not."""
 
     index: int32
     error_code: int16
-    base_offset: int64
+    base_offset: int64  # The offset of the first record.
+    # -1 where the topic keeps the time that the producer gave.
     log_append_time_ms: int64 = field(versions="2+", default=-1, ignorable=True)
-    log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)
-    record_errors: list[BatchIndexAndErrorMessage] = field(versions="8+", ignorable=True)
+    log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)  # -1 where the broker does not know it.
+    record_errors: list[BatchIndexAndErrorMessage] = field(versions="8+", ignorable=True)  # KIP-467.
     error_message: str | None = field(versions="8+", nullable="8+", default=None, ignorable=True)
+    # Sent with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH only.
     current_leader: LeaderIdAndEpoch = field(versions="10+", tag=0, tagged="10+")
 
 
 class TopicProduceResponse(Struct):
-    """A part of ProduceResponse."""
+    """The answers for the partitions of one topic."""
 
     name: str = field(versions="0-12", ignorable=True)
     topic_id: Uuid = field(versions="13+", ignorable=True)
@@ -65,7 +69,7 @@ class TopicProduceResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """A part of ProduceResponse."""
+    """Where a new leader is reached (KIP-951)."""
 
     node_id: int32
     host: str
@@ -74,8 +78,9 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Message, api_key=0, versions="0-13", flexible="9+"):
-    """ProduceResponse, as Kafka has it."""
+    """The leader's answer, partition by partition."""
 
     responses: list[TopicProduceResponse]
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
+    # Of every leader named in `current_leader`.
     node_endpoints: list[NodeEndpoint] = field(versions="10+", tag=0, tagged="10+")

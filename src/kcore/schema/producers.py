@@ -1,51 +1,51 @@
-"""Producers."""
+"""Producer ids in blocks (KIP-730), and what administrators see of producers and transactions (KIP-664)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class AllocateProducerIdsRequest(Message, api_key=67, versions="0", flexible="0+"):
-    """AllocateProducerIdsRequest, as Kafka has it."""
+    """A broker asks the controller for a block of producer ids."""
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)
 
 
 class AllocateProducerIdsResponse(Message, api_key=67, versions="0", flexible="0+"):
-    """AllocateProducerIdsResponse, as Kafka has it."""
+    """A block that no other broker gets."""
 
     throttle_time_ms: int32
     error_code: int16
     producer_id_start: int64
-    producer_id_len: int32
+    producer_id_len: int32  # How many.
 
 
 class TopicRequest(Struct):
-    """A part of DescribeProducersRequest."""
+    """The partitions of one topic."""
 
     name: str
     partition_indexes: list[int32]
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """DescribeProducersRequest, as Kafka has it."""
+    """Asks leaders who writes to their partitions."""
 
     topics: list[TopicRequest]
 
 
 class ProducerState(Struct):
-    """A part of DescribeProducersResponse."""
+    """A producer as the partition's log knows it."""
 
     producer_id: int64
     producer_epoch: int32
     last_sequence: int32 = field(default=-1)
-    last_timestamp: int64 = field(default=-1)
+    last_timestamp: int64 = field(default=-1)  # -1 for unknown.
     coordinator_epoch: int32
-    current_txn_start_offset: int64 = field(default=-1)
+    current_txn_start_offset: int64 = field(default=-1)  # -1 outside a transaction.
 
 
 class PartitionResponse(Struct):
-    """A part of DescribeProducersResponse."""
+    """The producers of one partition."""
 
     partition_index: int32
     error_code: int16
@@ -54,63 +54,65 @@ class PartitionResponse(Struct):
 
 
 class TopicResponse(Struct):
-    """A part of DescribeProducersResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[PartitionResponse]
 
 
 class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"):
-    """DescribeProducersResponse, as Kafka has it."""
+    """The producers, partition by partition."""
 
     throttle_time_ms: int32
     topics: list[TopicResponse]
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
-    """DescribeTransactionsRequest, as Kafka has it."""
+    """Asks a transaction coordinator for transactions in full."""
 
     transactional_ids: list[str]
 
 
 class TopicData(Struct):
-    """A part of DescribeTransactionsResponse."""
+    """Partitions in the transaction."""
 
     topic: str
     partitions: list[int32]
 
 
 class DescribeTransactionsResponseTransactionState(Struct, kafka_name="TransactionState"):
-    """A part of DescribeTransactionsResponse."""
+    """A transaction with its partitions."""
 
     error_code: int16
     transactional_id: str
     transaction_state: str
     transaction_timeout_ms: int32
-    transaction_start_time_ms: int64
+    transaction_start_time_ms: int64  # -1 while none is open.
     producer_id: int64
     producer_epoch: int16
     topics: list[TopicData]
 
 
 class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="0+"):
-    """DescribeTransactionsResponse, as Kafka has it."""
+    """The transactions that were asked for."""
 
     throttle_time_ms: int32
     transaction_states: list[DescribeTransactionsResponseTransactionState]
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """ListTransactionsRequest, as Kafka has it."""
+    """Asks a transaction coordinator for its transactions, filtered."""
 
-    state_filters: list[str]
+    state_filters: list[str]  # None given means all, as for ids.
     producer_id_filters: list[int64]
+    # Only those that are older, in milliseconds (KIP-994); -1 for all.
     duration_filter: int64 = field(versions="1+", default=-1)
+    # RE2 syntax (KIP-1152); null for all.
     transactional_id_pattern: str | None = field(versions="2+", nullable="2+", default=None)
 
 
 class ListTransactionsResponseTransactionState(Struct, kafka_name="TransactionState"):
-    """A part of ListTransactionsResponse."""
+    """A transaction by name and state."""
 
     transactional_id: str
     producer_id: int64
@@ -118,9 +120,9 @@ class ListTransactionsResponseTransactionState(Struct, kafka_name="TransactionSt
 
 
 class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+"):
-    """ListTransactionsResponse, as Kafka has it."""
+    """The coordinator's transactions."""
 
     throttle_time_ms: int32
     error_code: int16
-    unknown_state_filters: list[str]
+    unknown_state_filters: list[str]  # States in the request that this broker has never heard of.
     transaction_states: list[ListTransactionsResponseTransactionState]

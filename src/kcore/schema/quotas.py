@@ -1,56 +1,56 @@
-"""Quotas."""
+"""Client quotas, kept by the cluster (KIP-546)."""
 
 from kcore.schema.kinds import float64, int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class ComponentData(Struct):
-    """A part of DescribeClientQuotasRequest."""
+    """What one part of an entity must look like."""
 
-    entity_type: str
-    match_type: int8
-    match: str | None = field(nullable="0+")
+    entity_type: str  # "user", "client-id" or "ip" (KIP-612).
+    match_type: int8  # 0 this name, 1 the default, 2 any that is named.
+    match: str | None = field(nullable="0+")  # Null but for a name.
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """DescribeClientQuotasRequest, as Kafka has it."""
+    """An administrator asks for the quotas of the entities that match."""
 
     components: list[ComponentData]
-    strict: bool
+    strict: bool  # Leaves out entities that have other parts as well.
 
 
 class EntityData(Struct):
-    """A part of DescribeClientQuotasResponse."""
+    """A part of an entity, such as its user."""
 
     entity_type: str
-    entity_name: str | None = field(nullable="0+")
+    entity_name: str | None = field(nullable="0+")  # Null for the default.
 
 
 class ValueData(Struct):
-    """A part of DescribeClientQuotasResponse."""
+    """A quota by name, such as "producer_byte_rate"."""
 
     key: str
     value: float64
 
 
 class DescribeClientQuotasResponseEntryData(Struct, kafka_name="EntryData"):
-    """A part of DescribeClientQuotasResponse."""
+    """An entity and its quotas."""
 
     entity: list[EntityData]
     values: list[ValueData]
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """DescribeClientQuotasResponse, as Kafka has it."""
+    """The quotas that were asked for."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+")
-    entries: list[DescribeClientQuotasResponseEntryData] | None = field(nullable="0+")
+    entries: list[DescribeClientQuotasResponseEntryData] | None = field(nullable="0+")  # Null where there is an error.
 
 
 class OpData(Struct):
-    """A part of AlterClientQuotasRequest."""
+    """A quota that changes."""
 
     key: str
     value: float64
@@ -58,21 +58,21 @@ class OpData(Struct):
 
 
 class AlterClientQuotasRequestEntryData(Struct, kafka_name="EntryData"):
-    """A part of AlterClientQuotasRequest."""
+    """An entity and the quotas that change."""
 
     entity: list[EntityData]
     ops: list[OpData]
 
 
 class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
-    """AlterClientQuotasRequest, as Kafka has it."""
+    """An administrator sets and removes quotas."""
 
     entries: list[AlterClientQuotasRequestEntryData]
-    validate_only: bool
+    validate_only: bool  # Checks and changes nothing.
 
 
 class AlterClientQuotasResponseEntryData(Struct, kafka_name="EntryData"):
-    """A part of AlterClientQuotasResponse."""
+    """What became of one entity."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -80,7 +80,7 @@ class AlterClientQuotasResponseEntryData(Struct, kafka_name="EntryData"):
 
 
 class AlterClientQuotasResponse(Message, api_key=49, versions="0-1", flexible="1+"):
-    """AlterClientQuotasResponse, as Kafka has it."""
+    """An answer for each entity."""
 
     throttle_time_ms: int32
     entries: list[AlterClientQuotasResponseEntryData]

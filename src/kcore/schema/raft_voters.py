@@ -1,4 +1,4 @@
-"""Raft voters."""
+"""The quorum's voters change while it runs (KIP-853)."""
 
 from kcore.schema.kinds import int16, int32, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class Listener(Struct):
-    """A part of AddRaftVoterRequest."""
+    """One listener of a voter."""
 
     name: str
     host: str
@@ -14,18 +14,19 @@ class Listener(Struct):
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
-    """AddRaftVoterRequest, as Kafka has it."""
+    """An administrator, or a controller by itself, adds a voter to the quorum."""
 
     cluster_id: str | None = field(nullable="0+")
-    timeout_ms: int32
+    timeout_ms: int32  # How long the new voter may take to catch up.
     voter_id: int32
     voter_directory_id: Uuid
-    listeners: list[Listener]
+    listeners: list[Listener]  # Where the other voters reach it.
+    # False answers as soon as the leader has written the change down (KIP-1186).
     ack_when_committed: bool = field(versions="1+", default=True)
 
 
 class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
-    """AddRaftVoterResponse, as Kafka has it."""
+    """The leader's answer."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -33,7 +34,7 @@ class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
-    """RemoveRaftVoterRequest, as Kafka has it."""
+    """An administrator takes a voter out of the quorum."""
 
     cluster_id: str | None = field(nullable="0+")
     voter_id: int32
@@ -41,7 +42,7 @@ class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
-    """RemoveRaftVoterResponse, as Kafka has it."""
+    """The leader's answer."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -49,14 +50,14 @@ class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class KRaftVersionFeature(Struct):
-    """A part of UpdateRaftVoterRequest."""
+    """The versions of `kraft.version` that the voter can do."""
 
     min_supported_version: int16
     max_supported_version: int16
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
-    """UpdateRaftVoterRequest, as Kafka has it."""
+    """A voter tells the leader its listeners and versions, as it starts."""
 
     cluster_id: str | None = field(nullable="0+")
     current_leader_epoch: int32
@@ -67,7 +68,7 @@ class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
 
 
 class CurrentLeader(Struct):
-    """A part of UpdateRaftVoterResponse."""
+    """Who leads as far as the answering voter knows."""
 
     leader_id: int32 = field(default=-1)
     leader_epoch: int32 = field(default=-1)
@@ -76,7 +77,7 @@ class CurrentLeader(Struct):
 
 
 class UpdateRaftVoterResponse(Message, api_key=82, versions="0", flexible="0+"):
-    """UpdateRaftVoterResponse, as Kafka has it."""
+    """Whether the leader took it, or who leads instead."""
 
     throttle_time_ms: int32
     error_code: int16

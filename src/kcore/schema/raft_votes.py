@@ -1,4 +1,4 @@
-"""Raft votes."""
+"""How the controllers' quorum finds its leader (KIP-595): Vote, BeginQuorumEpoch, EndQuorumEpoch."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -6,52 +6,53 @@ from kcore.types import Uuid
 
 
 class VoteRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of VoteRequest."""
+    """Who wants the vote, for which epoch, and how far its log goes."""
 
     partition_index: int32
+    # The epoch to be elected for; in a pre-vote the current one.
     replica_epoch: int32 = field(json_aliases=("candidateEpoch",))
-    replica_id: int32 = field(json_aliases=("candidateId",))
+    replica_id: int32 = field(json_aliases=("candidateId",))  # The candidate, named so until version 1.
     replica_directory_id: Uuid = field(versions="1+", ignorable=True, json_aliases=("candidateDirectoryId",))
-    voter_directory_id: Uuid = field(versions="1+", ignorable=True)
-    last_offset_epoch: int32
-    last_offset: int64
-    pre_vote: bool = field(versions="2+")
+    voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Of the voter who is asked (KIP-853).
+    last_offset_epoch: int32  # Of the last record in the candidate's log.
+    last_offset: int64  # Where the candidate's log ends.
+    pre_vote: bool = field(versions="2+")  # Would you vote for me? Changes nothing at the voter (KIP-996).
 
 
 class VoteRequestTopicData(Struct, kafka_name="TopicData"):
-    """A part of VoteRequest."""
+    """The partitions of one topic; in practice the metadata partition alone."""
 
     topic_name: str
     partitions: list[VoteRequestPartitionData]
 
 
 class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
-    """VoteRequest, as Kafka has it."""
+    """A candidate asks a voter for its vote."""
 
-    cluster_id: str | None = field(nullable="0+", default=None)
-    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)
+    cluster_id: str | None = field(nullable="0+", default=None)  # So that clusters never mix.
+    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Of the voter who is asked (KIP-853).
     topics: list[VoteRequestTopicData]
 
 
 class VoteResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """A part of VoteResponse."""
+    """The vote, and who leads as far as the voter knows."""
 
     partition_index: int32
     error_code: int16
-    leader_id: int32
+    leader_id: int32  # -1 for unknown.
     leader_epoch: int32
     vote_granted: bool
 
 
 class VoteResponseTopicData(Struct, kafka_name="TopicData"):
-    """A part of VoteResponse."""
+    """The votes for one topic."""
 
     topic_name: str
     partitions: list[VoteResponsePartitionData]
 
 
 class NodeEndpoint(Struct):
-    """A part of VoteResponse."""
+    """Where a leader is reached (KIP-853)."""
 
     node_id: int32
     host: str
@@ -59,31 +60,31 @@ class NodeEndpoint(Struct):
 
 
 class VoteResponse(Message, api_key=52, versions="0-2", flexible="0+"):
-    """VoteResponse, as Kafka has it."""
+    """The voter's answer."""
 
     error_code: int16
     topics: list[VoteResponseTopicData]
-    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")
+    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")  # Of every leader named in `topics`.
 
 
 class BeginQuorumEpochRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of BeginQuorumEpochRequest."""
+    """The leader and its epoch."""
 
     partition_index: int32
-    voter_directory_id: Uuid = field(versions="1+", ignorable=True)
+    voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Of the voter who is told (KIP-853).
     leader_id: int32
     leader_epoch: int32
 
 
 class BeginQuorumEpochRequestTopicData(Struct, kafka_name="TopicData"):
-    """A part of BeginQuorumEpochRequest."""
+    """The partitions of one topic; in practice the metadata partition alone."""
 
     topic_name: str
     partitions: list[BeginQuorumEpochRequestPartitionData]
 
 
 class LeaderEndpoint(Struct):
-    """A part of BeginQuorumEpochRequest."""
+    """Where the leader is reached (KIP-853)."""
 
     name: str
     host: str
@@ -91,16 +92,16 @@ class LeaderEndpoint(Struct):
 
 
 class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"):
-    """BeginQuorumEpochRequest, as Kafka has it."""
+    """The new leader tells every voter that it leads, until the voter fetches."""
 
     cluster_id: str | None = field(nullable="0+", default=None)
-    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)
+    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Of the voter who is told (KIP-853).
     topics: list[BeginQuorumEpochRequestTopicData]
     leader_endpoints: list[LeaderEndpoint] = field(versions="1+", ignorable=True)
 
 
 class QuorumEpochPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of BeginQuorumEpochResponse."""
+    """Who leads as far as the voter knows."""
 
     partition_index: int32
     error_code: int16
@@ -109,46 +110,48 @@ class QuorumEpochPartitionData(Struct, kafka_name="PartitionData"):
 
 
 class QuorumEpochTopicData(Struct, kafka_name="TopicData"):
-    """A part of BeginQuorumEpochResponse."""
+    """The answers for one topic."""
 
     topic_name: str
     partitions: list[QuorumEpochPartitionData]
 
 
 class BeginQuorumEpochResponse(Message, api_key=53, versions="0-1", flexible="1+"):
-    """BeginQuorumEpochResponse, as Kafka has it."""
+    """Whether the voter follows."""
 
     error_code: int16
     topics: list[QuorumEpochTopicData]
-    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")
+    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")  # Of every leader named in `topics`.
 
 
 class ReplicaInfo(Struct):
-    """A part of EndQuorumEpochRequest."""
+    """A voter and its directory."""
 
     candidate_id: int32
     candidate_directory_id: Uuid
 
 
 class EndQuorumEpochRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of EndQuorumEpochRequest."""
+    """The leader that resigns, and who should come after it."""
 
     partition_index: int32
     leader_id: int32
     leader_epoch: int32
+    # The voters with the longest logs first; the first one stands for election at once.
     preferred_successors: list[int32] = field(versions="0", ignorable=True)
+    # The same, with directories (KIP-853).
     preferred_candidates: list[ReplicaInfo] = field(versions="1+", ignorable=True)
 
 
 class EndQuorumEpochRequestTopicData(Struct, kafka_name="TopicData"):
-    """A part of EndQuorumEpochRequest."""
+    """The partitions of one topic; in practice the metadata partition alone."""
 
     topic_name: str
     partitions: list[EndQuorumEpochRequestPartitionData]
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
-    """EndQuorumEpochRequest, as Kafka has it."""
+    """A leader that goes tells the voters, so that they need not wait for a timeout."""
 
     cluster_id: str | None = field(nullable="0+", default=None)
     topics: list[EndQuorumEpochRequestTopicData]
@@ -156,8 +159,8 @@ class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
 
 
 class EndQuorumEpochResponse(Message, api_key=54, versions="0-1", flexible="1+"):
-    """EndQuorumEpochResponse, as Kafka has it."""
+    """Whether the voter took it."""
 
     error_code: int16
     topics: list[QuorumEpochTopicData]
-    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")
+    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")  # Of every leader named in `topics`.

@@ -1,32 +1,33 @@
-"""Sasl."""
+"""SASL: a connection agrees on a mechanism (KIP-43) and authenticates (KIP-152)."""
 
 from kcore.schema.kinds import int16, int64
 from kcore.schema.structure import Message, field
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):
-    """SaslHandshakeRequest, as Kafka has it."""
+    """The client names the mechanism it wants."""
 
     mechanism: str
 
 
 class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"):
-    """SaslHandshakeResponse, as Kafka has it."""
+    """Whether the broker has it."""
 
     error_code: int16
-    mechanisms: list[str]
+    mechanisms: list[str]  # All that the broker has.
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
-    """SaslAuthenticateRequest, as Kafka has it."""
+    """The mechanism's next token; until SaslHandshake 0 they went without any frame of Kafka's."""
 
     auth_bytes: bytes
 
 
 class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
-    """SaslAuthenticateResponse, as Kafka has it."""
+    """The mechanism's answer."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
     auth_bytes: bytes
+    # After which the client must authenticate again (KIP-368); 0 for never.
     session_lifetime_ms: int64 = field(versions="1+", ignorable=True)

@@ -1,30 +1,30 @@
-"""Scram."""
+"""SCRAM credentials, kept by the cluster (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class UserName(Struct):
-    """A part of DescribeUserScramCredentialsRequest."""
+    """A user."""
 
     name: str
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
-    """DescribeUserScramCredentialsRequest, as Kafka has it."""
+    """An administrator asks which users have credentials."""
 
-    users: list[UserName] | None = field(nullable="0+")
+    users: list[UserName] | None = field(nullable="0+")  # Null or none given means all.
 
 
 class CredentialInfo(Struct):
-    """A part of DescribeUserScramCredentialsResponse."""
+    """A mechanism that the user may log in with; never a secret."""
 
     mechanism: int8
     iterations: int32
 
 
 class DescribeUserScramCredentialsResult(Struct):
-    """A part of DescribeUserScramCredentialsResponse."""
+    """The credentials of one user."""
 
     user: str
     error_code: int16
@@ -33,7 +33,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
-    """DescribeUserScramCredentialsResponse, as Kafka has it."""
+    """The users that were asked for."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -42,31 +42,31 @@ class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", fl
 
 
 class ScramCredentialDeletion(Struct):
-    """A part of AlterUserScramCredentialsRequest."""
+    """A user's credential that goes."""
 
     name: str
     mechanism: int8
 
 
 class ScramCredentialUpsertion(Struct):
-    """A part of AlterUserScramCredentialsRequest."""
+    """A user's credential that is made or replaced."""
 
     name: str
     mechanism: int8
     iterations: int32
     salt: bytes
-    salted_password: bytes
+    salted_password: bytes  # The client salts it, so the password never travels.
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
-    """AlterUserScramCredentialsRequest, as Kafka has it."""
+    """An administrator makes, replaces and deletes credentials."""
 
     deletions: list[ScramCredentialDeletion]
     upsertions: list[ScramCredentialUpsertion]
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """A part of AlterUserScramCredentialsResponse."""
+    """What became of one user."""
 
     user: str
     error_code: int16
@@ -74,7 +74,7 @@ class AlterUserScramCredentialsResult(Struct):
 
 
 class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
-    """AlterUserScramCredentialsResponse, as Kafka has it."""
+    """The controller's answer, user by user."""
 
     throttle_time_ms: int32
     results: list[AlterUserScramCredentialsResult]

@@ -1,4 +1,4 @@
-"""Share fetch."""
+"""How a share group's member gets records and says what became of them (KIP-932)."""
 
 from kcore.schema.kinds import Records, int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,89 +6,91 @@ from kcore.types import Uuid
 
 
 class AcknowledgementBatch(Struct):
-    """A part of ShareFetchRequest."""
+    """What became of a range of records."""
 
     first_offset: int64
-    last_offset: int64
-    acknowledge_types: list[int8]
+    last_offset: int64  # Included.
+    acknowledge_types: list[int8]  # 0 gap, 1 accept, 2 release, 3 reject, 4 renew; one for all records or one for each.
 
 
 class FetchPartition(Struct):
-    """A part of ShareFetchRequest."""
+    """A partition to read, with acknowledgements of what was read before."""
 
     partition_index: int32
-    partition_max_bytes: int32 = field(versions="0")
+    partition_max_bytes: int32 = field(versions="0")  # The broker decides since version 1.
     acknowledgement_batches: list[AcknowledgementBatch]
 
 
 class FetchTopic(Struct):
-    """A part of ShareFetchRequest."""
+    """The partitions of one topic to read."""
 
     topic_id: Uuid
     partitions: list[FetchPartition]
 
 
 class ForgottenTopic(Struct):
-    """A part of ShareFetchRequest."""
+    """Partitions that leave the share session."""
 
     topic_id: Uuid
     partitions: list[int32]
 
 
 class ShareFetchRequest(Message, api_key=78, versions="0-2", flexible="0+"):
-    """ShareFetchRequest, as Kafka has it."""
+    """A member asks a share-partition leader for records that it may work on."""
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32
-    max_wait_ms: int32
+    share_session_epoch: int32  # 0 opens a session, -1 ends it; else the last one and 1.
+    max_wait_ms: int32  # How long to wait for `min_bytes`.
     min_bytes: int32
     max_bytes: int32 = field(default=2**31 - 1)
+    # May be exceeded, so that batches stay whole, unless `share_acquire_mode` is 1.
     max_records: int32 = field(versions="1+")
-    batch_size: int32 = field(versions="1+")
+    batch_size: int32 = field(versions="1+")  # The best number of records in an acquired batch.
+    # 0 whole batches, 1 never more than `max_records` (KIP-1206).
     share_acquire_mode: int8 = field(versions="2+", ignorable=True)
-    is_renew_ack: bool = field(versions="2+")
+    is_renew_ack: bool = field(versions="2+")  # Only prolongs the locks on records already acquired (KIP-1222).
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic]
 
 
 class LeaderIdAndEpoch(Struct):
-    """A part of ShareFetchResponse."""
+    """Who leads instead."""
 
     leader_id: int32
     leader_epoch: int32
 
 
 class AcquiredRecords(Struct):
-    """A part of ShareFetchResponse."""
+    """Records that this member alone may work on until its lock runs out."""
 
     first_offset: int64
     last_offset: int64
-    delivery_count: int16
+    delivery_count: int16  # The how manyeth delivery this is.
 
 
 class ShareFetchResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """A part of ShareFetchResponse."""
+    """What was acquired of one partition."""
 
     partition_index: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    acknowledge_error_code: int16
+    acknowledge_error_code: int16  # Of the acknowledgements in the request.
     acknowledge_error_message: str | None = field(nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch
-    records: Records | None = field(nullable="0")
+    records: Records | None = field(nullable="0")  # May hold more than was acquired; `acquired_records` decides.
     acquired_records: list[AcquiredRecords]
 
 
 class ShareFetchableTopicResponse(Struct):
-    """A part of ShareFetchResponse."""
+    """What was acquired of one topic."""
 
     topic_id: Uuid
     partitions: list[ShareFetchResponsePartitionData]
 
 
 class NodeEndpoint(Struct):
-    """A part of ShareFetchResponse."""
+    """Where a new leader is reached."""
 
     node_id: int32
     host: str
@@ -97,42 +99,42 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Message, api_key=78, versions="0-2", flexible="0+"):
-    """ShareFetchResponse, as Kafka has it."""
+    """The records that the member holds locks on now."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    acquisition_lock_timeout_ms: int32 = field(versions="1+")
+    acquisition_lock_timeout_ms: int32 = field(versions="1+")  # How long the locks last.
     responses: list[ShareFetchableTopicResponse]
-    node_endpoints: list[NodeEndpoint]
+    node_endpoints: list[NodeEndpoint]  # Of every leader named in `current_leader`.
 
 
 class AcknowledgePartition(Struct):
-    """A part of ShareAcknowledgeRequest."""
+    """What became of the records of one partition."""
 
     partition_index: int32
     acknowledgement_batches: list[AcknowledgementBatch]
 
 
 class AcknowledgeTopic(Struct):
-    """A part of ShareAcknowledgeRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[AcknowledgePartition]
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="0-2", flexible="0+"):
-    """ShareAcknowledgeRequest, as Kafka has it."""
+    """A member says what became of records, without asking for more."""
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32
-    is_renew_ack: bool = field(versions="2+")
+    share_session_epoch: int32  # -1 ends the session; else the last one and 1.
+    is_renew_ack: bool = field(versions="2+")  # Some locks are to be prolonged (KIP-1222).
     topics: list[AcknowledgeTopic]
 
 
 class ShareAcknowledgeResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """A part of ShareAcknowledgeResponse."""
+    """Whether it was taken."""
 
     partition_index: int32
     error_code: int16
@@ -141,18 +143,18 @@ class ShareAcknowledgeResponsePartitionData(Struct, kafka_name="PartitionData"):
 
 
 class ShareAcknowledgeTopicResponse(Struct):
-    """A part of ShareAcknowledgeResponse."""
+    """The answers for one topic."""
 
     topic_id: Uuid
     partitions: list[ShareAcknowledgeResponsePartitionData]
 
 
 class ShareAcknowledgeResponse(Message, api_key=79, versions="0-2", flexible="0+"):
-    """ShareAcknowledgeResponse, as Kafka has it."""
+    """The share-partition leader's answer, partition by partition."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    acquisition_lock_timeout_ms: int32 = field(versions="2+", ignorable=True)
+    acquisition_lock_timeout_ms: int32 = field(versions="2+", ignorable=True)  # How long renewed locks last.
     responses: list[ShareAcknowledgeTopicResponse]
-    node_endpoints: list[NodeEndpoint]
+    node_endpoints: list[NodeEndpoint]  # Of every leader named in `current_leader`.

@@ -1,4 +1,4 @@
-"""Share groups."""
+"""Share groups (KIP-932): members share partitions record by record, so nobody owns one."""
 
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -6,30 +6,30 @@ from kcore.types import Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="0-1", flexible="0+"):
-    """ShareGroupHeartbeatRequest, as Kafka has it."""
+    """A member joins, reports, leaves. Null means: as in the last heartbeat."""
 
     group_id: str
     member_id: str
-    member_epoch: int32
+    member_epoch: int32  # 0 joins, -1 leaves.
     rack_id: str | None = field(nullable="0+", default=None)
     subscribed_topic_names: list[str] | None = field(nullable="0+", default=None)
 
 
 class ShareGroupHeartbeatResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """A part of ShareGroupHeartbeatResponse."""
+    """Partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[int32]
 
 
 class ShareGroupHeartbeatResponseAssignment(Struct, kafka_name="Assignment"):
-    """A part of ShareGroupHeartbeatResponse."""
+    """What the member is to fetch from."""
 
     topic_partitions: list[ShareGroupHeartbeatResponseTopicPartitions]
 
 
 class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible="0+"):
-    """ShareGroupHeartbeatResponse, as Kafka has it."""
+    """The member's epoch and, where it changed, its assignment."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -37,18 +37,19 @@ class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible=
     member_id: str | None = field(nullable="0+", default=None)
     member_epoch: int32
     heartbeat_interval_ms: int32
+    # Null where nothing changed.
     assignment: ShareGroupHeartbeatResponseAssignment | None = field(nullable="0+", default=None)
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="0-1", flexible="0+"):
-    """ShareGroupDescribeRequest, as Kafka has it."""
+    """An administrator asks a coordinator for share groups in full."""
 
     group_ids: list[str]
     include_authorized_operations: bool
 
 
 class ShareGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """A part of ShareGroupDescribeResponse."""
+    """Partitions of one topic, which is named for people."""
 
     topic_id: Uuid
     topic_name: str
@@ -56,13 +57,13 @@ class ShareGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartiti
 
 
 class ShareGroupDescribeResponseAssignment(Struct, kafka_name="Assignment"):
-    """A part of ShareGroupDescribeResponse."""
+    """What a member fetches from."""
 
     topic_partitions: list[ShareGroupDescribeResponseTopicPartitions]
 
 
 class Member(Struct):
-    """A part of ShareGroupDescribeResponse."""
+    """A member of the group."""
 
     member_id: str
     rack_id: str | None = field(nullable="0+", default=None)
@@ -74,21 +75,22 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """A part of ShareGroupDescribeResponse."""
+    """A share group with its members."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     group_id: str
     group_state: str
-    group_epoch: int32
-    assignment_epoch: int32
+    group_epoch: int32  # Goes up with every change of members or topics.
+    assignment_epoch: int32  # The group epoch for which the assignment was made.
     assignor_name: str
     members: list[Member]
+    # A bit for each operation; the lowest integer where it was not asked for.
     authorized_operations: int32 = field(default=-2147483648)
 
 
 class ShareGroupDescribeResponse(Message, api_key=77, versions="0-1", flexible="0+"):
-    """ShareGroupDescribeResponse, as Kafka has it."""
+    """The groups that were asked for."""
 
     throttle_time_ms: int32
     groups: list[DescribedGroup]

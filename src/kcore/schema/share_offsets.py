@@ -1,4 +1,4 @@
-"""Share offsets."""
+"""Where share groups begin to read, for administrators (KIP-932)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,38 +6,39 @@ from kcore.types import Uuid
 
 
 class DescribeShareGroupOffsetsRequestTopic(Struct):
-    """A part of DescribeShareGroupOffsetsRequest."""
+    """The partitions of one topic."""
 
     topic_name: str
     partitions: list[int32]
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
-    """A part of DescribeShareGroupOffsetsRequest."""
+    """A group whose start offsets are asked for."""
 
     group_id: str
-    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(nullable="0+")
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(nullable="0+")  # Null asks for all.
 
 
 class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
-    """DescribeShareGroupOffsetsRequest, as Kafka has it."""
+    """An administrator asks a group coordinator for start offsets."""
 
     groups: list[DescribeShareGroupOffsetsRequestGroup]
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
-    """A part of DescribeShareGroupOffsetsResponse."""
+    """Where one share partition starts."""
 
     partition_index: int32
     start_offset: int64
     leader_epoch: int32
+    # Records not yet done with; -1 for unknown (KIP-1226).
     lag: int64 = field(versions="1+", default=-1, ignorable=True)
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
 
 
 class DescribeShareGroupOffsetsResponseTopic(Struct):
-    """A part of DescribeShareGroupOffsetsResponse."""
+    """The start offsets of one topic."""
 
     topic_name: str
     topic_id: Uuid
@@ -45,7 +46,7 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
 
 
 class DescribeShareGroupOffsetsResponseGroup(Struct):
-    """A part of DescribeShareGroupOffsetsResponse."""
+    """The start offsets of one group."""
 
     group_id: str
     topics: list[DescribeShareGroupOffsetsResponseTopic]
@@ -54,35 +55,35 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions="0-1", flexible="0+"):
-    """DescribeShareGroupOffsetsResponse, as Kafka has it."""
+    """The start offsets that were asked for."""
 
     throttle_time_ms: int32
     groups: list[DescribeShareGroupOffsetsResponseGroup]
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    """A part of AlterShareGroupOffsetsRequest."""
+    """Where one share partition is to start."""
 
     partition_index: int32
     start_offset: int64
 
 
 class AlterShareGroupOffsetsRequestTopic(Struct):
-    """A part of AlterShareGroupOffsetsRequest."""
+    """The partitions of one topic."""
 
     topic_name: str
     partitions: list[AlterShareGroupOffsetsRequestPartition]
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
-    """AlterShareGroupOffsetsRequest, as Kafka has it."""
+    """An administrator moves the start of a group that has no members."""
 
     group_id: str
     topics: list[AlterShareGroupOffsetsRequestTopic]
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct):
-    """A part of AlterShareGroupOffsetsResponse."""
+    """Whether it was moved."""
 
     partition_index: int32
     error_code: int16
@@ -90,7 +91,7 @@ class AlterShareGroupOffsetsResponsePartition(Struct):
 
 
 class AlterShareGroupOffsetsResponseTopic(Struct):
-    """A part of AlterShareGroupOffsetsResponse."""
+    """The answers for one topic."""
 
     topic_name: str
     topic_id: Uuid
@@ -98,7 +99,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
 
 class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible="0+"):
-    """AlterShareGroupOffsetsResponse, as Kafka has it."""
+    """The group coordinator's answer, partition by partition."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -107,20 +108,20 @@ class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
-    """A part of DeleteShareGroupOffsetsRequest."""
+    """A topic that the group is to forget."""
 
     topic_name: str
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
-    """DeleteShareGroupOffsetsRequest, as Kafka has it."""
+    """An administrator lets a group without members forget topics."""
 
     group_id: str
     topics: list[DeleteShareGroupOffsetsRequestTopic]
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """A part of DeleteShareGroupOffsetsResponse."""
+    """Whether it was forgotten."""
 
     topic_name: str
     topic_id: Uuid
@@ -129,7 +130,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Message, api_key=92, versions="0", flexible="0+"):
-    """DeleteShareGroupOffsetsResponse, as Kafka has it."""
+    """The group coordinator's answer, topic by topic."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -1,4 +1,4 @@
-"""Share state."""
+"""How brokers keep the state of share partitions with the share coordinator (KIP-932)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,29 +6,29 @@ from kcore.types import Uuid
 
 
 class InitializeShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of InitializeShareGroupStateRequest."""
+    """Where a share partition begins."""
 
     partition: int32
-    state_epoch: int32
-    start_offset: int64
+    state_epoch: int32  # Goes up with each new beginning, so that late writes are refused.
+    start_offset: int64  # -1 leaves it to the group's configuration.
 
 
 class InitializeStateData(Struct):
-    """A part of InitializeShareGroupStateRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[InitializeShareGroupStateRequestPartitionData]
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
-    """InitializeShareGroupStateRequest, as Kafka has it."""
+    """The group coordinator makes the state of share partitions that are new to the group."""
 
     group_id: str
     topics: list[InitializeStateData]
 
 
 class PartitionResult(Struct):
-    """A part of InitializeShareGroupStateResponse."""
+    """What became of one share partition."""
 
     partition: int32
     error_code: int16
@@ -36,177 +36,179 @@ class PartitionResult(Struct):
 
 
 class InitializeStateResult(Struct):
-    """A part of InitializeShareGroupStateResponse."""
+    """The answers for one topic."""
 
     topic_id: Uuid
     partitions: list[PartitionResult]
 
 
 class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexible="0+"):
-    """InitializeShareGroupStateResponse, as Kafka has it."""
+    """The share coordinator's answer, partition by partition."""
 
     results: list[InitializeStateResult]
 
 
 class PartitionData(Struct):
-    """A part of ReadShareGroupStateRequest."""
+    """A share partition, and the epoch of the leader that asks."""
 
     partition: int32
     leader_epoch: int32
 
 
 class ReadStateData(Struct):
-    """A part of ReadShareGroupStateRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[PartitionData]
 
 
 class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+"):
-    """ReadShareGroupStateRequest, as Kafka has it."""
+    """A new share-partition leader asks for the state that its predecessor left."""
 
     group_id: str
     topics: list[ReadStateData]
 
 
 class StateBatch(Struct):
-    """A part of ReadShareGroupStateResponse."""
+    """A range of records in one state."""
 
     first_offset: int64
-    last_offset: int64
-    delivery_state: int8
+    last_offset: int64  # Included.
+    delivery_state: int8  # 0 available, 2 acknowledged, 4 archived.
     delivery_count: int16
 
 
 class ReadShareGroupStateResponsePartitionResult(Struct, kafka_name="PartitionResult"):
-    """A part of ReadShareGroupStateResponse."""
+    """The state of one share partition."""
 
     partition: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    start_offset: int64
+    start_offset: int64  # All records below it are done with; -1 for not yet known.
     state_batches: list[StateBatch]
 
 
 class ReadStateResult(Struct):
-    """A part of ReadShareGroupStateResponse."""
+    """The states for one topic."""
 
     topic_id: Uuid
     partitions: list[ReadShareGroupStateResponsePartitionResult]
 
 
 class ReadShareGroupStateResponse(Message, api_key=84, versions="0", flexible="0+"):
-    """ReadShareGroupStateResponse, as Kafka has it."""
+    """The states, partition by partition."""
 
     results: list[ReadStateResult]
 
 
 class WriteShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of WriteShareGroupStateRequest."""
+    """What changed in one share partition."""
 
     partition: int32
     state_epoch: int32
     leader_epoch: int32
-    start_offset: int64
+    start_offset: int64  # -1 where only batches changed.
+    # How many records above the start are done with (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)
     state_batches: list[StateBatch]
 
 
 class WriteStateData(Struct):
-    """A part of WriteShareGroupStateRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[WriteShareGroupStateRequestPartitionData]
 
 
 class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
-    """WriteShareGroupStateRequest, as Kafka has it."""
+    """A share-partition leader writes down what became of records."""
 
     group_id: str
     topics: list[WriteStateData]
 
 
 class WriteStateResult(Struct):
-    """A part of WriteShareGroupStateResponse."""
+    """The answers for one topic."""
 
     topic_id: Uuid
     partitions: list[PartitionResult]
 
 
 class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible="0+"):
-    """WriteShareGroupStateResponse, as Kafka has it."""
+    """The share coordinator's answer, partition by partition."""
 
     results: list[WriteStateResult]
 
 
 class DeleteShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A part of DeleteShareGroupStateRequest."""
+    """A share partition whose state goes."""
 
     partition: int32
 
 
 class DeleteStateData(Struct):
-    """A part of DeleteShareGroupStateRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[DeleteShareGroupStateRequestPartitionData]
 
 
 class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
-    """DeleteShareGroupStateRequest, as Kafka has it."""
+    """The group coordinator drops the state of a group or of deleted topics."""
 
     group_id: str
     topics: list[DeleteStateData]
 
 
 class DeleteStateResult(Struct):
-    """A part of DeleteShareGroupStateResponse."""
+    """The answers for one topic."""
 
     topic_id: Uuid
     partitions: list[PartitionResult]
 
 
 class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible="0+"):
-    """DeleteShareGroupStateResponse, as Kafka has it."""
+    """The share coordinator's answer, partition by partition."""
 
     results: list[DeleteStateResult]
 
 
 class ReadStateSummaryData(Struct):
-    """A part of ReadShareGroupStateSummaryRequest."""
+    """The partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[PartitionData]
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
-    """ReadShareGroupStateSummaryRequest, as Kafka has it."""
+    """The group coordinator asks for start offsets, without the batches above them."""
 
     group_id: str
     topics: list[ReadStateSummaryData]
 
 
 class ReadShareGroupStateSummaryResponsePartitionResult(Struct, kafka_name="PartitionResult"):
-    """A part of ReadShareGroupStateSummaryResponse."""
+    """Where one share partition starts."""
 
     partition: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    leader_epoch: int32
+    leader_epoch: int32  # 3.9 had a version 0 without it, never released for use: this is the layout of 4.x.
     start_offset: int64
+    # How many records above the start are done with (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)
 
 
 class ReadStateSummaryResult(Struct):
-    """A part of ReadShareGroupStateSummaryResponse."""
+    """The start offsets for one topic."""
 
     topic_id: Uuid
     partitions: list[ReadShareGroupStateSummaryResponsePartitionResult]
 
 
 class ReadShareGroupStateSummaryResponse(Message, api_key=87, versions="0-1", flexible="0+"):
-    """ReadShareGroupStateSummaryResponse, as Kafka has it."""
+    """The start offsets, partition by partition."""
 
     results: list[ReadStateSummaryResult]

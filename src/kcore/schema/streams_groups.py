@@ -1,27 +1,27 @@
-"""Streams groups."""
+"""The groups of Kafka Streams: the coordinator knows the topology and assigns its tasks (KIP-1071)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
 
 
 class KeyValue(Struct):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """A client tag or a topic configuration."""
 
     key: str
     value: str
 
 
 class TopicInfo(Struct):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """An internal topic that the topology needs."""
 
     name: str
-    partitions: int32
-    replication_factor: int16
+    partitions: int32  # 0 where the coordinator is to work it out.
+    replication_factor: int16  # 0 for the broker's default.
     topic_configs: list[KeyValue]
 
 
 class CopartitionGroup(Struct):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """Topics that must have equally many partitions; indexes into the subtopology's lists."""
 
     source_topics: list[int16]
     source_topic_regex: list[int16]
@@ -29,40 +29,40 @@ class CopartitionGroup(Struct):
 
 
 class StreamsGroupHeartbeatRequestSubtopology(Struct, kafka_name="Subtopology"):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """A part of the topology; each of its tasks reads one partition number."""
 
     subtopology_id: str
     source_topics: list[str]
-    source_topic_regex: list[str]
-    state_changelog_topics: list[TopicInfo]
-    repartition_sink_topics: list[str]
-    repartition_source_topics: list[TopicInfo]
+    source_topic_regex: list[str]  # RE2 syntax.
+    state_changelog_topics: list[TopicInfo]  # Internal topics that back the stores up.
+    repartition_sink_topics: list[str]  # Internal topics that it writes to.
+    repartition_source_topics: list[TopicInfo]  # Internal topics that it reads from.
     copartition_groups: list[CopartitionGroup]
 
 
 class StreamsGroupHeartbeatRequestTopology(Struct, kafka_name="Topology"):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """All that the application computes, in parts."""
 
-    epoch: int32
+    epoch: int32  # Of the topology; another one marks another version of the application.
     subtopologies: list[StreamsGroupHeartbeatRequestSubtopology]
 
 
 class TaskIds(Struct):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """Tasks of one subtopology by partition number."""
 
     subtopology_id: str
     partitions: list[int32]
 
 
 class Endpoint(Struct):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """Where a member answers queries."""
 
     host: str
     port: uint16
 
 
 class TaskOffset(Struct):
-    """A part of StreamsGroupHeartbeatRequest."""
+    """How far a task's stores are."""
 
     subtopology_id: str
     partition: int32
@@ -70,43 +70,45 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
-    """StreamsGroupHeartbeatRequest, as Kafka has it."""
+    """A member joins, reports, leaves. Null and -1 mean: as in the last heartbeat."""
 
     group_id: str
-    member_id: str
-    member_epoch: int32
-    endpoint_information_epoch: int32
-    instance_id: str | None = field(nullable="0+", default=None)
+    member_id: str  # The member makes it up itself.
+    member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will be back.
+    endpoint_information_epoch: int32  # The newest endpoints that the member has heard of.
+    instance_id: str | None = field(nullable="0+", default=None)  # Of a static member.
     rack_id: str | None = field(nullable="0+", default=None)
-    rebalance_timeout_ms: int32 = field(default=-1)
-    topology: StreamsGroupHeartbeatRequestTopology | None = field(nullable="0+", default=None)
+    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to give tasks up.
+    topology: StreamsGroupHeartbeatRequestTopology | None = field(nullable="0+", default=None)  # Sent when joining.
+    # What the member owns; standby tasks keep copies of stores, warm-up tasks are about to.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
-    process_id: str | None = field(nullable="0+", default=None)
-    user_endpoint: Endpoint | None = field(nullable="0+", default=None)
-    client_tags: list[KeyValue] | None = field(nullable="0+", default=None)
+    process_id: str | None = field(nullable="0+", default=None)  # Members of one process share stores on disk.
+    user_endpoint: Endpoint | None = field(nullable="0+", default=None)  # For interactive queries.
+    client_tags: list[KeyValue] | None = field(nullable="0+", default=None)  # For placing standby tasks apart.
+    # Cumulative changelog offsets; their end follows.
     task_offsets: list[TaskOffset] | None = field(nullable="0+", default=None)
     task_end_offsets: list[TaskOffset] | None = field(nullable="0+", default=None)
-    shutdown_application: bool
+    shutdown_application: bool  # Asks all members to stop.
 
 
 class Status(Struct):
-    """A part of StreamsGroupHeartbeatResponse."""
+    """Something that the member should know, such as a missing source topic."""
 
     status_code: int8
     status_detail: str
 
 
 class TopicPartition(Struct):
-    """A part of StreamsGroupHeartbeatResponse."""
+    """Partitions of one topic."""
 
     topic: str
     partitions: list[int32]
 
 
 class EndpointToPartitions(Struct):
-    """A part of StreamsGroupHeartbeatResponse."""
+    """Which partitions a member answers queries for."""
 
     user_endpoint: Endpoint
     active_partitions: list[TopicPartition]
@@ -114,7 +116,7 @@ class EndpointToPartitions(Struct):
 
 
 class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
-    """StreamsGroupHeartbeatResponse, as Kafka has it."""
+    """The member's epoch and, where they changed, its tasks."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -122,50 +124,53 @@ class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible=
     member_id: str
     member_epoch: int32
     heartbeat_interval_ms: int32
-    acceptable_recovery_lag: int32
-    task_offset_interval_ms: int32
-    status: list[Status] | None = field(nullable="0+")
+    acceptable_recovery_lag: int32  # A warm-up task that is this close may become active.
+    task_offset_interval_ms: int32  # How often to report task offsets.
+    status: list[Status] | None = field(nullable="0+")  # Null where there is nothing to say.
+    # Null where nothing changed, as with the other two.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     endpoint_information_epoch: int32
+    # Null where nothing changed.
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(nullable="0+", default=None)
 
 
 class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
-    """StreamsGroupDescribeRequest, as Kafka has it."""
+    """An administrator asks a coordinator for streams groups in full."""
 
     group_ids: list[str]
     include_authorized_operations: bool
 
 
 class StreamsGroupDescribeResponseSubtopology(Struct, kafka_name="Subtopology"):
-    """A part of StreamsGroupDescribeResponse."""
+    """A part of the topology."""
 
     subtopology_id: str
     source_topics: list[str]
-    repartition_sink_topics: list[str]
-    state_changelog_topics: list[TopicInfo]
-    repartition_source_topics: list[TopicInfo]
+    repartition_sink_topics: list[str]  # Internal topics that it writes to.
+    state_changelog_topics: list[TopicInfo]  # Internal topics that back the stores up.
+    repartition_source_topics: list[TopicInfo]  # Internal topics that it reads from.
 
 
 class StreamsGroupDescribeResponseTopology(Struct, kafka_name="Topology"):
-    """A part of StreamsGroupDescribeResponse."""
+    """What the application computes, in parts."""
 
     epoch: int32
+    # Null where the group has not been configured yet.
     subtopologies: list[StreamsGroupDescribeResponseSubtopology] | None = field(nullable="0+", default=None)
 
 
 class Assignment(Struct):
-    """A part of StreamsGroupDescribeResponse."""
+    """The tasks that a member owns or is to own."""
 
     active_tasks: list[TaskIds]
-    standby_tasks: list[TaskIds]
-    warmup_tasks: list[TaskIds]
+    standby_tasks: list[TaskIds]  # They keep copies of stores.
+    warmup_tasks: list[TaskIds]  # They build copies, to become active later.
 
 
 class Member(Struct):
-    """A part of StreamsGroupDescribeResponse."""
+    """A member of the group."""
 
     member_id: str
     member_epoch: int32
@@ -173,33 +178,35 @@ class Member(Struct):
     rack_id: str | None = field(nullable="0+", default=None)
     client_id: str
     client_host: str
-    topology_epoch: int32
-    process_id: str
-    user_endpoint: Endpoint | None = field(nullable="0+", default=None)
+    topology_epoch: int32  # The version of the application that it runs.
+    process_id: str  # Members of one process share stores on disk.
+    user_endpoint: Endpoint | None = field(nullable="0+", default=None)  # For interactive queries.
     client_tags: list[KeyValue]
-    task_offsets: list[TaskOffset]
+    task_offsets: list[TaskOffset]  # Cumulative changelog offsets; their end follows.
     task_end_offsets: list[TaskOffset]
     assignment: Assignment
-    target_assignment: Assignment
-    is_classic: bool
+    target_assignment: Assignment  # What it will own when all have caught up.
+    is_classic: bool  # It still speaks the classic protocol.
 
 
 class DescribedGroup(Struct):
-    """A part of StreamsGroupDescribeResponse."""
+    """A streams group with its topology and members."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     group_id: str
     group_state: str
-    group_epoch: int32
-    assignment_epoch: int32
+    group_epoch: int32  # Goes up with every change of members, topics or topology.
+    assignment_epoch: int32  # The group epoch for which the target was made.
+    # Null before the first member brought one.
     topology: StreamsGroupDescribeResponseTopology | None = field(nullable="0+", default=None)
     members: list[Member]
+    # A bit for each operation; the lowest integer where it was not asked for.
     authorized_operations: int32 = field(default=-2147483648)
 
 
 class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):
-    """StreamsGroupDescribeResponse, as Kafka has it."""
+    """The groups that were asked for."""
 
     throttle_time_ms: int32
     groups: list[DescribedGroup]

@@ -1,4 +1,4 @@
-"""Telemetry."""
+"""Clients push their metrics to brokers (KIP-714); who gets asked for which is a configuration resource."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct
@@ -6,54 +6,54 @@ from kcore.types import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """GetTelemetrySubscriptionsRequest, as Kafka has it."""
+    """A client asks which metrics the broker wants from it."""
 
-    client_instance_id: Uuid
+    client_instance_id: Uuid  # Zero the first time; the broker then gives it one.
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """GetTelemetrySubscriptionsResponse, as Kafka has it."""
+    """What to push, how often, and how."""
 
     throttle_time_ms: int32
     error_code: int16
     client_instance_id: Uuid
-    subscription_id: int32
-    accepted_compression_types: list[int8]
+    subscription_id: int32  # Changes with the subscription; a push under an old one is refused.
+    accepted_compression_types: list[int8]  # Best first.
     push_interval_ms: int32
     telemetry_max_bytes: int32
-    delta_temporality: bool
-    requested_metrics: list[str]
+    delta_temporality: bool  # Counters as differences to the last push.
+    requested_metrics: list[str]  # Prefixes of metric names; empty for none, one empty name for all.
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
-    """PushTelemetryRequest, as Kafka has it."""
+    """A client's metrics."""
 
     client_instance_id: Uuid
     subscription_id: int32
-    terminating: bool
-    compression_type: int8
-    metrics: bytes
+    terminating: bool  # The client's last push.
+    compression_type: int8  # As in record batches: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+    metrics: bytes  # OpenTelemetry's MetricsData, perhaps compressed.
 
 
 class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
-    """PushTelemetryResponse, as Kafka has it."""
+    """Whether they were taken."""
 
     throttle_time_ms: int32
     error_code: int16
 
 
 class ListClientMetricsResourcesRequest(Message, api_key=74, versions="0", flexible="0+"):
-    """ListClientMetricsResourcesRequest, as Kafka has it."""
+    """An administrator asks for the names of client metrics resources (KIP-1000)."""
 
 
 class ClientMetricsResource(Struct):
-    """A part of ListClientMetricsResourcesResponse."""
+    """One of them."""
 
     name: str
 
 
 class ListClientMetricsResourcesResponse(Message, api_key=74, versions="0", flexible="0+"):
-    """ListClientMetricsResourcesResponse, as Kafka has it."""
+    """Their names. The same number is ListConfigResources since 4.1."""
 
     throttle_time_ms: int32
     error_code: int16

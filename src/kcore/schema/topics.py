@@ -1,4 +1,4 @@
-"""Topics."""
+"""Topics come and go, and records go before their time: CreateTopics, DeleteTopics, DeleteRecords."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,76 +6,79 @@ from kcore.types import Uuid
 
 
 class CreatableReplicaAssignment(Struct):
-    """A part of CreateTopicsRequest."""
+    """The replicas of one partition, as the caller wants them."""
 
     partition_index: int32
-    broker_ids: list[int32]
+    broker_ids: list[int32]  # The first one is the preferred leader.
 
 
 class CreatableTopicConfig(Struct):
-    """A part of CreateTopicsRequest."""
+    """A setting of the new topic."""
 
     name: str
     value: str | None = field(nullable="0+")
 
 
 class CreatableTopic(Struct):
-    """A part of CreateTopicsRequest."""
+    """A topic to make."""
 
     name: str
-    num_partitions: int32
-    replication_factor: int16
-    assignments: list[CreatableReplicaAssignment]
+    num_partitions: int32  # -1 for the broker's default (KIP-464), or where `assignments` says it.
+    replication_factor: int16  # Likewise.
+    assignments: list[CreatableReplicaAssignment]  # None given lets the controller place the replicas.
     configs: list[CreatableTopicConfig]
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="0-7", flexible="5+"):
-    """CreateTopicsRequest, as Kafka has it."""
+    """A client asks the controller for new topics."""
 
     topics: list[CreatableTopic]
     timeout_ms: int32 = field(default=60000)
-    validate_only: bool = field(versions="1+")
+    validate_only: bool = field(versions="1+")  # Checks and makes nothing.
 
 
 class CreatableTopicConfigs(Struct):
-    """A part of CreateTopicsResponse."""
+    """A setting that the topic got (KIP-525)."""
 
     name: str
     value: str | None = field(nullable="5+")
     read_only: bool
-    config_source: int8 = field(default=-1, ignorable=True)
+    config_source: int8 = field(default=-1, ignorable=True)  # As in DescribeConfigs.
     is_sensitive: bool
 
 
 class CreatableTopicResult(Struct):
-    """A part of CreateTopicsResponse."""
+    """The new topic, or why there is none."""
 
     name: str
-    topic_id: Uuid = field(versions="7+", ignorable=True)
+    topic_id: Uuid = field(versions="7+", ignorable=True)  # KIP-516.
     error_code: int16
     error_message: str | None = field(versions="1+", nullable="0+", ignorable=True)
+    # Why the settings may not be told.
     topic_config_error_code: int16 = field(versions="5+", tag=0, tagged="5+", ignorable=True)
+    # Of the topic as it was made (KIP-525); -1 where that may not be told.
     num_partitions: int32 = field(versions="5+", default=-1, ignorable=True)
     replication_factor: int16 = field(versions="5+", default=-1, ignorable=True)
+    # Null where they may not be told.
     configs: list[CreatableTopicConfigs] | None = field(versions="5+", nullable="5+", ignorable=True)
 
 
 class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):
-    """CreateTopicsResponse, as Kafka has it."""
+    """The controller's answer, topic by topic."""
 
     throttle_time_ms: int32 = field(versions="2+", ignorable=True)
     topics: list[CreatableTopicResult]
 
 
 class DeleteTopicState(Struct):
-    """A part of DeleteTopicsRequest."""
+    """A topic by name or by id, never both (KIP-516)."""
 
-    name: str | None = field(nullable="6+", default=None)
+    name: str | None = field(nullable="6+", default=None)  # Null where the id says it.
     topic_id: Uuid
 
 
 class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+"):
-    """DeleteTopicsRequest, as Kafka has it."""
+    """A client asks the controller to delete topics."""
 
     topics: list[DeleteTopicState] = field(versions="6+")
     topic_names: list[str] = field(versions="0-5", ignorable=True)
@@ -83,59 +86,59 @@ class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+"):
 
 
 class DeletableTopicResult(Struct):
-    """A part of DeleteTopicsResponse."""
+    """What became of one topic."""
 
-    name: str | None = field(nullable="6+")
+    name: str | None = field(nullable="6+")  # Null for an id whose topic may not be named.
     topic_id: Uuid = field(versions="6+", ignorable=True)
     error_code: int16
     error_message: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
 
 
 class DeleteTopicsResponse(Message, api_key=20, versions="0-6", flexible="4+"):
-    """DeleteTopicsResponse, as Kafka has it."""
+    """The controller's answer, topic by topic."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     responses: list[DeletableTopicResult]
 
 
 class DeleteRecordsPartition(Struct):
-    """A part of DeleteRecordsRequest."""
+    """Up to where one partition loses its records."""
 
     partition_index: int32
-    offset: int64
+    offset: int64  # The first to stay; -1 for the high watermark.
 
 
 class DeleteRecordsTopic(Struct):
-    """A part of DeleteRecordsRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[DeleteRecordsPartition]
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """DeleteRecordsRequest, as Kafka has it."""
+    """Asks leaders to drop the beginning of their logs (KIP-107)."""
 
     topics: list[DeleteRecordsTopic]
     timeout_ms: int32
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """A part of DeleteRecordsResponse."""
+    """Where the partition begins now."""
 
     partition_index: int32
-    low_watermark: int64
+    low_watermark: int64  # The smallest start of all replicas.
     error_code: int16
 
 
 class DeleteRecordsTopicResult(Struct):
-    """A part of DeleteRecordsResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[DeleteRecordsPartitionResult]
 
 
 class DeleteRecordsResponse(Message, api_key=21, versions="0-2", flexible="2+"):
-    """DeleteRecordsResponse, as Kafka has it."""
+    """The leader's answer, partition by partition."""
 
     throttle_time_ms: int32
     topics: list[DeleteRecordsTopicResult]

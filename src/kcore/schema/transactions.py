@@ -1,51 +1,54 @@
-"""Transactions."""
+"""Transactions (KIP-98): from a producer's id to the markers in its partitions."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
-    """InitProducerIdRequest, as Kafka has it."""
+    """A producer asks for its id and epoch; an open transaction of its predecessor is aborted."""
 
-    transactional_id: str | None = field(nullable="0+")
-    transaction_timeout_ms: int32
+    transactional_id: str | None = field(nullable="0+")  # Null for an idempotent producer without transactions.
+    transaction_timeout_ms: int32  # After which the coordinator aborts.
+    # Its current one when it recovers from an error (KIP-360); -1 for none.
     producer_id: int64 = field(versions="3+", default=-1)
     producer_epoch: int16 = field(versions="3+", default=-1)
-    enable2_pc: bool = field(versions="6+")
-    keep_prepared_txn: bool = field(versions="6+")
+    enable2_pc: bool = field(versions="6+")  # Two-phase commit: the coordinator never aborts by itself (KIP-939).
+    keep_prepared_txn: bool = field(versions="6+")  # The predecessor's transaction stays open, to be decided (KIP-939).
 
 
 class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
-    """InitProducerIdResponse, as Kafka has it."""
+    """The producer's id and epoch."""
 
     throttle_time_ms: int32 = field(ignorable=True)
     error_code: int16
     producer_id: int64 = field(default=-1)
     producer_epoch: int16
+    # Of the transaction that was kept; -1 for none (KIP-939).
     ongoing_txn_producer_id: int64 = field(versions="6+", default=-1)
     ongoing_txn_producer_epoch: int16 = field(versions="6+", default=-1)
 
 
 class AddPartitionsToTxnTopic(Struct):
-    """A part of AddPartitionsToTxnRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[int32]
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """A part of AddPartitionsToTxnRequest."""
+    """A transaction that partitions are added to, or asked about."""
 
     transactional_id: str
     producer_id: int64
     producer_epoch: int16
-    verify_only: bool
+    verify_only: bool  # A broker asks whether they are in it, before it appends (KIP-890).
     topics: list[AddPartitionsToTxnTopic]
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """AddPartitionsToTxnRequest, as Kafka has it."""
+    """Adds partitions to a transaction: from the producer, or since version 4 from brokers."""
 
+    # Several at once, of brokers (KIP-890); the rest is how one producer asks for one.
     transactions: list[AddPartitionsToTxnTransaction] = field(versions="4+")
     v3_and_below_transactional_id: str = field(versions="0-3")
     v3_and_below_producer_id: int64 = field(versions="0-3")
@@ -54,28 +57,28 @@ class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """A part of AddPartitionsToTxnResponse."""
+    """Whether it is in the transaction."""
 
     partition_index: int32
     partition_error_code: int16
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """A part of AddPartitionsToTxnResponse."""
+    """The answers for one topic."""
 
     name: str
     results_by_partition: list[AddPartitionsToTxnPartitionResult]
 
 
 class AddPartitionsToTxnResult(Struct):
-    """A part of AddPartitionsToTxnResponse."""
+    """The answers for one transaction."""
 
     transactional_id: str
     topic_results: list[AddPartitionsToTxnTopicResult]
 
 
 class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="3+"):
-    """AddPartitionsToTxnResponse, as Kafka has it."""
+    """The transaction coordinator's answer, partition by partition."""
 
     throttle_time_ms: int32
     error_code: int16 = field(versions="4+", ignorable=True)
@@ -84,7 +87,7 @@ class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="
 
 
 class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
-    """AddOffsetsToTxnRequest, as Kafka has it."""
+    """A producer announces that it will commit a group's offsets in its transaction."""
 
     transactional_id: str
     producer_id: int64
@@ -93,104 +96,108 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
-    """AddOffsetsToTxnResponse, as Kafka has it."""
+    """Whether the transaction coordinator took it."""
 
     throttle_time_ms: int32
     error_code: int16
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
-    """EndTxnRequest, as Kafka has it."""
+    """A producer commits or aborts."""
 
     transactional_id: str
     producer_id: int64
     producer_epoch: int16
-    committed: bool
+    committed: bool  # False aborts.
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """EndTxnResponse, as Kafka has it."""
+    """Decided; the markers follow."""
 
     throttle_time_ms: int32
     error_code: int16
+    # For the next transaction: the epoch goes up with each (KIP-890).
     producer_id: int64 = field(versions="5+", default=-1, ignorable=True)
     producer_epoch: int16 = field(versions="5+", default=-1, ignorable=True)
 
 
 class WritableTxnMarkerTopic(Struct):
-    """A part of WriteTxnMarkersRequest."""
+    """The partitions of one topic."""
 
     name: str
     partition_indexes: list[int32]
 
 
 class WritableTxnMarker(Struct):
-    """A part of WriteTxnMarkersRequest."""
+    """One transaction's decision, and where it belongs."""
 
     producer_id: int64
     producer_epoch: int16
-    transaction_result: bool
+    transaction_result: bool  # True for commit.
     topics: list[WritableTxnMarkerTopic]
-    coordinator_epoch: int32
+    coordinator_epoch: int32  # An older coordinator's marker is refused.
+    # 2 makes the leader check the epoch more strictly (KIP-1228).
     transaction_version: int8 = field(versions="2+", ignorable=True)
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+"):
-    """WriteTxnMarkersRequest, as Kafka has it."""
+    """The transaction coordinator has partition leaders write the decision into their logs."""
 
     markers: list[WritableTxnMarker]
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    """A part of WriteTxnMarkersResponse."""
+    """Whether the marker is written."""
 
     partition_index: int32
     error_code: int16
 
 
 class WritableTxnMarkerTopicResult(Struct):
-    """A part of WriteTxnMarkersResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[WritableTxnMarkerPartitionResult]
 
 
 class WritableTxnMarkerResult(Struct):
-    """A part of WriteTxnMarkersResponse."""
+    """The answers for one producer."""
 
     producer_id: int64
     topics: list[WritableTxnMarkerTopicResult]
 
 
 class WriteTxnMarkersResponse(Message, api_key=27, versions="0-2", flexible="1+"):
-    """WriteTxnMarkersResponse, as Kafka has it."""
+    """The leader's answer, marker by marker."""
 
     markers: list[WritableTxnMarkerResult]
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """A part of TxnOffsetCommitRequest."""
+    """How far one partition has been read."""
 
     partition_index: int32
-    committed_offset: int64
+    committed_offset: int64  # The next one to read.
+    # Of the last record read; -1 for unknown (KIP-320).
     committed_leader_epoch: int32 = field(versions="2+", default=-1, ignorable=True)
     committed_metadata: str | None = field(nullable="0+")
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """A part of TxnOffsetCommitRequest."""
+    """The partitions of one topic."""
 
     name: str
     partitions: list[TxnOffsetCommitRequestPartition]
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
-    """TxnOffsetCommitRequest, as Kafka has it."""
+    """A producer commits a group's offsets, valid when its transaction is."""
 
     transactional_id: str
     group_id: str
     producer_id: int64
     producer_epoch: int16
+    # With the member, so that a fenced one is refused (KIP-447).
     generation_id: int32 = field(versions="3+", default=-1)
     member_id: str = field(versions="3+")
     group_instance_id: str | None = field(versions="3+", nullable="3+", default=None)
@@ -198,21 +205,21 @@ class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+")
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """A part of TxnOffsetCommitResponse."""
+    """Whether it was noted."""
 
     partition_index: int32
     error_code: int16
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """A part of TxnOffsetCommitResponse."""
+    """The answers for one topic."""
 
     name: str
     partitions: list[TxnOffsetCommitResponsePartition]
 
 
 class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
-    """TxnOffsetCommitResponse, as Kafka has it."""
+    """The group coordinator's answer, partition by partition."""
 
     throttle_time_ms: int32
     topics: list[TxnOffsetCommitResponseTopic]

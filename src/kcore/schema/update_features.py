@@ -1,28 +1,29 @@
-"""Update features."""
+"""UpdateFeatures: the cluster agrees on the level of a feature, such as metadata.version (KIP-584)."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class FeatureUpdateKey(Struct):
-    """A part of UpdateFeaturesRequest."""
+    """A feature and its new level."""
 
     feature: str
-    max_version_level: int16
-    allow_downgrade: bool = field(versions="0")
+    max_version_level: int16  # 0 removes it.
+    allow_downgrade: bool = field(versions="0")  # `upgrade_type` says more since version 1.
+    # 1 upgrade, 2 downgrade that loses nothing, 3 downgrade that may (KIP-778).
     upgrade_type: int8 = field(versions="1+", default=1)
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
-    """UpdateFeaturesRequest, as Kafka has it."""
+    """An administrator asks the controller for other levels."""
 
     timeout_ms: int32 = field(default=60000)
     feature_updates: list[FeatureUpdateKey]
-    validate_only: bool = field(versions="1+")
+    validate_only: bool = field(versions="1+")  # Checks and changes nothing (KIP-778).
 
 
 class UpdatableFeatureResult(Struct):
-    """A part of UpdateFeaturesResponse."""
+    """What became of one feature."""
 
     feature: str
     error_code: int16
@@ -30,9 +31,10 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+"):
-    """UpdateFeaturesResponse, as Kafka has it."""
+    """The controller's answer."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+")
+    # All or none succeed since version 2 (KIP-1022), so the one error says it.
     results: list[UpdatableFeatureResult] = field(versions="0-1", ignorable=True)
