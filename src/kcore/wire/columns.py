@@ -5,7 +5,7 @@ topic, `columns.topic_states.partition_states.controller_epoch` one number a par
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.structure import Field, Message, Struct
 from kcore.types import Bools, Int32s, UInt8s, Uuid
 from kcore.wire.layout import DTYPES, TEXTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = npt.NDArray[Any]
 
@@ -162,6 +165,15 @@ class Rows:
     def column(self, name: str) -> Any:
         """The column of that field, or None where it is not set."""
         return self._columns.get(name)
+
+    def to_arrow(self) -> "pa.RecordBatch":
+        """As Arrow, a row a struct, arrays of structs nested in it; memory is shared but for bools and nulls.
+
+        Fields that are not set are left out. Needs pyarrow.
+        """
+        from kcore.wire.arrow import record_batch  # pyarrow loads when it is asked for.
+
+        return record_batch(self)
 
     def __repr__(self) -> str:
         return f"<{self._struct.__name__} x {self._count}: {', '.join(self._columns)}>"
