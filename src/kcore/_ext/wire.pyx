@@ -15,21 +15,28 @@ cdef const uint8_t *NOTHING = b""  # An empty buffer may have no address.
 
 
 cdef class Codec:
-    """The object codec over a function that makes the plan of a class or name and a version."""
+    """The object codec over a function that makes the plan of a class or name and a version.
+
+    `codec_of` gives the codec of another dialect.
+    """
 
     cdef object plan_of
     cdef object words
+    cdef object codec_of
     cdef dict programs  # class or name -> programs by version, None where none was asked for yet
 
-    def __init__(self, plan_of: object, words: object) -> None:
+    def __init__(self, plan_of: object, words: object, codec_of: object) -> None:
         self.plan_of = plan_of
         self.words = words
+        self.codec_of = codec_of
         self.programs = {}
 
-    cdef Program find(self, object message, object version):
+    cdef Program find(self, object message, object version, object dialect):
         cdef PyObject *found = PyDict_GetItemWithError(self.programs, message)
         cdef int overflow = 0
         cdef long number
+        if dialect is not None:
+            return (<Codec?>self.codec_of(dialect)).find(message, version, None)
         if found is not NULL and PyLong_Check(version):
             number = PyLong_AsLongAndOverflow(version, &overflow)
             if not overflow and 0 <= number < len(<list>found):
@@ -47,30 +54,31 @@ cdef class Codec:
         self.programs[message] = programs
         return programs[plan.version]
 
-    def decode(self, message: object, version: int, data: object) -> object:
+    def decode(self, message: object, version: int, data: object, dialect: object = None) -> object:
         """The message in all of `data`, any bytes-like object; no header inside, no bytes left over.
 
-        `message` is a name, such as "LeaderAndIsrRequest", or its class. Arrays are lists, tags that the schema
-        does not know are kept in `unknown_tagged_fields`.
+        `message` is a name, such as "LeaderAndIsrRequest", or its class. Arrays are lists, records are views that keep
+        `data` alive, tags that the schema does not know are kept in `unknown_tagged_fields`.
+        `dialect="kip590"` reads the versions and the header of that document instead of those that Kafka shipped.
         DecodeError has the offset of what is wrong; UnknownMessageError, UnsupportedVersionError.
         """
-        cdef Program program = self.find(message, version)
+        cdef Program program = self.find(message, version, dialect)
         cdef Py_buffer view
         if PyBytes_CheckExact(data):
-            return read_message(program, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+            return read_message(program, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), data)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            return read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len)
+            return read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, data)
         finally:
             PyBuffer_Release(&view)
 
-    def encode(self, message: object, version: int, out: object = None) -> object:
+    def encode(self, message: object, version: int, out: object = None, dialect: object = None) -> object:
         """The message as bytes; with `out`, a writable buffer, fills it from its start and says how many bytes it took.
 
         EncodeError names the field that cannot be written, or says that `out` has no room (what it then holds is
         not defined); UnsupportedVersionError: no such version, or it lacks a field that is set and not ignorable.
         """
-        cdef Program program = self.find(type(message), version)
+        cdef Program program = self.find(type(message), version, dialect)
         cdef Py_buffer view
         if out is None:
             return write_message(program, message)

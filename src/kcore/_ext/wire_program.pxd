@@ -36,7 +36,7 @@ cdef struct Step:
     PyObject *name
     PyObject *initial       # the default where it can be shared; NULL where each instance needs a fresh one
     PyObject *default       # the default to compare with
-    PyObject *field         # whose `default()` makes a fresh one
+    Layout *blank           # of a STRUCT that is not null by default: all its fields are `absent`
     Step *element           # of an ARRAY
     Layout *layout          # of a STRUCT
     PyTypeObject *type      # of a UUID
@@ -67,6 +67,7 @@ cdef class Program:
     cdef void *block(self, Py_ssize_t count, Py_ssize_t size) except NULL
     cdef PyObject *own(self, object value) except NULL
     cdef Layout *layout(self, object plan) except NULL
+    cdef Layout *blank(self, object struct) except NULL
     cdef Step *fields(self, object steps, object struct) except? NULL
     cdef int value(self, Step *step, object plan) except -1
 

@@ -64,17 +64,27 @@ cdef class Program:
         layout.min_size = plan.flexible + sum([layout.in_line[i].min_size for i in range(layout.in_line_count)])
         return layout
 
+    cdef Layout *blank(self, object struct) except NULL:
+        """An instance with nothing but defaults, whatever the version."""
+        cdef Layout *layout = <Layout *>self.block(1, sizeof(Layout))
+        layout.type = <PyTypeObject *>self.own(struct)
+        layout.unknown_slot = slot_of(struct, "unknown_tagged_fields")
+        layout.absent_count = len(struct.__fields__)
+        layout.absent = self.fields([(field, None) for field in struct.__fields__], struct)
+        return layout
+
     cdef Step *fields(self, object steps, object struct) except? NULL:
         cdef Step *compiled = <Step *>self.block(len(steps), sizeof(Step))
         cdef Step *step = compiled
         for field, field_step in steps:
             step.slot = slot_of(struct, field.name)
             step.name = self.own(field.name)
-            step.field = self.own(field)
             step.kind = field.type.kind
             step.default = self.own(field.default())
-            fresh = step.kind == STRUCT or step.kind == ARRAY
-            step.initial = NULL if fresh and <object>step.default is not None else step.default
+            fresh = step.kind in (STRUCT, ARRAY) and <object>step.default is not None
+            step.initial = NULL if fresh else step.default
+            if fresh and step.kind == STRUCT:
+                step.blank = self.blank(field.type.struct)
             if field_step is not None:
                 step.tag = -1 if field_step.tag is None else field_step.tag
                 self.value(step, field_step.step)

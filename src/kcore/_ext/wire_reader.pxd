@@ -2,4 +2,4 @@
 
 from kcore._ext.wire_program cimport Program
 
-cdef object read_message(Program program, const unsigned char *data, Py_ssize_t size)
+cdef object read_message(Program program, const unsigned char *data, Py_ssize_t size, object source)

@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.string cimport memcpy
 
 from kcore._ext.wire_program cimport (
-    ARRAY, BOOL, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb, Layout,
+    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb, Layout,
     Program, Step, path_text,
 )
 
@@ -28,11 +28,33 @@ cdef extern from *:
         _Py_COMP_DIAG_POP
         return uuid;
     }
+
+    /* Without the collector's list, where GenericAlloc would put it for `untrack` to take it out again. */
+    static PyObject *new_instance(PyTypeObject *type) {
+        PyObject *instance = _PyObject_GC_New(type);
+        if (instance != NULL) memset(instance + 1, 0, type->tp_basicsize - sizeof(PyObject));
+        return instance;
+    }
+
+    /* A view of bytes, whatever the elements of the source are; narrowed in place, while nobody else has it. */
+    static PyObject *new_view(PyObject *source, Py_ssize_t offset, Py_ssize_t length) {
+        PyObject *view = PyMemoryView_FromObject(source), *whole = view;
+        if (view != NULL && !PyBytes_CheckExact(source)) {
+            view = PyObject_CallMethod(whole, "cast", "s", "B");
+            Py_DECREF(whole);
+        }
+        if (view == NULL) return NULL;
+        Py_buffer *buffer = PyMemoryView_GET_BUFFER(view);
+        buffer->buf = (char *)buffer->buf + offset;
+        buffer->len = buffer->shape[0] = length;
+        return view;
+    }
     """
     PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
+    PyObject *new_instance(PyTypeObject *type)
+    PyObject *new_view(PyObject *source, Py_ssize_t offset, Py_ssize_t length)
 
 cdef extern from "Python.h":
-    PyObject *new_instance "PyType_GenericAlloc" (PyTypeObject *type, Py_ssize_t count)
     PyObject *new_list "PyList_New" (Py_ssize_t size)
     PyObject *new_bytes "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size)
     PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
@@ -41,7 +63,6 @@ cdef extern from "Python.h":
     void set_item "PyList_SET_ITEM" (PyObject *values, Py_ssize_t i, PyObject *value)
     void untrack "PyObject_GC_UnTrack" (PyObject *container)
     PyObject *build "Py_BuildValue" (const char *form, ...)
-    PyObject *call_method "PyObject_CallMethod" (PyObject *owner, const char *name, const char *form)
     PyObject *list_as_tuple "PyList_AsTuple" (PyObject *values)
     int append "PyList_Append" (PyObject *values, PyObject *value)
     void Py_XDECREF(PyObject *value)
@@ -57,6 +78,7 @@ cdef extern from "Python.h":
     int PyGC_Disable()
 
 cdef struct Reader:
+    PyObject *source  # what the bytes belong to
     const uint8_t *start
     const uint8_t *at
     const uint8_t *end
@@ -81,12 +103,13 @@ NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
 
 
-cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size):
-    """The message in all of `data`; DecodeError where it is not one."""
+cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, object source):
+    """The message in all of `data`, which is that of `source`; DecodeError where it is not one."""
     cdef Reader reader
     cdef Reader *r = &reader
     cdef PyObject *message
     cdef int collecting
+    r.source = <PyObject *>source
     r.start, r.at, r.end = data, data, data + size
     r.why, r.depth = NULL, 0
     collecting = PyGC_Disable()  # A decoded tree has no cycle: to visit it as it grows finds nothing.
@@ -261,7 +284,7 @@ cdef PyObject *read_bytes(Reader *r, const Step *step) noexcept:
     at = r.at
     if step.kind != STRING:
         r.at += length
-        return new_bytes(<const char *>at, length)
+        return new_bytes(<const char *>at, length) if step.kind == BYTES else new_view(r.source, at - r.start, length)
     value = new_text(<const char *>at, length, NULL)
     if value is NULL:
         if PyErr_ExceptionMatches(PyExc_UnicodeDecodeError):
@@ -322,10 +345,9 @@ cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
     cdef const Step *step
     cdef PyObject *value
     cdef int i
-    cdef PyObject *instance = new_instance(layout.type, 0)
+    cdef PyObject *instance = new_instance(layout.type)
     if instance is NULL:
         return NULL
-    untrack(instance)
     for i in range(layout.in_line_count):
         step = &layout.in_line[i]
         value = read_value(r, step)
@@ -360,11 +382,22 @@ cdef int set_default(const Step *step, PyObject *instance) noexcept:
     elif step.kind == ARRAY:
         value = new_list(0)
     else:
-        value = call_method(step.field, "default", NULL)
+        value = new_blank(step.blank)
     if value is NULL:
         return -1
     slot_at(instance, step.slot)[0] = value
     return 0
+
+
+cdef PyObject *new_blank(const Layout *layout) noexcept:
+    cdef PyObject *instance = new_instance(layout.type)
+    if instance is NULL:
+        return NULL
+    slot_at(instance, layout.unknown_slot)[0] = shared(NOTHING_UNKNOWN)
+    if set_defaults(layout, instance) < 0:
+        Py_DECREF(instance)
+        return NULL
+    return instance
 
 
 cdef int read_tagged(Reader *r, const Layout *layout, PyObject *instance) noexcept:

@@ -355,12 +355,32 @@ cdef int is_default(const Step *step, PyObject *value) noexcept:
         return 1
     if step.kind == ARRAY:
         return step.default is not Py_None and is_sequence(value) and size_of(value) == 0
+    if step.blank is not NULL:
+        return is_blank(step.blank, value)
     Py_INCREF(value)
     same = PyObject_RichCompareBool(value, step.default, Py_EQ)
     Py_DECREF(value)
     if same < 0 and PyErr_ExceptionMatches(PyExc_Exception):
         PyErr_Clear()  # What cannot be compared is not the default.
         return 0
+    return same
+
+
+cdef int is_blank(const Layout *layout, PyObject *instance) noexcept:
+    """Whether a struct has nothing but defaults; as `is_default`."""
+    cdef PyObject *unknown
+    cdef int i, same = 1
+    if not PyObject_TypeCheck(instance, layout.type):
+        return 0
+    unknown = slot_at(instance, layout.unknown_slot)
+    if unknown is NULL or not is_sequence(unknown) or size_of(unknown) > 0:
+        return 0
+    Py_INCREF(instance)
+    for i in range(layout.absent_count):
+        same = is_default(&layout.absent[i], field_of(instance, &layout.absent[i]))
+        if same <= 0:
+            break
+    Py_DECREF(instance)
     return same
 
 

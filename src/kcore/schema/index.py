@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Final, TypeVar
+from types import ModuleType
+from typing import Final, TypeVar, cast
 
 from kcore.errors import UnknownMessageError
 from kcore.schema.structure import Message
@@ -147,6 +148,8 @@ PLAIN: Final[dict[str, tuple[str, ...]]] = {
     "principal": ("DefaultPrincipalData",),
 }
 
+DIALECTS: Final = ("kip590",)  # Forms that Kafka did not ship, each a file.
+
 KINDS: Final = ("Request", "Response")
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     **{file: tuple(api + kind for api in apis.values() for kind in KINDS) for file, apis in APIS.items()},
@@ -188,11 +191,20 @@ METADATA_RECORDS: Final[Mapping[int, type[Message]]] = Lazy(
 )
 
 
-def message_class(name: str | type[Message]) -> type[Message]:
+def message_class(name: str | type[Message], dialect: str | None = None) -> type[Message]:
     """The class of that name (or the class itself); UnknownMessageError names what there is."""
     if isinstance(name, type):
         return name
+    if dialect is not None and name in (own := dialect_module(dialect).MESSAGES):
+        return cast(type[Message], own[name])
     try:
         return MESSAGES[name]
     except KeyError:
         raise UnknownMessageError(f"no message is called {name!r}; there are {', '.join(sorted(MESSAGES))}") from None
+
+
+def dialect_module(dialect: str) -> ModuleType:
+    """What a dialect has of its own: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
+    if dialect not in DIALECTS:
+        raise UnknownMessageError(f"no dialect is called {dialect!r}; there is {', '.join(DIALECTS)}")
+    return import_module(f"kcore.schema.{dialect}")

@@ -40,7 +40,7 @@ int32: TypeAlias = Annotated[int, Kind.INT32]
 uint32: TypeAlias = Annotated[int, Kind.UINT32]
 int64: TypeAlias = Annotated[int, Kind.INT64]
 float64: TypeAlias = Annotated[float, Kind.FLOAT64]
-Records: TypeAlias = Annotated[bytes, Kind.RECORDS]
+Records: TypeAlias = Annotated[bytes | memoryview, Kind.RECORDS]
 
 PLAIN_KINDS: dict[Any, Kind] = {bool: Kind.BOOL, str: Kind.STRING, bytes: Kind.BYTES, Uuid: Kind.UUID}
 DEFAULTS: dict[Kind, Any] = {

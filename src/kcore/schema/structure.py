@@ -11,7 +11,7 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_origin
 
 from kcore.schema.kinds import FieldType
 from kcore.schema.versions import ALL, NONE, Versions
@@ -87,14 +87,15 @@ class StructType(type):
     """Turns annotations into slots and `Field` facts."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
-        fields = []
+        fields = [inherited for base in bases for inherited in getattr(base, "__fields__", ())]
         is_schema = namespace["__module__"] != __name__  # Struct and Message annotate what is no field.
         annotations = namespace.get("__annotations__", {}) if is_schema else {}
+        annotations = {key: value for key, value in annotations.items() if get_origin(value) is not ClassVar}
         for field_name, annotation in annotations.items():
             given = namespace.pop(field_name, Options())
             json_name = given.json_name or camel_case(field_name)
             fields.append(Field(field_name, json_name, FieldType.of(annotation), given))
-        namespace.setdefault("__slots__", tuple(f.name for f in fields))
+        namespace.setdefault("__slots__", tuple(annotations))
         namespace["__fields__"] = tuple(fields)
         namespace["__match_args__"] = tuple(f.name for f in fields)
         return super().__new__(mcs, name, bases, namespace, **options)
@@ -130,8 +131,18 @@ class Struct(metaclass=StructType):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        values = ", ".join(f"{name}={_own(getattr(self, name))!r}" for name in self.__match_args__)
         return f"{type(self).__name__}({values})"
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """For copies and pickles."""
+        names = (*self.__match_args__, "unknown_tagged_fields")
+        return None, {name: _own(getattr(self, name)) for name in names}
+
+
+def _own(value: Any) -> Any:
+    """Records are views of the bytes that they came in: a copy has bytes of its own."""
+    return bytes(value) if isinstance(value, memoryview) else value
 
 
 class Message(Struct):
@@ -141,6 +152,7 @@ class Message(Struct):
     api_key: ClassVar[int] = -1
     versions: ClassVar[Versions] = NONE
     flexible_versions: ClassVar[Versions] = NONE
+    dialect: ClassVar[str | None] = None  # Of a form that Kafka did not ship.
 
     def __init_subclass__(cls, *, versions: str, flexible: str, api_key: int = -1, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -3,6 +3,7 @@
 Both are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
 """
 
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kcore._ext.wire import Codec
@@ -22,13 +23,18 @@ class Words(NamedTuple):
     unsupported_version_error: type[UnsupportedVersionError] = UnsupportedVersionError
 
 
-def _plan_of(message: Any, version: int) -> StructPlan:
+def _plan_of(message: Any, version: int, dialect: str | None = None) -> StructPlan:
     """Asked once a message and version; a wrong argument ends here too."""
     if not isinstance(message, str) and not (isinstance(message, type) and issubclass(message, Message)):
         raise EncodeError(f"expected a message, its class or its name, not {message!r}")
-    return plan(message_class(message), version)
+    return plan(message_class(message, dialect), version, dialect)
 
 
-_codec = Codec(_plan_of, Words())
+@cache
+def _codec_of(dialect: str) -> Codec:
+    return Codec(partial(_plan_of, dialect=dialect), Words(), _codec_of)
+
+
+_codec = Codec(_plan_of, Words(), _codec_of)
 decode = _codec.decode
 encode = _codec.encode

@@ -15,7 +15,7 @@ from kcore.schema.kinds import INTEGER_RANGES, Kind
 from kcore.schema.structure import Message, Struct
 from kcore.types import Uuid
 from kcore.wire.codec import encode
-from kcore.wire.plan import Step, StructPlan, plan
+from kcore.wire.plan import FieldStep, Step, StructPlan, plan
 
 JsonObject = dict[str, Any]
 
@@ -27,10 +27,10 @@ PARSERS: dict[Kind, Callable[[str], Any]] = {
 }
 
 
-def to_json(message: Message, version: int) -> JsonObject:
+def to_json(message: Message, version: int, dialect: str | None = None) -> JsonObject:
     """The message as `json.dumps` takes it. Errors: those of `encode`."""
-    encode(message, version)  # One place decides what a message may hold.
-    return _object(message, plan(type(message), version))
+    encode(message, version, dialect=dialect)  # One place decides what a message may hold.
+    return _object(message, plan(type(message), version, dialect))
 
 
 def _object(struct: Struct, struct_plan: StructPlan) -> JsonObject:
@@ -58,13 +58,13 @@ def _json(value: Any, step: Step) -> Any:
     return "" if step.kind is Kind.RECORDS else int(value)
 
 
-def from_json(name: str | type[Message], version: int, obj: JsonObject) -> Message:
-    """The message of that JSON object. What may be missing: tagged fields alone.
+def from_json(name: str | type[Message], version: int, obj: JsonObject, dialect: str | None = None) -> Message:
+    """The message of that JSON object. What may be missing: tagged fields alone. Names of older releases are taken.
 
     EncodeError names the place, such as topicStates[3].partitionStates[0].isr: missing, unknown, of the wrong
     type or out of range. UnknownMessageError, UnsupportedVersionError.
     """
-    message: Message = _struct(obj, plan(message_class(name), version), "")
+    message: Message = _struct(obj, plan(message_class(name, dialect), version, dialect), "")
     return message
 
 
@@ -72,6 +72,7 @@ def _struct(obj: Any, struct_plan: StructPlan, path: str) -> Any:
     if not isinstance(obj, dict):
         raise EncodeError(f"{path or struct_plan.struct.__name__}: expected an object, not {_shown(obj)}")
     steps = (*struct_plan.in_line, *struct_plan.tagged)
+    obj = _renamed(obj, steps, path)
     for key in obj.keys() - {step.field.json_name for step in steps}:
         raise EncodeError(f"{_join(path, key)}: version {struct_plan.version} has no such field")
     values = {}
@@ -82,6 +83,15 @@ def _struct(obj: Any, struct_plan: StructPlan, path: str) -> Any:
         elif step.tag is None:
             raise EncodeError(f"{_join(path, key)}: missing")
     return struct_plan.struct(**values)
+
+
+def _renamed(obj: JsonObject, steps: tuple[FieldStep, ...], path: str) -> JsonObject:
+    """The object with the names that fields have now."""
+    names = {alias: step.field.json_name for step in steps for alias in step.field.options.json_aliases}
+    for alias in names.keys() & obj.keys():
+        if names[alias] in obj:
+            raise EncodeError(f"{_join(path, alias)}: the same field as {names[alias]}")
+    return {names.get(key, key): value for key, value in obj.items()} if names else obj
 
 
 def _join(path: str, key: object) -> str:

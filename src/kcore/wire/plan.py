@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kcore.errors import UnsupportedVersionError
+from kcore.schema.index import dialect_module
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.structure import Field, Message, Struct
 
@@ -44,10 +45,13 @@ class StructPlan:
     absent: tuple[Field, ...]  # Not in this version: reading leaves the default, writing checks `ignorable`.
 
 
-def plan(message: type[Message], version: int) -> StructPlan:
-    """The plan of that version; UnsupportedVersionError where the message has no such version."""
-    if version not in message.versions:
-        raise UnsupportedVersionError(f"{message.__name__} has versions {message.versions}, not {version}")
+def plan(message: type[Message], version: int, dialect: str | None = None) -> StructPlan:
+    """The plan of that version; UnsupportedVersionError where the message has no such version in that dialect."""
+    if message.dialect not in (None, dialect):
+        raise UnsupportedVersionError(f"{message.__name__} is a form of the dialect {message.dialect!r} alone")
+    versions = message.versions if dialect is None else dialect_module(dialect).versions(message)
+    if version not in versions:
+        raise UnsupportedVersionError(f"{message.__name__} has versions {versions}, not {version}")
     return struct_plan(message, version, version in message.flexible_versions)
 
 

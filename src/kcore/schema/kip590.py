@@ -1,0 +1,55 @@
+"""KIP-590 as its document has it, which is not what Kafka shipped: a dialect, spoken only where it is asked for.
+
+The document raises each API that changes metadata by a version, which only the controller answers, and has the broker
+that forwards an older one name the principal in the header. Kafka shipped the Envelope instead, and gave some of
+these versions to other changes. A body that the document does not show is the last one that Kafka shipped.
+"""
+
+from typing import ClassVar, Final
+
+from kcore.schema import configs, headers
+from kcore.schema.structure import Message, field
+from kcore.schema.versions import Versions
+
+
+class RequestHeader(headers.RequestHeader, versions="0-2", flexible="2+"):
+    """The header, with the principal that the controller's audit log is to name."""
+
+    dialect: ClassVar[str | None] = "kip590"
+
+    principal_name: str = field(versions="2+", tag=0, tagged="2+", ignorable=True)  # Of who asked the forwarding broker.
+
+
+class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-2", flexible="1+"):
+    """The one request that the document writes out. It has no `validateOnly` there."""
+
+    dialect: ClassVar[str | None] = "kip590"
+
+    resources: list[configs.IncrementalAlterConfigsRequestAlterConfigsResource]
+    validate_only: bool = field(versions="0-1")
+
+
+MESSAGES: Final[dict[str, type[Message]]] = {
+    message.__name__: message for message in (RequestHeader, IncrementalAlterConfigsRequest)
+}
+
+# The version that always goes to the controller, of request and response.
+FORWARDED: Final[dict[str, int]] = {
+    "AlterConfigs": 2,
+    "IncrementalAlterConfigs": 2,
+    "CreateAcls": 3,
+    "DeleteAcls": 3,
+    "AlterClientQuotas": 1,
+    "CreateDelegationToken": 3,
+    "RenewDelegationToken": 3,
+    "ExpireDelegationToken": 3,
+}
+
+
+def versions(message: type[Message]) -> Versions:
+    """The versions of that message here; a shipped class that has another form here keeps its own."""
+    if message.__name__ in MESSAGES:
+        return message.versions
+    api = message.__name__.removesuffix("Request").removesuffix("Response")
+    lowest, highest = message.versions
+    return Versions(lowest, max(highest, FORWARDED.get(api, highest)))

@@ -1,0 +1,61 @@
+"""Metadata records in the frame that the log keeps them in: frame version, type and version before the message.
+
+As Kafka's MetadataRecordSerde: three unsigned varints, of which the first is 1.
+"""
+
+from typing import cast
+
+from kcore.errors import DecodeError, EncodeError
+from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.structure import MetadataRecord
+from kcore.wire.codec import decode, encode
+
+FRAME_VERSION = 1
+HIGHEST = 2**15 - 1  # Kafka's type and version are shorts.
+VARINT_BYTES = 5
+
+
+def decode_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord, int]:
+    """The record in all of `data`, and the version that it has there.
+
+    DecodeError with its offset: another frame version, no such record or version, or what `decode` refuses.
+    """
+    view = memoryview(data).cast("B")
+    frame_version, at = _read_varint(view, 0)
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"a frame of version {frame_version}, not {FRAME_VERSION}", 0)
+    api_key, version_at = _read_varint(view, at)
+    version, start = _read_varint(view, version_at)
+    if api_key not in METADATA_RECORDS:
+        raise DecodeError(f"no metadata record is of type {api_key}", at)
+    record = METADATA_RECORDS[api_key]
+    if version not in record.versions:
+        raise DecodeError(f"{record.__name__} has versions {record.versions}, not {version}", version_at)
+    try:
+        return cast(MetadataRecord, decode(record, version, view[start:])), version
+    except DecodeError as error:
+        raise DecodeError(f"{record.__name__}: {error.message}", start + error.offset) from None
+
+
+def encode_record(record: MetadataRecord, version: int) -> bytes:
+    """The record as the log keeps it. Errors: those of `encode`; EncodeError where it is no metadata record."""
+    if not isinstance(record, MetadataRecord):
+        raise EncodeError(f"expected a metadata record, not {type(record).__name__}")
+    message = encode(record, version)
+    return _varint(FRAME_VERSION) + _varint(record.api_key) + _varint(version) + message
+
+
+def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
+    """The number and where it ends."""
+    number = 0
+    for i, byte in enumerate(view[at : at + VARINT_BYTES]):
+        number |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            if number > HIGHEST:
+                raise DecodeError(f"{number} is more than a short", at)
+            return number, at + i + 1
+    raise DecodeError("the bytes end inside a varint" if len(view) < at + VARINT_BYTES else "a varint is too long", at)
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
