@@ -104,7 +104,9 @@ def object_row(value: Any, wire_plan: Any) -> Any:
         inner = step.step.struct or (step.step.element and step.step.element.struct)
         if inner is not None and isinstance(found, list):
             found = [object_row(element, inner) for element in found]
-        row[step.field.name] = bytes(found) if isinstance(found, bytes) else found
+        elif inner is not None and found is not None:
+            found = object_row(found, inner)
+        row[step.field.name] = bytes(found) if isinstance(found, bytes | memoryview) else found
     if value.unknown_tagged_fields:
         row["unknown"] = list(value.unknown_tagged_fields)
     return row
