@@ -8,7 +8,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
+    BLOCK, BOOL, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
 )
 from kcore._ext.runs_read cimport (
     chain, check_texts, copy_block, copy_others, count_alike, count_others, is_alike, learn
@@ -19,7 +19,6 @@ from kcore._ext.walk cimport (
 )
 
 cdef enum:
-    OTHERS = 32  # Records of other layouts are handled this many at a time.
     PAGE = 4096
     LINE = 64
     SLACK = 16  # So much may be written past a column's end.

@@ -10,13 +10,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from kcore._ext.program cimport (
-    BOOL, INT16, MAX_TEXT, MIN_RUN, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
+    BOOL, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
 )
 from kcore._ext.runs_write cimport count_alike, write_others, write_run
 from kcore._ext.sink cimport Sink, offsets_of, put_length, put_varint_at, varint_size
-
-cdef enum:
-    OTHERS = 32  # Records of other layouts are handled this many at a time.
 
 cdef enum Problem:
     NOT_ASCENDING = 1

@@ -20,7 +20,8 @@ cdef enum Prefix:  # How a length is written.
 cdef enum Limits:
     MAX_WINDOWS = 8
     MAX_VECTORS = 12
-    BLOCK = 128      # Records handled field by field at a time: what they touch stays in the L1 cache.
+    BLOCK = 64       # Records handled field by field at a time: what they touch stays in the L1 cache.
+    OTHERS = 32      # Records of other layouts than the one before, likewise; no more than BLOCK.
     MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.
     MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
 
