@@ -54,7 +54,7 @@ class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+")
     want_fence: bool
     want_shut_down: bool  # It stops when the controller has moved its leaders away.
     offline_log_dirs: list[Uuid] = field(versions="1+", tag=0, tagged="1+")  # Directories that failed (KIP-858).
-    # Directories that are to get no new replicas (KIP-1066); null for unknown.
+    # Directories that are to get no new replicas (KIP-1066); null while the broker starts.
     cordoned_log_dirs: list[Uuid] | None = field(versions="2+", nullable="2+", tag=1, tagged="2+", default=None)
 
 

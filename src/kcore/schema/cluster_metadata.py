@@ -53,7 +53,7 @@ class MetadataResponseTopic(Struct):
     is_internal: bool = field(versions="1+", ignorable=True)
     partitions: list[MetadataResponsePartition]
     # A bit for each operation; the lowest integer where it was not asked for.
-    topic_authorized_operations: int32 = field(versions="8+", default=-2147483648)
+    topic_authorized_operations: int32 = field(versions="8+", default=-(2**31))
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
@@ -65,7 +65,7 @@ class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
     # In KRaft mode some live broker, for clients cannot reach the controller.
     controller_id: int32 = field(versions="1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
-    cluster_authorized_operations: int32 = field(versions="8-10", default=-2147483648)
+    cluster_authorized_operations: int32 = field(versions="8-10", default=-(2**31))
     error_code: int16 = field(versions="13+", ignorable=True)  # Tells a client to bootstrap anew (KIP-1102).
 
 
@@ -98,7 +98,7 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
     controller_id: int32 = field(default=-1)
     brokers: list[DescribeClusterBroker]
     # A bit for each operation; the lowest integer where it was not asked for.
-    cluster_authorized_operations: int32 = field(default=-2147483648)
+    cluster_authorized_operations: int32 = field(default=-(2**31))
 
 
 class TopicRequest(Struct):
@@ -117,7 +117,7 @@ class Cursor(Struct):
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
     """An administrator asks for topics page by page, with their ELR."""
 
-    topics: list[TopicRequest]  # None given means all.
+    topics: list[TopicRequest]  # Empty for all.
     response_partition_limit: int32 = field(default=2000)  # The size of a page; the broker has a limit of its own.
     cursor: Cursor | None = field(nullable="0+", default=None)  # Null for the first page.
 
@@ -146,7 +146,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     topic_id: Uuid = field(ignorable=True)
     is_internal: bool = field(ignorable=True)
     partitions: list[DescribeTopicPartitionsResponsePartition]
-    topic_authorized_operations: int32 = field(default=-2147483648)  # A bit for each operation.
+    topic_authorized_operations: int32 = field(default=-(2**31))  # A bit for each operation.
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):

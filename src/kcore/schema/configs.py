@@ -132,7 +132,7 @@ class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexi
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
     """An administrator asks which resources have configurations (KIP-1142)."""
 
-    resource_types: list[int8] = field(versions="1+")  # None given means all; version 0 knows client metrics alone.
+    resource_types: list[int8] = field(versions="1+")  # Empty for all; version 0 knows client metrics alone.
 
 
 class ConfigResource(Struct):

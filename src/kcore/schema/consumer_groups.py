@@ -97,7 +97,7 @@ class DescribedGroup(Struct):
     assignor_name: str
     members: list[Member]
     # A bit for each operation; the lowest integer where it was not asked for.
-    authorized_operations: int32 = field(default=-2147483648)
+    authorized_operations: int32 = field(default=-(2**31))
 
 
 class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):

@@ -6,13 +6,13 @@ from kcore.types import Uuid
 
 
 class ControlRecordTypeSchema(Data, versions="0", flexible="none"):
-    """The key of every control record."""
+    """The key of every control record, its version in front."""
 
     type: int16  # 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters.
 
 
 class EndTxnMarker(Data, versions="0", flexible="none"):
-    """The value of a commit or an abort: a transaction ends here in this partition (KIP-98)."""
+    """The value of a commit or an abort, its version in front: a transaction ends here (KIP-98)."""
 
     coordinator_epoch: int32
 
@@ -27,7 +27,7 @@ class LeaderChangeMessageVoter(Struct, kafka_name="Voter"):
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
     """The first record of a new quorum leader (KIP-595)."""
 
-    version: int16  # Of this message, once more in its body.
+    version: int16  # In the body, where other data have it in front.
     leader_id: int32
     voters: list[LeaderChangeMessageVoter]
     granting_voters: list[LeaderChangeMessageVoter]  # Those who voted for the leader.

@@ -34,7 +34,7 @@ class DescribedGroup(Struct):
     protocol_data: str  # The name of the assignor that the members agreed on.
     members: list[DescribedGroupMember]
     # A bit for each operation; the lowest integer where it was not asked for.
-    authorized_operations: int32 = field(versions="3+", default=-2147483648)
+    authorized_operations: int32 = field(versions="3+", default=-(2**31))
 
 
 class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
@@ -47,8 +47,8 @@ class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+")
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
     """Asks a broker for the groups that it coordinates."""
 
-    states_filter: list[str] = field(versions="4+")  # None given means all (KIP-518).
-    types_filter: list[str] = field(versions="5+")  # None given means all (KIP-848).
+    states_filter: list[str] = field(versions="4+")  # Empty for all (KIP-518).
+    types_filter: list[str] = field(versions="5+")  # Empty for all (KIP-848).
 
 
 class ListedGroup(Struct):

@@ -67,7 +67,7 @@ class BrokerRegistrationChangeRecord(MetadataRecord, api_key=17, versions="0-3",
     broker_epoch: int64
     fenced: int8 = field(tag=0, tagged="0+")  # 1 fenced, -1 unfenced, 0 no change.
     in_controlled_shutdown: int8 = field(versions="1+", tag=1, tagged="1+")  # 1 has begun, 0 no change (KIP-841).
-    log_dirs: list[Uuid] = field(versions="2+", tag=2, tagged="2+")  # None given means no change (KIP-858).
+    log_dirs: list[Uuid] = field(versions="2+", tag=2, tagged="2+")  # Empty for no change (KIP-858).
     # Null for no change (KIP-1066).
     cordoned_log_dirs: list[Uuid] | None = field(versions="3+", nullable="3+", tag=3, tagged="3+", default=None)
 

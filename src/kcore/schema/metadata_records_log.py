@@ -27,4 +27,4 @@ class AbortTransactionRecord(MetadataRecord, api_key=25, versions="0", flexible=
 class ZkMigrationStateRecord(MetadataRecord, api_key=21, versions="0", flexible="0+"):
     """How far the move away from ZooKeeper is (KIP-866)."""
 
-    zk_migration_state: int8  # 0 none, 1 pre-migration, 2 migration, 3 post-migration, 4 finished.
+    zk_migration_state: int8  # 0 none, 1 migration, 2 pre-migration (1 in 3.4), 3 post-migration.

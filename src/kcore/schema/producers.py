@@ -103,11 +103,11 @@ class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
     """Asks a transaction coordinator for its transactions, filtered."""
 
-    state_filters: list[str]  # None given means all, as for ids.
+    state_filters: list[str]  # Empty for all, as for ids.
     producer_id_filters: list[int64]
     # Only those that are older, in milliseconds (KIP-994); -1 for all.
     duration_filter: int64 = field(versions="1+", default=-1)
-    # RE2 syntax (KIP-1152); null for all.
+    # A regular expression (KIP-1152); null or empty for all.
     transactional_id_pattern: str | None = field(versions="2+", nullable="2+", default=None)
 
 

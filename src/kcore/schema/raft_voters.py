@@ -17,7 +17,7 @@ class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
     """An administrator, or a controller by itself, adds a voter to the quorum."""
 
     cluster_id: str | None = field(nullable="0+")
-    timeout_ms: int32  # How long the new voter may take to catch up.
+    timeout_ms: int32  # How long the whole may take.
     voter_id: int32
     voter_directory_id: Uuid
     listeners: list[Listener]  # Where the other voters reach it.

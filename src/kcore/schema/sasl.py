@@ -18,7 +18,7 @@ class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
-    """The mechanism's next token; until SaslHandshake 0 they went without any frame of Kafka's."""
+    """The mechanism's next token. After SaslHandshake 0 it comes bare, with its length alone."""
 
     auth_bytes: bytes
 

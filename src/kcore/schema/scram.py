@@ -13,7 +13,7 @@ class UserName(Struct):
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
     """An administrator asks which users have credentials."""
 
-    users: list[UserName] | None = field(nullable="0+")  # Null or none given means all.
+    users: list[UserName] | None = field(nullable="0+")  # Null or empty for all.
 
 
 class CredentialInfo(Struct):

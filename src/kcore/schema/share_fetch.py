@@ -40,7 +40,7 @@ class ShareFetchRequest(Message, api_key=78, versions="0-2", flexible="0+"):
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32  # 0 opens a session, -1 ends it; else the last one and 1.
+    share_session_epoch: int32  # 0 opens a session, -1 ends it; between them it counts up.
     max_wait_ms: int32  # How long to wait for `min_bytes`.
     min_bytes: int32
     max_bytes: int32 = field(default=2**31 - 1)
@@ -49,7 +49,7 @@ class ShareFetchRequest(Message, api_key=78, versions="0-2", flexible="0+"):
     batch_size: int32 = field(versions="1+")  # The best number of records in an acquired batch.
     # 0 whole batches, 1 never more than `max_records` (KIP-1206).
     share_acquire_mode: int8 = field(versions="2+", ignorable=True)
-    is_renew_ack: bool = field(versions="2+")  # Only prolongs the locks on records already acquired (KIP-1222).
+    is_renew_ack: bool = field(versions="2+")  # Some of the acknowledgements prolong a lock (KIP-1222).
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic]
 
@@ -66,7 +66,7 @@ class AcquiredRecords(Struct):
 
     first_offset: int64
     last_offset: int64
-    delivery_count: int16  # The how manyeth delivery this is.
+    delivery_count: int16  # How often they have been delivered, this time included.
 
 
 class ShareFetchResponsePartitionData(Struct, kafka_name="PartitionData"):
@@ -128,8 +128,8 @@ class ShareAcknowledgeRequest(Message, api_key=79, versions="0-2", flexible="0+"
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32  # -1 ends the session; else the last one and 1.
-    is_renew_ack: bool = field(versions="2+")  # Some locks are to be prolonged (KIP-1222).
+    share_session_epoch: int32  # Counts up within a session that ShareFetch opened; -1 ends it.
+    is_renew_ack: bool = field(versions="2+")  # Some of the acknowledgements prolong a lock (KIP-1222).
     topics: list[AcknowledgeTopic]
 
 

@@ -86,7 +86,7 @@ class DescribedGroup(Struct):
     assignor_name: str
     members: list[Member]
     # A bit for each operation; the lowest integer where it was not asked for.
-    authorized_operations: int32 = field(default=-2147483648)
+    authorized_operations: int32 = field(default=-(2**31))
 
 
 class ShareGroupDescribeResponse(Message, api_key=77, versions="0-1", flexible="0+"):

@@ -109,7 +109,7 @@ class WriteShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData
     state_epoch: int32
     leader_epoch: int32
     start_offset: int64  # -1 where only batches changed.
-    # How many records above the start are done with (KIP-1226); -1 for unknown.
+    # Of the records from the start on, how many are done with (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)
     state_batches: list[StateBatch]
 
@@ -195,9 +195,9 @@ class ReadShareGroupStateSummaryResponsePartitionResult(Struct, kafka_name="Part
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    leader_epoch: int32  # 3.9 had a version 0 without it, never released for use: this is the layout of 4.x.
+    leader_epoch: int32  # Missing from version 0 as 3.9 had it, which was unstable: version 0 here is that of 4.x.
     start_offset: int64
-    # How many records above the start are done with (KIP-1226); -1 for unknown.
+    # Of the records from the start on, how many are done with (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)
 
 

@@ -33,7 +33,7 @@ class StreamsGroupHeartbeatRequestSubtopology(Struct, kafka_name="Subtopology"):
 
     subtopology_id: str
     source_topics: list[str]
-    source_topic_regex: list[str]  # RE2 syntax.
+    source_topic_regex: list[str]
     state_changelog_topics: list[TopicInfo]  # Internal topics that back the stores up.
     repartition_sink_topics: list[str]  # Internal topics that it writes to.
     repartition_source_topics: list[TopicInfo]  # Internal topics that it reads from.
@@ -80,7 +80,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
     rack_id: str | None = field(nullable="0+", default=None)
     rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to give tasks up.
     topology: StreamsGroupHeartbeatRequestTopology | None = field(nullable="0+", default=None)  # Sent when joining.
-    # What the member owns; standby tasks keep copies of stores, warm-up tasks are about to.
+    # What the member owns. Standby tasks keep copies of stores; warm-up tasks build them first.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
@@ -157,7 +157,7 @@ class StreamsGroupDescribeResponseTopology(Struct, kafka_name="Topology"):
     """What the application computes, in parts."""
 
     epoch: int32
-    # Null where the group has not been configured yet.
+    # Null while the group is not ready, for instance because a source topic is missing.
     subtopologies: list[StreamsGroupDescribeResponseSubtopology] | None = field(nullable="0+", default=None)
 
 
@@ -198,11 +198,11 @@ class DescribedGroup(Struct):
     group_state: str
     group_epoch: int32  # Goes up with every change of members, topics or topology.
     assignment_epoch: int32  # The group epoch for which the target was made.
-    # Null before the first member brought one.
+    # Null where there is an error.
     topology: StreamsGroupDescribeResponseTopology | None = field(nullable="0+", default=None)
     members: list[Member]
     # A bit for each operation; the lowest integer where it was not asked for.
-    authorized_operations: int32 = field(default=-2147483648)
+    authorized_operations: int32 = field(default=-(2**31))
 
 
 class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):

@@ -176,6 +176,6 @@ class MetadataRecord(Message, versions="none", flexible="none"):
 
 
 class Data(Message, versions="none", flexible="none"):
-    """What is stored, or sent inside a bytes field of another message, with its version in front."""
+    """What is stored, or carried in the bytes of another message; as a rule with its version, an int16, in front."""
 
     __slots__ = ()

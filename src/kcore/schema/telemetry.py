@@ -22,7 +22,7 @@ class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexi
     push_interval_ms: int32
     telemetry_max_bytes: int32
     delta_temporality: bool  # Counters as differences to the last push.
-    requested_metrics: list[str]  # Prefixes of metric names; empty for none, one empty name for all.
+    requested_metrics: list[str]  # Prefixes of metric names: no prefix for none, one empty prefix for all.
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):

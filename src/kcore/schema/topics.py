@@ -25,7 +25,7 @@ class CreatableTopic(Struct):
     name: str
     num_partitions: int32  # -1 for the broker's default (KIP-464), or where `assignments` says it.
     replication_factor: int16  # Likewise.
-    assignments: list[CreatableReplicaAssignment]  # None given lets the controller place the replicas.
+    assignments: list[CreatableReplicaAssignment]  # Empty lets the controller place the replicas.
     configs: list[CreatableTopicConfig]
 
 

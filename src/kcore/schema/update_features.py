@@ -8,7 +8,7 @@ class FeatureUpdateKey(Struct):
     """A feature and its new level."""
 
     feature: str
-    max_version_level: int16  # 0 removes it.
+    max_version_level: int16  # Below 1 removes it.
     allow_downgrade: bool = field(versions="0")  # `upgrade_type` says more since version 1.
     # 1 upgrade, 2 downgrade that loses nothing, 3 downgrade that may (KIP-778).
     upgrade_type: int8 = field(versions="1+", default=1)

@@ -1,0 +1,66 @@
+"""The index says what the files have, and what type checkers are told is what there is at run time."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import kcore.schema
+from kcore.schema import index
+from kcore.schema.structure import Message
+
+FILES = {path.stem for path in Path(index.__file__).parent.glob("*.py")}
+NO_FAMILIES = {"__init__", "index", "kinds", "structure", "versions"}
+
+
+def test_every_file_is_a_family() -> None:
+    assert set(index.FAMILIES) == FILES - NO_FAMILIES
+
+
+@pytest.mark.parametrize("family", index.FAMILIES)
+def test_a_family_has_the_messages_that_the_index_names(family: str) -> None:
+    module = import_module(f"kcore.schema.{family}")
+    own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    messages = {value.__name__ for value in own if isinstance(value, type) and issubclass(value, Message)}
+    assert messages == set(index.FAMILIES[family])
+
+
+@pytest.mark.parametrize("by_number", [index.REQUESTS, index.METADATA_RECORDS], ids=["requests", "records"])
+def test_numbers_are_those_of_the_classes(by_number: index.Lazy[int]) -> None:
+    assert {number: message.api_key for number, message in by_number.items()} == {n: n for n in by_number}
+
+
+def test_the_later_of_two_apis_has_their_number() -> None:
+    assert index.REQUESTS[74].__name__ == "ListConfigResourcesRequest"
+    assert kcore.schema.MESSAGES["ListClientMetricsResourcesRequest"].api_key == 74
+
+
+def test_type_checkers_are_told_every_message() -> None:
+    stub = Path(index.__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
+    told = {
+        (node.module, alias.name)
+        for node in ast.parse(stub).body
+        if isinstance(node, ast.ImportFrom) and node.module != "kcore.schema.index"
+        for alias in node.names
+    }
+    assert told == {(f"kcore.schema.{family}", name) for family, names in index.FAMILIES.items() for name in names}
+
+
+def test_messages_are_attributes_of_the_package() -> None:
+    assert kcore.schema.FetchRequest is kcore.schema.MESSAGES["FetchRequest"]
+    assert "FetchRequest" in dir(kcore.schema)
+    missing = "FetchRequests"
+    with pytest.raises(AttributeError, match=missing):
+        getattr(kcore.schema, missing)
+
+
+def test_a_family_is_read_when_it_is_used() -> None:
+    code = (
+        "import sys, kcore.schema as schema; before = 'kcore.schema.fetch' in sys.modules;"
+        "schema.FetchRequest; print(before, 'kcore.schema.fetch' in sys.modules, 'kcore.schema.acls' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
