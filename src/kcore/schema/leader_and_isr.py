@@ -18,8 +18,8 @@ class LeaderAndIsrPartitionState(Struct):
     replicas: list[int32]
     adding_replicas: list[int32] = field(versions="3+", ignorable=True)
     removing_replicas: list[int32] = field(versions="3+", ignorable=True)
-    is_new: bool = field(versions="1+", default=False, ignorable=True)
-    leader_recovery_state: int8 = field(versions="6+", default=0)
+    is_new: bool = field(versions="1+", ignorable=True)
+    leader_recovery_state: int8 = field(versions="6+")
 
 
 class LeaderAndIsrTopicState(Struct):
@@ -42,7 +42,7 @@ class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
     """The controller tells a broker which partitions to lead and which to follow."""
 
     controller_id: int32
-    is_kraft_controller: bool = field(versions="7+", default=False, json_name="isKRaftController")
+    is_kraft_controller: bool = field(versions="7+", json_name="isKRaftController")
     controller_epoch: int32
     broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
     type: int8 = field(versions="5+")  # 0 unknown, 1 incremental, 2 full: strays may be deleted (KIP-866).

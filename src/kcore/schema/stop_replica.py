@@ -37,7 +37,7 @@ class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
     """The controller tells a broker which replicas to stop."""
 
     controller_id: int32
-    is_kraft_controller: bool = field(versions="4+", default=False, json_name="isKRaftController")
+    is_kraft_controller: bool = field(versions="4+", json_name="isKRaftController")
     controller_epoch: int32
     broker_epoch: int64 = field(versions="1+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
     delete_partitions: bool = field(versions="0-2")

@@ -50,8 +50,8 @@ class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
     """The controller tells a broker the partitions that changed and the brokers that live."""
 
     controller_id: int32
-    is_kraft_controller: bool = field(versions="8+", default=False, json_name="isKRaftController")
-    type: int8 = field(versions="8+", tag=0, tagged="8+", default=0)  # 0 unknown, 1 incremental, 2 full (KIP-866).
+    is_kraft_controller: bool = field(versions="8+", json_name="isKRaftController")
+    type: int8 = field(versions="8+", tag=0, tagged="8+")  # 0 unknown, 1 incremental, 2 full (KIP-866).
     controller_epoch: int32
     broker_epoch: int64 = field(versions="5+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
     ungrouped_partition_states: list[UpdateMetadataPartitionState] = field(versions="0-4")
