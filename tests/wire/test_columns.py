@@ -16,7 +16,7 @@ from kcore.schema import (
     UpdateMetadataRequest,
     message_class,
 )
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
 from kcore.wire.plan import plan
 from reference.columns import root_row, write
 from wire.column_messages import EveryKind, structs
@@ -100,16 +100,18 @@ def object_row(value: Any, wire_plan: Any) -> Any:
     """An object of the object view as a plain row of the fields that its version has."""
     row = {}
     for step in (*wire_plan.in_line, *wire_plan.tagged):
-        found = getattr(value, step.field.name)
-        inner = step.step.struct or (step.step.element and step.step.element.struct)
-        if inner is not None and isinstance(found, list):
-            found = [object_row(element, inner) for element in found]
-        elif inner is not None and found is not None:
-            found = object_row(found, inner)
-        row[step.field.name] = bytes(found) if isinstance(found, bytes | memoryview) else found
+        row[step.field.name] = plain_value(getattr(value, step.field.name), step.step)
     if value.unknown_tagged_fields:
         row["unknown"] = list(value.unknown_tagged_fields)
     return row
+
+
+def plain_value(value: Any, step: Any) -> Any:
+    if isinstance(value, list):
+        return [plain_value(element, step.element) for element in value]
+    if isinstance(value, Struct):
+        return object_row(value, step.struct)
+    return bytes(value) if isinstance(value, bytes | memoryview) else value
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -69,7 +69,7 @@ def test_the_body_that_the_document_has() -> None:
     assert kcore.encode(message, 2, dialect=DIALECT) == data
     message.validate_only = True
     assert kcore.encode(message, 1, dialect=DIALECT) == data[:-1] + b"\1\0"
-    with pytest.raises(kcore.UnsupportedVersionError, match="^validate_only: set, but the version lacks"):
+    with pytest.raises(kcore.UnsupportedVersionError, match=r"^validate_only: set, but the version lacks"):
         kcore.encode(message, 2, dialect=DIALECT)
     with pytest.raises(kcore.UnsupportedVersionError):
         kcore.decode("IncrementalAlterConfigsRequest", 2, data)

@@ -17,7 +17,7 @@ class RequestHeader(headers.RequestHeader, versions="0-2", flexible="2+"):
 
     dialect: ClassVar[str | None] = "kip590"
 
-    principal_name: str = field(versions="2+", tag=0, tagged="2+", ignorable=True)  # Of who asked the forwarding broker.
+    principal_name: str = field(versions="2+", tag=0, tagged="2+", ignorable=True)  # Of who asked the forwarder.
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-2", flexible="1+"):
