@@ -2,25 +2,33 @@
 
 import tracemalloc
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 
+import cases
 import kcore
 from kcore.errors import DecodeError
+from kcore.wire.metadata_frames import decode_record, encode_record
 from kcore.wire.plan import plan
 from reference import wire as slow
 from wire.every_kind import EveryKind
 from wire.golden import vectors
 
-CASES = 200
+HEX_DIGITS = 400  # Of a small vector.
 TWIN_EVERY = 7  # The slow twin reads one in so many of the flipped vectors.
 
 
+@cache
 def chosen() -> list[tuple[str, dict[str, Any]]]:
-    """So many vectors, spread over all messages and versions."""
-    found = [(name, case) for name, case in vectors() if len(case["hex"]) <= 600]
-    return found[:: max(1, len(found) // CASES)][:CASES]
+    """One small vector of every message, each of another version."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for name, case in sorted(vectors(), key=lambda vector: len(vector[1]["hex"])):
+        of_name = by_name.setdefault(name, [])
+        if not of_name or len(case["hex"]) <= HEX_DIGITS:
+            of_name.append(case)
+    return [(name, found[number % len(found)]) for number, (name, found) in enumerate(sorted(by_name.items()))]
 
 
 def truncations(data: bytes) -> Iterator[bytes]:
@@ -46,7 +54,7 @@ def decode_or_refuse(name: str, version: int, data: bytes) -> Any:
 
 @pytest.mark.recorded
 def test_every_truncation() -> None:
-    assert len(chosen()) == CASES
+    assert {name for name, _ in chosen()} == set(kcore.schema.MESSAGES) or cases.directory != cases.DATA
     for name, case in chosen():
         for data in truncations(bytes.fromhex(case["hex"])):
             assert decode_or_refuse(name, case["version"], data) is None
@@ -84,6 +92,22 @@ def test_no_large_allocation() -> None:
                 assert tracemalloc.get_traced_memory()[1] - before < 100 * len(data) + 50_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.recorded
+def test_frames_of_metadata_records() -> None:
+    for data in [bytes.fromhex(case["framed"]) for _, case in chosen() if "framed" in case]:
+        for cut in truncations(data):
+            with pytest.raises(DecodeError) as error:
+                decode_record(cut)
+            assert 0 <= error.value.offset <= len(cut)
+        for flipped in bit_flips(data):
+            try:
+                record, version = decode_record(flipped)
+            except DecodeError as refused:
+                assert 0 <= refused.offset <= len(flipped)
+            else:
+                assert decode_record(encode_record(record, version)) == (record, version)
 
 
 HUGE_VARINT = b"\xff\xff\xff\xff\x0f"
