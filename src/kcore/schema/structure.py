@@ -100,6 +100,13 @@ class StructType(type):
         namespace["__match_args__"] = tuple(f.name for f in fields)
         return super().__new__(mcs, name, bases, namespace, **options)
 
+    @property
+    def __doc__(cls) -> str:  # type: ignore[override]
+        """What `help` shows: made when it is asked for, so that an import does not pay for it."""
+        from kcore.schema.documentation import documentation  # It needs the classes of this file.
+
+        return documentation(cls)  # type: ignore[arg-type]
+
 
 class Struct(metaclass=StructType):
     """A group of fields. `unknown_tagged_fields` keeps what a newer peer sent, as (tag, bytes) in order.

@@ -1,0 +1,80 @@
+"""What `help` shows of a schema class: its sentence, then its fields as a table, with the comments of the source."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from textwrap import dedent
+
+from kcore.schema.catalogue import message_type, table
+from kcore.schema.structure import UNSET, Field, Message, Struct
+
+Row = tuple[str, ...]
+
+
+def documentation(struct: type[Struct]) -> str:
+    """The docstring of the class and what its fields say."""
+    parts = [_words(struct)]
+    if issubclass(struct, Message) and struct.versions.highest >= 0:
+        key = f"API key {struct.api_key}, " if struct.api_key >= 0 else ""
+        parts.append(f"{message_type(struct)}: {key}versions {struct.versions}, flexible {struct.flexible_versions}")
+    if struct.__fields__:
+        parts.append(table([("field", "type", "versions", ""), *_rows(struct, "")]))
+    return "\n\n".join(parts)
+
+
+def _words(struct: type[Struct]) -> str:
+    return inspect.cleandoc(vars(struct).get("__doc__") or "")
+
+
+def _rows(struct: type[Struct], indent: str) -> Iterator[Row]:
+    """Of every field, and after it, further in, of the struct that it holds."""
+    for field in struct.__fields__:
+        inner = (field.type.element or field.type).struct
+        comment = comments(struct).get(field.name) or (_words(inner).partition("\n")[0] if inner else "")
+        about = "  ".join(filter(None, (_notes(field), comment)))
+        yield indent + field.name, str(field.type), str(field.options.versions), about
+        if inner is not None:
+            yield from _rows(inner, f"{indent}  ")
+
+
+def _notes(field: Field) -> str:
+    options = field.options
+    notes = []
+    if options.nullable.highest >= 0:
+        notes.append(f"nullable {options.nullable}")
+    if options.tag is not None:
+        notes.append(f"tag {options.tag}" + (f" {options.tagged}" if options.tagged != options.versions else ""))
+    if options.default is not UNSET:
+        notes.append(f"default {'null' if options.default is None else repr(options.default)}")
+    if options.ignorable:
+        notes.append("ignorable")
+    return f"[{', '.join(notes)}]" if notes else ""
+
+
+@cache
+def comments(struct: type[Struct]) -> dict[str, str]:
+    """What stands above and behind each field in the source; nothing where the source is not at hand."""
+    found: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if base.__module__ == Struct.__module__ or not issubclass(base, Struct):
+            continue
+        try:
+            source = dedent(inspect.getsource(base))
+        except (OSError, TypeError):
+            continue
+        [body] = [node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+        for node in body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found[node.target.id] = _comment(source.splitlines(), node)
+    return found
+
+
+def _comment(lines: list[str], node: ast.AnnAssign) -> str:
+    above = []
+    at = node.lineno - 2
+    while lines[at].lstrip().startswith("#"):
+        above.insert(0, lines[at])
+        at -= 1
+    behind = lines[(node.end_lineno or 0) - 1].encode()[node.end_col_offset :].decode()
+    return " ".join(line.strip().lstrip("# ") for line in (*above, behind)).strip()
