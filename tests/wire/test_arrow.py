@@ -92,7 +92,9 @@ def test_memory_is_shared() -> None:
 
 
 def test_the_columns_may_go_before_their_arrow() -> None:
-    batch = kcore.decode_columns("LeaderAndIsrRequest", 7, kcore.encode_columns(leader_and_isr(9, 400, 3), 7)).to_arrow()
+    batch = kcore.decode_columns(
+        "LeaderAndIsrRequest", 7, kcore.encode_columns(leader_and_isr(9, 400, 3), 7)
+    ).to_arrow()
     before = batch.to_pylist()
     junk = [np.full(100_000, 255, np.uint8) for _ in range(50)]
     assert batch.to_pylist() == before and junk

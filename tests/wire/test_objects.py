@@ -106,6 +106,22 @@ def test_defaults_are_fresh_where_they_can_change() -> None:
     assert (other.moving, other.tagged_int, other.maybe_part) == (5, -1, None)
 
 
+def test_a_tagged_struct_is_left_out_where_it_has_only_defaults() -> None:
+    blank = kcore.encode(EveryKind(), 3)
+    assert kcore.encode(EveryKind(tagged_part=Part(unknown_tagged_fields=[])), 3) == blank
+    for part in (
+        Part(name="x"),
+        Part(number=0),
+        Part(late=8),
+        Part(tagged_text=""),
+        Part(unknown_tagged_fields=[(9, b"")]),
+    ):
+        message = EveryKind(tagged_part=part)
+        data = kcore.encode(message, 3)
+        assert data == slow.write(message, plan(EveryKind, 3)) != blank
+        assert kcore.decode(EveryKind, 3, data).tagged_part.number == part.number
+
+
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [

@@ -71,7 +71,7 @@ def comments(struct: type[Struct]) -> dict[str, str]:
 
 
 def _comment(lines: list[str], node: ast.AnnAssign) -> str:
-    above = []
+    above: list[str] = []
     at = node.lineno - 2
     while lines[at].lstrip().startswith("#"):
         above.insert(0, lines[at])
