@@ -27,6 +27,7 @@ from kcore.metadata.arrays import (
     joined_runs,
     numbered,
     padded,
+    together,
     widened,
 )
 from kcore.metadata.broker_index import BrokerIndex
@@ -89,7 +90,7 @@ class PartitionTable:
         self.topics, self.brokers = topics, brokers
         self.adding, self.removing = {}, {}
         self._free: list[tuple[int, int]] = []  # Runs of free rows: first row, how many.
-        self._set_columns(columns, len(columns["leader__p"]))
+        self._set_columns(together(columns), len(columns["leader__p"]))
         self.index = BrokerIndex(self.replicas__ps, len(brokers))
         self._lookup = PartitionLookup(self.topic_row__p, self.partition_index__p, len(topics))
 
