@@ -5,7 +5,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import cases
-from kcore.wire.records import crc32c, scan_batches
+from kcore.wire.record_batch import crc32c, scan_batches
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,24 @@
-"""Record batches of magic 2, in Rust: CRC-32C and the scanner of batch headers."""
+"""Record batches of magic 2, in Rust: CRC-32C, the scanner of batch headers, records as columns, batches built."""
 
-def crc32c(data: bytes | bytearray | memoryview, value: int = 0) -> int:
+from _typeshed import ReadableBuffer
+
+def crc32c(data: ReadableBuffer, value: int = 0) -> int:
     """CRC-32C of a contiguous buffer of bytes, continued from `value`; BufferError for any other buffer."""
 
-def scan(data: bytes | bytearray | memoryview) -> tuple[list[bytes], int, tuple[str, int] | None]:
-    """The batch headers from the first byte on.
+def scan(
+    data: ReadableBuffer, start: int, limit: int, check_crc: bool, skip: bool
+) -> tuple[list[memoryview], int, tuple[str, int] | None, list[tuple[str, int]]]:
+    """The headers of at most `limit` batches from byte `start` on.
 
-    Gives 15 columns as bytes in native order (names and dtypes: `kcore.wire.records.BATCH_COLUMNS`), the offset where
-    reading ended, and None or what stopped it with the offset of the field that is wrong.
+    Gives 15 columns in native order (names and dtypes: `kcore.wire.record_batch.BATCH_COLUMNS`), the offset where
+    reading ended, None or what stopped it with the offset of the field that is wrong, and what was skipped.
+    """
+
+def decode(
+    data: ReadableBuffer, positions: ReadableBuffer, max_bytes: int
+) -> tuple[list[memoryview], list[memoryview], memoryview, int, tuple[str, int] | None]:
+    """The records of the batches at `positions` (int64), all batches decompressed to at most `max_bytes`.
+
+    Gives the columns of records and of headers (names and dtypes: `kcore.wire.records.RECORD_COLUMNS`,
+    `HEADER_COLUMNS`), the decompressed bytes, how many batches were decoded, and None or what stopped it.
     """

@@ -1,71 +1,168 @@
-"""Record batches of magic 2 (KIP-98): CRC-32C, and batch headers as columns. Records stay as they are."""
+"""Records (KIP-98, KIP-82) out of batches of magic 2 and into them: as columns, and as objects for people."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kcore._ext import records
 from kcore.errors import DecodeError
-from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+from kcore.types import Int16s, Int32s, Int64s
+from kcore.wire.record_batch import IndexEntries, RecordBatches, crc32c, index_entries, scan_batches
 
-crc32c = records.crc32c
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
 
-# In the kernel's order. Fields are those of Kafka's DefaultRecordBatch; `position` is ours: where the batch starts.
-BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
-    ("position", np.int64),
-    ("base_offset", np.int64),
-    ("batch_length", np.int32),
-    ("partition_leader_epoch", np.int32),
-    ("magic", np.int8),
-    ("crc", np.uint32),
-    ("attributes", np.int16),
-    ("last_offset_delta", np.int32),
-    ("base_timestamp", np.int64),
-    ("max_timestamp", np.int64),
-    ("producer_id", np.int64),
-    ("producer_epoch", np.int16),
-    ("base_sequence", np.int32),
-    ("count", np.int32),
-    ("crc_matches", np.bool_),
+__all__ = [
+    "IndexEntries",
+    "Record",
+    "RecordBatches",
+    "Records",
+    "crc32c",
+    "decode_records",
+    "index_entries",
+    "scan_batches",
+]
+
+# In the kernel's order.
+RECORD_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
+    ("batch", np.int32),
+    ("offset", np.int64),
+    ("timestamp", np.int64),
+    ("timestamp_delta", np.int64),
+    ("sequence", np.int32),
+    ("control_type", np.int16),
+    ("key_offset", np.int64),
+    ("key_length", np.int32),
+    ("value_offset", np.int64),
+    ("value_length", np.int32),
+    ("header_end", np.int64),
 )
+HEADER_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
+    ("header_key_offset", np.int64),
+    ("header_key_length", np.int32),
+    ("header_value_offset", np.int64),
+    ("header_value_length", np.int32),
+)
+# Kafka's ControlRecordType, by type id.
+CONTROL_TYPES = (
+    *("ABORT", "COMMIT"),
+    *("LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"),
+)
+NO_CONTROL_TYPE = -1
+MAX_BYTES = 2**30
+ROWS_AT_ONCE = 4096
+CRC_OFFSET = 17  # where a batch has its CRC
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record, as a person would read it."""
+
+    offset: int
+    timestamp: int  # milliseconds
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()  # bytes that are not UTF-8 as surrogates
+    sequence: int = -1
+    control_type: int = NO_CONTROL_TYPE  # place in CONTROL_TYPES, or a type unknown here
+
+    @property
+    def control(self) -> str | None:
+        """The name of the control record's type; None for records of data."""
+        if self.control_type == NO_CONTROL_TYPE:
+            return None
+        return CONTROL_TYPES[self.control_type] if 0 <= self.control_type < len(CONTROL_TYPES) else "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RecordBatches:
-    """Headers of record batches, a column a field, an element a batch; read-only arrays."""
+class Records:
+    """Records as columns, an element a record (headers: an element a header); read-only arrays.
 
-    position: Int64s  # bytes from the start of the buffer
-    base_offset: Int64s
-    batch_length: Int32s  # bytes, counted after the field itself
-    partition_leader_epoch: Int32s  # outside the CRC
-    magic: Int8s
-    crc: npt.NDArray[np.uint32]  # as stored
-    attributes: Int16s
-    last_offset_delta: Int32s
-    base_timestamp: Int64s  # milliseconds
-    max_timestamp: Int64s  # milliseconds
-    producer_id: Int64s
-    producer_epoch: Int16s
-    base_sequence: Int32s
-    count: Int32s  # records
-    crc_matches: Bools
-    end: int  # offset of the first byte that belongs to none of the batches
-    problem: DecodeError | None  # what stands at `end`, if it is not the end of the bytes
+    Spans are an offset and a length: the offset counts through `data` and on through `decompressed`, and a length of -1
+    is null. Record i has the headers `header_end[i - 1]` (0 for the first) to `header_end[i]`.
+    """
+
+    batch: Int32s  # row in `batches`
+    offset: Int64s
+    timestamp: Int64s  # milliseconds; that of the append, where the batch has LogAppendTime
+    timestamp_delta: Int64s  # as stored: milliseconds after the batch's base timestamp
+    sequence: Int32s  # -1: none
+    control_type: Int16s  # -1: a record of data
+    key_offset: Int64s
+    key_length: Int32s
+    value_offset: Int64s
+    value_length: Int32s
+    header_end: Int64s
+    header_key_offset: Int64s
+    header_key_length: Int32s
+    header_value_offset: Int64s
+    header_value_length: Int32s
+    batches: RecordBatches
+    data: memoryview  # what was decoded
+    decompressed: memoryview  # what its compressed batches hold
+    end: int  # offset in `data` of the first batch that was not decoded
+    problem: DecodeError | None  # what is wrong with it
 
     def __len__(self) -> int:
-        return len(self.position)
+        return len(self.offset)
+
+    def span(self, offset: int, length: int) -> bytes | None:
+        """The bytes of a key, value, header key or header value."""
+        if length < 0:
+            return None
+        buffer, start = (self.data, 0) if offset < len(self.data) else (self.decompressed, len(self.data))
+        return bytes(buffer[offset - start : offset - start + length])
+
+    def headers(self, row: int) -> tuple[tuple[str, bytes | None], ...]:
+        """The headers of the record in that row."""
+        first, end = int(self.header_end[row - 1]) if row else 0, int(self.header_end[row])
+        spans = [getattr(self, name)[first:end].tolist() for name, _ in HEADER_COLUMNS]
+        return tuple(
+            ((self.span(*header[:2]) or b"").decode("utf-8", "surrogateescape"), self.span(*header[2:]))
+            for header in zip(*spans, strict=True)
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records as objects."""
+        for first in range(0, len(self), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            columns = [getattr(self, name)[rows].tolist() for name, _ in RECORD_COLUMNS]
+            for row, values in enumerate(zip(*columns, strict=True), first):
+                _, offset, timestamp, _, sequence, control, *spans, _ = values
+                key, value = self.span(*spans[:2]), self.span(*spans[2:])
+                yield Record(offset, timestamp, key, value, self.headers(row), sequence, control)
 
 
-def scan_batches(data: bytes | bytearray | memoryview, *, stop: bool = False) -> RecordBatches:
-    """The headers of all record batches in a contiguous buffer of bytes: a segment, or a records field.
+def decode_records(
+    data: "Buffer",
+    batches: RecordBatches | None = None,
+    *,
+    check_crc: bool = True,
+    stop: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Records:
+    """The records of the batches in a contiguous buffer, as columns; keys and values stay where they are.
 
-    Nothing is decompressed. A CRC that does not match is told in `crc_matches`. DecodeError with its offset if a batch
-    is torn, of another magic or shorter than its header; with `stop`, reading ends there and `problem` has the error.
+    `batches`: those to decode, as `scan_batches(data)` gave them; all by default. `max_bytes` bounds what compressed
+    ones may hold, all together. DecodeError with its offset where a batch is no batch, its CRC does not match (unless
+    `check_crc` is False) or its records are not as Kafka's DefaultRecord has them; with `stop`, the records of the
+    batches before it are given and `problem` has the error. Arrow and NumPy take the columns without a copy.
     """
-    columns, end, found = records.scan(data)
-    problem = DecodeError(*found) if found else None
+    if batches is None:
+        batches = scan_batches(data, check_crc=check_crc, stop=stop)
+    whole = len(batches) if not check_crc or batches.crc_matches.all() else int(batches.crc_matches.argmin())
+    columns, header_columns, decompressed, decoded, found = records.decode(
+        data, batches.position[:whole].data, max_bytes
+    )
+    problem = DecodeError(*found) if found else batches.problem
+    if not found and whole < len(batches):
+        problem = DecodeError("a record batch whose CRC does not match", int(batches.position[whole]) + CRC_OFFSET)
     if problem and not stop:
         raise problem
-    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(BATCH_COLUMNS, columns, strict=True)}
-    return RecordBatches(**arrays, end=end, problem=problem)
+    named = zip(RECORD_COLUMNS + HEADER_COLUMNS, columns + header_columns, strict=True)
+    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in named}
+    end = int(batches.position[decoded]) if decoded < len(batches) else batches.end
+    bytes_of = memoryview(data).cast("B")
+    return Records(**arrays, batches=batches, data=bytes_of, decompressed=decompressed, end=end, problem=problem)

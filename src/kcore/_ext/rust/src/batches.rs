@@ -1,22 +1,30 @@
 //! Walks the headers of record batches of magic 2 (KIP-98's DefaultRecordBatch); records stay as they are, compressed or not.
 
+use std::borrow::Cow;
+
 /// Bytes before what `batchLength` counts: baseOffset and batchLength itself.
-const LENGTH_END: usize = 12;
+pub const LENGTH_END: usize = 12;
 /// Bytes up to and with the magic byte, which says how to read all that follows.
 const MAGIC_END: usize = 17;
 /// The CRC covers everything from the attributes on; partitionLeaderEpoch is outside, since the broker sets it.
-const CRC_START: usize = 21;
+pub const CRC_START: usize = 21;
 /// A batch of no records: DefaultRecordBatch.RECORD_BATCH_OVERHEAD.
-const HEADER_END: usize = 61;
+pub const HEADER_END: usize = 61;
 
-/// Why a batch could not be read, and the offset of the field that says so.
+/// Why bytes could not be read, and the offset of the field that says so.
 pub struct Problem {
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     pub offset: usize,
 }
 
+impl Problem {
+    pub fn new(what: &'static str, offset: usize) -> Self {
+        Problem { what: Cow::Borrowed(what), offset }
+    }
+}
+
 /// One batch's header as it lies in the bytes.
-struct Header<'a>(&'a [u8; HEADER_END]);
+pub struct Header<'a>(&'a [u8; HEADER_END]);
 
 impl Header<'_> {
     fn field<const SIZE: usize>(&self, start: usize) -> [u8; SIZE] {
@@ -31,34 +39,68 @@ impl Header<'_> {
     fn i64(&self, start: usize) -> i64 {
         i64::from_be_bytes(self.field(start))
     }
+    pub fn base_offset(&self) -> i64 {
+        self.i64(0)
+    }
+    pub fn crc(&self) -> u32 {
+        self.i32(17) as u32
+    }
+    pub fn attributes(&self) -> i16 {
+        self.i16(21)
+    }
+    pub fn base_timestamp(&self) -> i64 {
+        self.i64(27)
+    }
+    pub fn max_timestamp(&self) -> i64 {
+        self.i64(35)
+    }
+    pub fn base_sequence(&self) -> i32 {
+        self.i32(53)
+    }
+    pub fn count(&self) -> i32 {
+        self.i32(57)
+    }
+}
+
+/// What `scan` is to do besides reading headers.
+pub struct Options {
+    /// Where in the bytes the first batch starts.
+    pub start: usize,
+    /// The most batches to read.
+    pub limit: usize,
+    pub check_crc: bool,
+    /// Go on behind a batch of another magic, if its length can be believed.
+    pub skip: bool,
 }
 
 /// The batches found: a column a field, in native byte order, one element a batch. `push` has the columns' order.
 #[derive(Default)]
 pub struct Batches {
     pub columns: [Vec<u8>; 15],
-    /// Where the first byte stands that belongs to no batch found.
+    /// Where the first byte stands that belongs to no batch found or skipped.
     pub end: usize,
+    /// What stands at `end`, if it is no batch.
     pub problem: Option<Problem>,
+    pub skipped: Vec<Problem>,
 }
 
 impl Batches {
     fn push(&mut self, position: usize, header: &Header, crc_matches: bool) {
         let fields: [&[u8]; 15] = [
             &(position as i64).to_ne_bytes(),
-            &header.i64(0).to_ne_bytes(),  // baseOffset
+            &header.base_offset().to_ne_bytes(),
             &header.i32(8).to_ne_bytes(),  // batchLength
             &header.i32(12).to_ne_bytes(), // partitionLeaderEpoch
             &header.0[16..17],             // magic
-            &header.i32(17).to_ne_bytes(), // crc
-            &header.i16(21).to_ne_bytes(), // attributes
+            &header.crc().to_ne_bytes(),
+            &header.attributes().to_ne_bytes(),
             &header.i32(23).to_ne_bytes(), // lastOffsetDelta
-            &header.i64(27).to_ne_bytes(), // baseTimestamp
-            &header.i64(35).to_ne_bytes(), // maxTimestamp
+            &header.base_timestamp().to_ne_bytes(),
+            &header.max_timestamp().to_ne_bytes(),
             &header.i64(43).to_ne_bytes(), // producerId
             &header.i16(51).to_ne_bytes(), // producerEpoch
-            &header.i32(53).to_ne_bytes(), // baseSequence
-            &header.i32(57).to_ne_bytes(), // count
+            &header.base_sequence().to_ne_bytes(),
+            &header.count().to_ne_bytes(),
             &[u8::from(crc_matches)],
         ];
         for (column, field) in self.columns.iter_mut().zip(fields) {
@@ -67,21 +109,27 @@ impl Batches {
     }
 }
 
+/// Where the batch at `position` ends by its own length, if the bytes reach that far and its magic byte is within.
+fn believable_end(data: &[u8], position: usize) -> Option<usize> {
+    let length: [u8; 4] = data.get(position + 8..position + LENGTH_END)?.try_into().ok()?;
+    let end = position + LENGTH_END + usize::try_from(i32::from_be_bytes(length)).ok()?;
+    (end >= position + MAGIC_END && end <= data.len()).then_some(end)
+}
+
 /// The batch that starts at `position`, header and whole, or why there is none.
-fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Problem> {
-    let rest = &data[position..];
-    let torn = Problem { what: "a torn record batch", offset: position };
-    if rest.len() < MAGIC_END {
+pub fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Problem> {
+    let torn = Problem::new("a torn record batch", position);
+    let Some(rest) = data.get(position..).filter(|rest| rest.len() >= MAGIC_END) else {
         return Err(torn);
-    }
+    };
     // Magic before length: in a batch of another magic the length has another meaning.
     if rest[MAGIC_END - 1] != 2 {
-        return Err(Problem { what: "a record batch whose magic is not 2", offset: position + MAGIC_END - 1 });
+        return Err(Problem::new("a record batch whose magic is not 2", position + MAGIC_END - 1));
     }
     let batch_length = i32::from_be_bytes([rest[8], rest[9], rest[10], rest[11]]);
     let Some(size) = usize::try_from(batch_length).ok().map(|length| LENGTH_END + length).filter(|&s| s >= HEADER_END)
     else {
-        return Err(Problem { what: "a record batch shorter than its header", offset: position + 8 });
+        return Err(Problem::new("a record batch shorter than its header", position + 8));
     };
     match (rest.first_chunk(), rest.get(..size)) {
         (Some(header), Some(batch)) => Ok((Header(header), batch)),
@@ -89,20 +137,29 @@ fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Problem
     }
 }
 
-/// Reads batches from the first byte on, until the bytes end or are no batch.
-pub fn scan(data: &[u8]) -> Batches {
-    let mut batches = Batches::default();
-    while batches.end < data.len() {
+/// Reads batches until the bytes end, are no batch, or `limit` are read.
+pub fn scan(data: &[u8], options: &Options) -> Batches {
+    let mut batches = Batches { end: options.start, ..Batches::default() };
+    let mut found = 0;
+    while batches.end < data.len() && found < options.limit {
         match batch_at(data, batches.end) {
             Ok((header, batch)) => {
-                let crc_matches = crc32c::crc32c(&batch[CRC_START..]) == header.i32(17) as u32;
+                let crc_matches = options.check_crc && crc32c::crc32c(&batch[CRC_START..]) == header.crc();
                 batches.push(batches.end, &header, crc_matches);
                 batches.end += batch.len();
+                found += 1;
             }
-            Err(problem) => {
-                batches.problem = Some(problem);
-                break;
-            }
+            Err(problem) => match believable_end(data, batches.end) {
+                // Only the magic: a length below a header's, or beyond the bytes, says nothing about what follows.
+                Some(end) if options.skip && problem.offset == batches.end + MAGIC_END - 1 => {
+                    batches.skipped.push(problem);
+                    batches.end = end;
+                }
+                _ => {
+                    batches.problem = Some(problem);
+                    break;
+                }
+            },
         }
     }
     batches

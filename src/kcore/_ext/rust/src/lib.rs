@@ -1,16 +1,34 @@
 //! CRC-32C and record batches of magic 2, as the Python module `kcore._ext.records`.
 
 mod batches;
+mod codec;
+mod column;
+mod cursor;
+mod decode;
+mod encode;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 
-/// What `scan` returns: the columns, where reading ended, and what stopped it with the offset of the bad field.
-type Scanned<'py> = (Vec<Bound<'py, PyBytes>>, usize, Option<(&'static str, usize)>);
+use batches::{Options, Problem};
+use column::{lend, lend_all};
+use encode::Source;
 
-/// The buffer's bytes. Sound while the GIL is held, as it is in every function here: no other Python code writes.
+type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
+/// What is wrong, and where.
+type Told = (String, usize);
+/// What `scan` returns: the columns, where reading ended, what stopped it, and what was skipped.
+type Scanned<'py> = (Columns<'py>, usize, Option<Told>, Vec<Told>);
+/// What `decode` returns: columns of records and of headers, the decompressed bytes, whole batches, and what stopped it.
+type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Told>);
+
+fn told(problem: Problem) -> Told {
+    (problem.what.into_owned(), problem.offset)
+}
+
+/// The buffer's bytes. Sound while nobody writes them: see `reading`.
 #[allow(unsafe_code)]
 fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
@@ -23,24 +41,87 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
+/// Works on the buffer's bytes: without the GIL where nobody can write them, else holding it, so that nobody does.
+fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
+    let bytes = bytes_of(buffer)?;
+    Ok(if buffer.readonly() { py.detach(|| work(bytes)) } else { work(bytes) })
+}
+
 /// CRC-32C of the bytes, continued from `value`.
 #[pyfunction]
 #[pyo3(name = "crc32c", signature = (data, value = 0))]
-fn crc32c_of(data: PyBuffer<u8>, value: u32) -> PyResult<u32> {
-    Ok(crc32c::crc32c_append(value, bytes_of(&data)?))
+fn crc32c_of(py: Python<'_>, data: PyBuffer<u8>, value: u32) -> PyResult<u32> {
+    reading(py, &data, |bytes| crc32c::crc32c_append(value, bytes))
 }
 
-/// The headers of all batches from the first byte on, as columns in native byte order.
+/// The headers of batches from `start` on, as columns in native byte order.
 #[pyfunction]
-fn scan(py: Python<'_>, data: PyBuffer<u8>) -> PyResult<Scanned<'_>> {
-    let batches = batches::scan(bytes_of(&data)?);
-    let columns = batches.columns.iter().map(|column| PyBytes::new(py, column)).collect();
-    let problem = batches.problem.map(|problem| (problem.what, problem.offset));
-    Ok((columns, batches.end, problem))
+#[pyo3(name = "scan")]
+fn scan_batches<'py>(
+    py: Python<'py>,
+    data: PyBuffer<u8>,
+    start: usize,
+    limit: usize,
+    check_crc: bool,
+    skip: bool,
+) -> PyResult<Scanned<'py>> {
+    let options = Options { start, limit, check_crc, skip };
+    let found = reading(py, &data, |bytes| batches::scan(bytes, &options))?;
+    let skipped = found.skipped.into_iter().map(told).collect();
+    Ok((lend_all(py, found.columns)?, found.end, found.problem.map(told), skipped))
+}
+
+/// The records of the batches at `positions`, as columns in native byte order.
+#[pyfunction]
+#[pyo3(name = "decode")]
+fn decode_records<'py>(
+    py: Python<'py>,
+    data: PyBuffer<u8>,
+    positions: PyBuffer<i64>,
+    max_bytes: usize,
+) -> PyResult<Decoded<'py>> {
+    let positions = positions.to_vec(py)?;
+    let decoded = reading(py, &data, |bytes| decode::decode(bytes, &positions, max_bytes))?;
+    let records = lend_all(py, decoded.columns.records)?;
+    let headers = lend_all(py, decoded.columns.headers)?;
+    Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(told)))
+}
+
+/// Columns of int64, all of one length.
+fn int64_columns<const COUNT: usize>(py: Python<'_>, columns: [PyBuffer<i64>; COUNT]) -> PyResult<[Vec<i64>; COUNT]> {
+    let mut read: [Vec<i64>; COUNT] = std::array::from_fn(|_| Vec::new());
+    for (column, buffer) in read.iter_mut().zip(&columns) {
+        *column = buffer.to_vec(py)?;
+    }
+    match read.iter().all(|column| column.len() == read[0].len()) {
+        true => Ok(read),
+        false => Err(PyValueError::new_err("columns of different lengths")),
+    }
+}
+
+/// Batches built out of columns; ValueError says what cannot be written.
+#[pyfunction]
+#[pyo3(name = "encode")]
+fn encode_batches<'py>(
+    py: Python<'py>,
+    batches: [PyBuffer<i64>; 9],
+    records: [PyBuffer<i64>; 8],
+    headers: [PyBuffer<i64>; 4],
+    buffers: [PyBuffer<u8>; 2],
+    level: Option<i32>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (batches, records) = (int64_columns(py, batches)?, int64_columns(py, records)?);
+    let headers = int64_columns(py, headers)?;
+    let [first, second] = &buffers;
+    let buffers = [bytes_of(first)?, bytes_of(second)?];
+    let source = Source { batches: &batches, records: &records, headers: &headers, buffers, level };
+    source.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(PyValueError::new_err)
 }
 
 #[pymodule(gil_used = true)]
 fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crc32c_of, module)?)?;
-    module.add_function(wrap_pyfunction!(scan, module)?)
+    module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_records, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_batches, module)?)
 }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cases
 from kcore.errors import DecodeError
-from kcore.wire.records import BATCH_COLUMNS, RecordBatches, crc32c, scan_batches
+from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, crc32c, scan_batches
 from reference import crc32c as crc_twin
 from reference import records as twin
 

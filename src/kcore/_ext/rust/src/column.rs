@@ -1,0 +1,37 @@
+//! Bytes made here, lent to Python without a copy.
+
+use std::ffi::c_int;
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+use pyo3::{ffi, PyErr};
+
+/// A column's elements as bytes that Python may read, by the buffer protocol, and nobody may change.
+#[pyclass(frozen)]
+struct Column(Vec<u8>);
+
+#[pymethods]
+impl Column {
+    #[allow(unsafe_code)]
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let bytes = &slf.get().0;
+        let length = bytes.len().try_into().map_err(|_| PyOverflowError::new_err("a column too large to lend"))?;
+        let address = bytes.as_ptr().cast_mut().cast();
+        // SAFETY: `view` is the interpreter's; the frozen Vec keeps its place while the view holds a reference to `slf`.
+        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address, length, 1, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+}
+
+/// The bytes as a memoryview that owns them.
+pub fn lend(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
+    PyMemoryView::from(Bound::new(py, Column(bytes))?.as_any())
+}
+
+/// A memoryview a column.
+pub fn lend_all(py: Python<'_>, columns: impl IntoIterator<Item = Vec<u8>>) -> PyResult<Vec<Bound<'_, PyMemoryView>>> {
+    columns.into_iter().map(|column| lend(py, column)).collect()
+}

@@ -1,0 +1,78 @@
+//! Reads the fields of records: zigzag varints and spans, never past the end.
+
+use crate::batches::Problem;
+
+/// Bytes and where the reader stands in them.
+pub struct Cursor<'a> {
+    pub data: &'a [u8],
+    pub at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// A zigzag varint of at most `BITS` bits: ByteUtils.readVarint (32), readVarlong (64).
+    #[inline]
+    fn zigzag<const BITS: u32>(&mut self) -> Result<i64, Problem> {
+        let start = self.at;
+        let mut value = 0u64;
+        for shift in (0..BITS).step_by(7) {
+            let Some(&byte) = self.data.get(self.at) else {
+                return Err(Problem::new("a varint that the bytes end in", start));
+            };
+            self.at += 1;
+            let group = u64::from(byte & 0x7f);
+            if BITS - shift < 7 && group >> (BITS - shift) != 0 {
+                break;
+            }
+            value |= group << shift;
+            if byte < 0x80 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        Err(Problem::new("a varint too long for its field", start))
+    }
+
+    #[inline]
+    pub fn varint(&mut self) -> Result<i32, Problem> {
+        Ok(self.zigzag::<32>()? as i32) // 32 bits of zigzag are an i32 exactly.
+    }
+
+    #[inline]
+    pub fn varlong(&mut self) -> Result<i64, Problem> {
+        self.zigzag::<64>()
+    }
+
+    /// Leaves out one byte.
+    pub fn skip_byte(&mut self) -> Result<(), Problem> {
+        if self.at >= self.data.len() {
+            return Err(Problem::new("a record shorter than its fields", self.at));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// A length and, behind it, that many bytes: where they start and how many. Kafka takes any negative length as null.
+    #[inline]
+    pub fn span(&mut self) -> Result<(usize, i32), Problem> {
+        let start = self.at;
+        let length = self.varint()?;
+        let begin = self.at;
+        if length > 0 {
+            if length as usize > self.data.len() - begin {
+                return Err(Problem::new("a length beyond the bytes", start));
+            }
+            self.at += length as usize;
+        }
+        Ok((begin, length.max(-1)))
+    }
+
+    /// The next `length`-prefixed part as a cursor of its own, which stands behind the length; this one stands behind the part.
+    #[inline]
+    pub fn part(&mut self) -> Result<Cursor<'a>, Problem> {
+        let start = self.at;
+        let (begin, length) = self.span()?;
+        if length < 0 {
+            return Err(Problem::new("a record of negative length", start));
+        }
+        Ok(Cursor { data: &self.data[..self.at], at: begin })
+    }
+}

@@ -1,0 +1,225 @@
+//! Records of batches as columns: DefaultRecord, KIP-82's headers, control records (KIP-98, KIP-595, KIP-630, KIP-853).
+
+use std::borrow::Cow;
+use std::io::Error;
+
+use crate::batches::{batch_at, Header, Problem, HEADER_END};
+use crate::codec::{Decompressor, CODEC_MASK};
+use crate::cursor::Cursor;
+
+/// The attributes' bits: timestampType is LogAppendTime, and the batch holds control records.
+const LOG_APPEND_TIME: i16 = 0x08;
+const CONTROL: i16 = 0x20;
+/// The shortest record: length, attributes, two deltas, two null lengths, no headers.
+const RECORD_LEAST: usize = 7;
+/// A control record's key starts with version and type, an int16 each.
+const CONTROL_KEY: i32 = 4;
+/// Where a batch's header has the number of its records.
+const COUNT_AT: usize = 57;
+const NO_CONTROL_TYPE: i16 = -1;
+
+/// The records' columns in the order of `Columns::push`, then the headers'; bytes an element.
+const WIDTHS: [usize; 11] = [4, 8, 8, 8, 4, 2, 8, 4, 8, 4, 8];
+const HEADER_WIDTHS: [usize; 4] = [8, 4, 8, 4];
+
+/// Columns in native byte order, one element a record, or a header.
+#[derive(Default)]
+pub struct Columns {
+    pub records: [Vec<u8>; 11],
+    pub headers: [Vec<u8>; 4],
+}
+
+impl Columns {
+    /// Records and headers so far.
+    fn lengths(&self) -> (usize, usize) {
+        (self.records[0].len() / WIDTHS[0], self.headers[0].len() / HEADER_WIDTHS[0])
+    }
+
+    fn truncate(&mut self, (records, headers): (usize, usize)) {
+        self.records.iter_mut().zip(WIDTHS).for_each(|(column, width)| column.truncate(records * width));
+        self.headers.iter_mut().zip(HEADER_WIDTHS).for_each(|(column, width)| column.truncate(headers * width));
+    }
+
+    /// Room for records that are known to have bytes of their own.
+    fn reserve(&mut self, records: usize) {
+        self.records.iter_mut().zip(WIDTHS).for_each(|(column, width)| column.reserve(records * width));
+    }
+}
+
+/// What a whole decoding made: columns, and the bytes that compressed batches held.
+#[derive(Default)]
+pub struct Decoded {
+    pub columns: Columns,
+    pub decompressed: Vec<u8>,
+    /// Batches decoded; the next one has the problem, if there is one.
+    pub batches: usize,
+    pub problem: Option<Problem>,
+}
+
+/// One batch whose records are being read.
+struct Batch<'a> {
+    row: usize,
+    header: Header<'a>,
+    /// What is to be added to a place among its records for a place in the input and the decompressed bytes behind it.
+    origin: usize,
+}
+
+impl Batch<'_> {
+    fn sequence(&self, offset_delta: i32) -> i32 {
+        let base = self.header.base_sequence();
+        if base < 0 {
+            return -1;
+        }
+        // Behind the largest comes zero: DefaultRecordBatch.incrementSequence.
+        match base.checked_add(offset_delta) {
+            Some(sequence) => sequence,
+            None => base.wrapping_add(offset_delta) & i32::MAX,
+        }
+    }
+
+    fn timestamp(&self, delta: i64) -> i64 {
+        if self.header.attributes() & LOG_APPEND_TIME != 0 {
+            return self.header.max_timestamp();
+        }
+        self.header.base_timestamp().wrapping_add(delta)
+    }
+
+    /// The type in a control record's key, whatever its version (ControlRecordType.parse).
+    fn control_type(&self, bytes: &[u8], key: (usize, i32)) -> Result<i16, Problem> {
+        if self.header.attributes() & CONTROL == 0 {
+            return Ok(NO_CONTROL_TYPE);
+        }
+        let (begin, length) = key;
+        if length < CONTROL_KEY {
+            return Err(Problem::new("a control record without a type", begin));
+        }
+        if bytes[begin] & 0x80 != 0 {
+            return Err(Problem::new("a control record of negative version", begin));
+        }
+        Ok(i16::from_be_bytes([bytes[begin + 2], bytes[begin + 3]]))
+    }
+
+    /// Reads one record and appends it to the columns.
+    fn record(&self, bytes: &mut Cursor, columns: &mut Columns) -> Result<(), Problem> {
+        let mut body = bytes.part()?;
+        body.skip_byte()?; // A record's own attributes have no meaning yet.
+        let timestamp_delta = body.varlong()?;
+        let offset_delta = body.varint()?;
+        let key = body.span()?;
+        let value = body.span()?;
+        self.headers(&mut body, columns)?;
+        if body.at != body.data.len() {
+            return Err(Problem::new("a record longer than its fields", body.at));
+        }
+        let header_end = columns.headers[0].len() / HEADER_WIDTHS[0];
+        let fields: [&[u8]; 11] = [
+            &(self.row as i32).to_ne_bytes(),
+            &self.header.base_offset().wrapping_add(offset_delta.into()).to_ne_bytes(),
+            &self.timestamp(timestamp_delta).to_ne_bytes(),
+            &timestamp_delta.to_ne_bytes(),
+            &self.sequence(offset_delta).to_ne_bytes(),
+            &self.control_type(body.data, key)?.to_ne_bytes(),
+            &((self.origin + key.0) as i64).to_ne_bytes(),
+            &key.1.to_ne_bytes(),
+            &((self.origin + value.0) as i64).to_ne_bytes(),
+            &value.1.to_ne_bytes(),
+            &(header_end as i64).to_ne_bytes(),
+        ];
+        for (column, field) in columns.records.iter_mut().zip(fields) {
+            column.extend_from_slice(field);
+        }
+        Ok(())
+    }
+
+    fn headers(&self, body: &mut Cursor, columns: &mut Columns) -> Result<(), Problem> {
+        let start = body.at;
+        let count = body.varint()?;
+        if count < 0 {
+            return Err(Problem::new("a negative number of headers", start));
+        }
+        for _ in 0..count {
+            let start = body.at; // The bytes end before a count that lies does.
+            let key = body.span()?;
+            if key.1 < 0 {
+                return Err(Problem::new("a header without a key", start));
+            }
+            let value = body.span()?;
+            columns.headers[0].extend_from_slice(&((self.origin + key.0) as i64).to_ne_bytes());
+            columns.headers[1].extend_from_slice(&key.1.to_ne_bytes());
+            columns.headers[2].extend_from_slice(&((self.origin + value.0) as i64).to_ne_bytes());
+            columns.headers[3].extend_from_slice(&value.1.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    /// How many records there are, if that many bytes can hold them.
+    fn count(&self, bytes: usize, position: usize) -> Result<usize, Problem> {
+        match usize::try_from(self.header.count()) {
+            Ok(count) if count <= bytes / RECORD_LEAST => Ok(count),
+            Ok(_) => Err(Problem::new("a record batch with more records than bytes", position + COUNT_AT)),
+            Err(_) => Err(Problem::new("a record batch with a negative count", position + COUNT_AT)),
+        }
+    }
+
+    /// Reads all records of the batch, which fill `bytes` from where the cursor stands.
+    fn records(&self, mut bytes: Cursor, count: usize, columns: &mut Columns) -> Result<(), Problem> {
+        columns.reserve(count);
+        for _ in 0..count {
+            self.record(&mut bytes, columns)?;
+        }
+        if bytes.at != bytes.data.len() {
+            return Err(Problem::new("bytes behind a batch's last record", bytes.at));
+        }
+        Ok(())
+    }
+}
+
+impl Decoded {
+    /// Reads the batch at `position`, all batches decompressed to at most `max_bytes`.
+    fn batch(
+        &mut self,
+        data: &[u8],
+        position: usize,
+        max_bytes: usize,
+        codecs: &mut Decompressor,
+    ) -> Result<(), Problem> {
+        let (header, whole) = batch_at(data, position)?;
+        let (codec, row, records) = (header.attributes() & CODEC_MASK, self.batches, &whole[HEADER_END..]);
+        if codec == 0 {
+            let batch = Batch { row, header, origin: 0 };
+            let bytes = Cursor { data: &data[..position + whole.len()], at: position + HEADER_END };
+            return batch.records(bytes, batch.count(records.len(), position)?, &mut self.columns);
+        }
+        let start = self.decompressed.len();
+        let failed = |error: Error| Problem { what: Cow::Owned(error.to_string()), offset: position };
+        codecs.decompress(codec, records, &mut self.decompressed, max_bytes - start).map_err(failed)?;
+        let batch = Batch { row, header, origin: data.len() + start };
+        let bytes = Cursor { data: &self.decompressed[start..], at: 0 };
+        let count = batch.count(bytes.data.len(), position)?;
+        batch.records(bytes, count, &mut self.columns).map_err(|problem| decompressed(problem, position))
+    }
+}
+
+/// A place in decompressed bytes is none in the input: told is where the batch starts, and how far in.
+fn decompressed(problem: Problem, position: usize) -> Problem {
+    let what = format!("{}, at byte {} of what is decompressed", problem.what, problem.offset);
+    Problem { what: Cow::Owned(what), offset: position }
+}
+
+/// Reads the records of the batches at `positions`, in that order, until one is wrong; its records are left out.
+pub fn decode(data: &[u8], positions: &[i64], max_bytes: usize) -> Decoded {
+    let mut decoded = Decoded::default();
+    let mut codecs = Decompressor::default();
+    for &position in positions {
+        let before = (decoded.columns.lengths(), decoded.decompressed.len());
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        if let Err(problem) = decoded.batch(data, position, max_bytes, &mut codecs) {
+            decoded.columns.truncate(before.0);
+            decoded.decompressed.truncate(before.1);
+            decoded.problem = Some(problem);
+            break;
+        }
+        decoded.batches += 1;
+    }
+    decoded
+}

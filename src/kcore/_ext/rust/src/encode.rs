@@ -1,0 +1,153 @@
+//! Builds record batches out of columns: what `decode` reads, written as Kafka's DefaultRecord and DefaultRecordBatch do.
+
+use crate::batches::{CRC_START, HEADER_END, LENGTH_END};
+use crate::codec::{compress, CODEC_MASK};
+
+const MAGIC: u8 = 2;
+
+/// What is to be built, a column a field in the order of the constants below; integers of any field come as int64.
+pub struct Source<'a> {
+    /// An element a batch.
+    pub batches: &'a [Vec<i64>; 9],
+    /// An element a record; `ROW_BATCH` rises.
+    pub records: &'a [Vec<i64>; 8],
+    /// An element a header.
+    pub headers: &'a [Vec<i64>; 4],
+    /// What the spans are in: the second is counted on behind the first.
+    pub buffers: [&'a [u8]; 2],
+    pub level: Option<i32>,
+}
+
+/// Why a column cannot be written, and the row of it.
+type Unfit = String;
+
+/// The fields of a batch as `Source::batches` has them.
+#[derive(Clone, Copy)]
+enum Field {
+    BaseOffset,
+    PartitionLeaderEpoch,
+    Attributes,
+    LastOffsetDelta,
+    BaseTimestamp,
+    MaxTimestamp,
+    ProducerId,
+    ProducerEpoch,
+    BaseSequence,
+}
+
+fn unfit(what: &str, row: usize) -> Unfit {
+    format!("{what} (row {row})")
+}
+
+fn put_varint(out: &mut Vec<u8>, value: i64) {
+    let mut zigzag = ((value << 1) ^ (value >> 63)) as u64;
+    while zigzag >= 0x80 {
+        out.push(zigzag as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    out.push(zigzag as u8);
+}
+
+impl Source<'_> {
+    fn field<T: TryFrom<i64>>(&self, field: Field, row: usize) -> Result<T, Unfit> {
+        let value = self.batches[field as usize][row];
+        T::try_from(value).map_err(|_| unfit("a batch's field out of its range", row))
+    }
+
+    /// The bytes of a span, None for null.
+    fn span(&self, offset: i64, length: i64, row: usize) -> Result<Option<&[u8]>, Unfit> {
+        if length < 0 {
+            return Ok(None);
+        }
+        let [first, second] = self.buffers;
+        let begin = usize::try_from(offset).map_err(|_| unfit("a span before the bytes", row))?;
+        let (buffer, begin) = if begin < first.len() { (first, begin) } else { (second, begin - first.len()) };
+        let bytes = buffer.get(begin..).and_then(|rest| rest.get(..length as usize));
+        bytes.map(Some).ok_or_else(|| unfit("a span beyond the bytes", row))
+    }
+
+    fn put_span(&self, out: &mut Vec<u8>, offset: i64, length: i64, row: usize) -> Result<(), Unfit> {
+        let bytes = self.span(offset, length, row)?;
+        put_varint(out, bytes.map_or(-1, |bytes| bytes.len() as i64));
+        out.extend_from_slice(bytes.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Writes the record of that row, without its length.
+    fn put_record(&self, out: &mut Vec<u8>, row: usize, base_offset: i64) -> Result<(), Unfit> {
+        let [_, offset, timestamp_delta, key, key_length, value, value_length, header_end] = self.records;
+        let offset_delta = offset[row].checked_sub(base_offset).filter(|delta| i32::try_from(*delta).is_ok());
+        out.push(0); // A record's own attributes have no meaning yet.
+        put_varint(out, timestamp_delta[row]);
+        put_varint(out, offset_delta.ok_or_else(|| unfit("a record's offset too far from its batch's", row))?);
+        self.put_span(out, key[row], key_length[row], row)?;
+        self.put_span(out, value[row], value_length[row], row)?;
+        let first = if row == 0 { 0 } else { header_end[row - 1] };
+        put_varint(out, header_end[row].wrapping_sub(first));
+        for header in first..header_end[row] {
+            let header = usize::try_from(header).ok().filter(|&header| header < self.headers[0].len());
+            let header = header.ok_or_else(|| unfit("headers that are not there", row))?;
+            let [key, key_length, value, value_length] = self.headers.each_ref().map(|column| column[header]);
+            if key_length < 0 {
+                return Err(unfit("a header without a key", row));
+            }
+            self.put_span(out, key, key_length, row)?;
+            self.put_span(out, value, value_length, row)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the batch of that row with the records from `first` to `end`.
+    fn put_batch(&self, out: &mut Vec<u8>, batch: usize, first: usize, end: usize) -> Result<(), Unfit> {
+        let start = out.len();
+        let base_offset: i64 = self.field(Field::BaseOffset, batch)?;
+        let attributes: i16 = self.field(Field::Attributes, batch)?;
+        let mut records = Vec::new();
+        let mut record = Vec::new();
+        for row in first..end {
+            record.clear();
+            self.put_record(&mut record, row, base_offset)?;
+            put_varint(&mut records, record.len() as i64);
+            records.extend_from_slice(&record);
+        }
+        out.extend_from_slice(&base_offset.to_be_bytes());
+        out.extend_from_slice(&[0; 4]); // batchLength
+        out.extend_from_slice(&self.field::<i32>(Field::PartitionLeaderEpoch, batch)?.to_be_bytes());
+        out.extend_from_slice(&[MAGIC, 0, 0, 0, 0]); // and the CRC
+        out.extend_from_slice(&attributes.to_be_bytes());
+        out.extend_from_slice(&self.field::<i32>(Field::LastOffsetDelta, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i64>(Field::BaseTimestamp, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i64>(Field::MaxTimestamp, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i64>(Field::ProducerId, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i16>(Field::ProducerEpoch, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i32>(Field::BaseSequence, batch)?.to_be_bytes());
+        let count = i32::try_from(end - first).map_err(|_| unfit("more records than a batch counts", batch))?;
+        out.extend_from_slice(&count.to_be_bytes());
+        debug_assert_eq!(out.len() - start, HEADER_END);
+        if count > 0 {
+            let failed = |error: std::io::Error| unfit(&error.to_string(), batch);
+            compress(attributes & CODEC_MASK, self.level, &records, out).map_err(failed)?;
+        }
+        let length = i32::try_from(out.len() - start - LENGTH_END).map_err(|_| unfit("a batch over 2 GiB", batch))?;
+        out[start + 8..start + LENGTH_END].copy_from_slice(&length.to_be_bytes());
+        let crc = crc32c::crc32c(&out[start + CRC_START..]);
+        out[start + CRC_START - 4..start + CRC_START].copy_from_slice(&crc.to_be_bytes());
+        Ok(())
+    }
+
+    /// All batches, one behind the other.
+    pub fn encode(&self) -> Result<Vec<u8>, Unfit> {
+        let batch_of_record = &self.records[0];
+        let mut out = Vec::new();
+        let mut first = 0;
+        for batch in 0..self.batches[0].len() {
+            let count = batch_of_record[first..].iter().take_while(|&&row| row == batch as i64).count();
+            self.put_batch(&mut out, batch, first, first + count)?;
+            first += count;
+        }
+        match batch_of_record.get(first) {
+            Some(_) => Err(unfit("a record whose batch is none, or before that of the record before it", first)),
+            None => Ok(out),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+"""Record batches of magic 2 (KIP-98): CRC-32C, batch headers as columns, and the indexes of a segment made of them."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from sys import maxsize
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore._ext import records
+from kcore.errors import DecodeError
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
+
+crc32c = records.crc32c
+
+# In the kernel's order. Fields are those of Kafka's DefaultRecordBatch; `position` is ours: where the batch starts.
+BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
+    ("position", np.int64),
+    ("base_offset", np.int64),
+    ("batch_length", np.int32),
+    ("partition_leader_epoch", np.int32),
+    ("magic", np.int8),
+    ("crc", np.uint32),
+    ("attributes", np.int16),
+    ("last_offset_delta", np.int32),
+    ("base_timestamp", np.int64),
+    ("max_timestamp", np.int64),
+    ("producer_id", np.int64),
+    ("producer_epoch", np.int16),
+    ("base_sequence", np.int32),
+    ("count", np.int32),
+    ("crc_matches", np.bool_),
+)
+INDEX_INTERVAL_BYTES = 4096  # Kafka's default of index.interval.bytes.
+NO_TIMESTAMP = -1
+MOST_RELATIVE_OFFSET = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordBatches:
+    """Headers of record batches, a column a field, an element a batch; read-only arrays."""
+
+    position: Int64s  # bytes from the start of the buffer
+    base_offset: Int64s
+    batch_length: Int32s  # bytes, counted after the field itself
+    partition_leader_epoch: Int32s  # outside the CRC
+    magic: Int8s
+    crc: npt.NDArray[np.uint32]  # as stored
+    attributes: Int16s
+    last_offset_delta: Int32s
+    base_timestamp: Int64s  # milliseconds
+    max_timestamp: Int64s  # milliseconds
+    producer_id: Int64s
+    producer_epoch: Int16s
+    base_sequence: Int32s
+    count: Int32s  # records
+    crc_matches: Bools  # False, too, where it was not checked
+    end: int  # offset of the first byte that belongs to none of the batches
+    problem: DecodeError | None  # what stands at `end`, if reading ended before the bytes did
+    skipped: tuple[DecodeError, ...] = ()  # batches of another magic that were left out
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @property
+    def last_offset(self) -> Int64s:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def size(self) -> Int32s:
+        """Bytes, header and all."""
+        return self.batch_length + np.int32(12)
+
+
+def scan_batches(
+    data: "Buffer",
+    *,
+    start: int = 0,
+    limit: int = maxsize,
+    check_crc: bool = True,
+    stop: bool = False,
+    skip: bool = False,
+) -> RecordBatches:
+    """The headers of record batches in a contiguous buffer (bytes, mmap, memoryview): a segment, or a records field.
+
+    Nothing is decompressed. Reading begins at byte `start` and ends with the bytes or after `limit` batches. A CRC that
+    does not match is told in `crc_matches`, and reading goes on. DecodeError with its offset if a batch is torn, of
+    another magic or shorter than its header; with `stop`, reading ends there and `problem` has the error; with `skip`,
+    batches of another magic whose length can be believed are left out and told in `skipped`. The GIL is released where
+    the buffer is read-only.
+    """
+    columns, end, found, skipped = records.scan(data, start, limit, check_crc, skip)
+    problem = DecodeError(*found) if found else None
+    if problem and not stop:
+        raise problem
+    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(BATCH_COLUMNS, columns, strict=True)}
+    return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*told) for told in skipped))
+
+
+class IndexEntries(NamedTuple):
+    """What a segment's `.index` and `.timeindex` hold; offsets relative to the segment's base offset."""
+
+    offset: Int32s
+    position: Int32s  # bytes
+    timestamp: Int64s  # milliseconds
+    timestamp_offset: Int32s
+
+    def offset_index(self) -> bytes:
+        """The bytes of the `.index` file: offset, position."""
+        return np.stack([self.offset, self.position], axis=1).astype(">i4").tobytes()
+
+    def time_index(self) -> bytes:
+        """The bytes of the `.timeindex` file: timestamp, offset."""
+        rows = np.empty(len(self.timestamp), [("timestamp", ">i8"), ("offset", ">i4")])
+        rows["timestamp"], rows["offset"] = self.timestamp, self.timestamp_offset
+        return rows.tobytes()
+
+
+def index_entries(
+    batches: RecordBatches, base_offset: int, interval: int = INDEX_INTERVAL_BYTES, *, closed: bool = True
+) -> IndexEntries:
+    """The index entries of a segment, as Kafka's LogSegment.append and recover make them.
+
+    `batches`: all of the segment, from its first byte; `interval`: index.interval.bytes. `closed` adds the time index
+    entry that a segment gets when it is rolled, closed or recovered. DecodeError, at the batch, where Kafka throws:
+    offsets that do not rise or are more than 2**31 - 1 above `base_offset`.
+    """
+    relative__t = batches.last_offset - base_offset
+    fits__t = (relative__t >= 0) & (relative__t <= MOST_RELATIVE_OFFSET) & (np.diff(relative__t, prepend=-1) > 0)
+    if not fits__t.all():
+        position = int(batches.position[fits__t.argmin()])
+        raise DecodeError("a record batch whose offsets do not fit the segment", position)
+    rows = index_rows(batches.position.tolist(), interval)
+    highest__t = np.maximum.accumulate(batches.max_timestamp)
+    is_higher__t = np.diff(highest__t, prepend=NO_TIMESTAMP) > 0
+    highest_row__t = np.maximum.accumulate(np.where(is_higher__t, np.arange(len(batches)), 0))
+    time_rows = np.array([*rows, len(batches) - 1] if closed and len(batches) else rows, np.int64)
+    timestamps = highest__t[time_rows]
+    is_new = np.diff(timestamps, prepend=NO_TIMESTAMP) > 0
+    return IndexEntries(
+        relative__t[rows].astype(np.int32),
+        batches.position[rows].astype(np.int32),
+        timestamps[is_new],
+        relative__t[highest_row__t[time_rows[is_new]]].astype(np.int32),
+    )
+
+
+def index_rows(positions: list[int], interval: int) -> list[int]:
+    """The batches that get an entry: more than `interval` bytes after the last that got one, or the segment's start."""
+    rows: list[int] = []
+    last = 0
+    while (row := bisect_right(positions, last + interval)) < len(positions):
+        last = positions[row]
+        rows.append(row)
+    return rows
