@@ -1,5 +1,7 @@
 """Record batches of magic 2, in Rust: CRC-32C, the scanner of batch headers, records as columns, batches built."""
 
+from collections.abc import Sequence
+
 from _typeshed import ReadableBuffer
 
 def crc32c(data: ReadableBuffer, value: int = 0) -> int:
@@ -21,4 +23,16 @@ def decode(
 
     Gives the columns of records and of headers (names and dtypes: `kcore.wire.records.RECORD_COLUMNS`,
     `HEADER_COLUMNS`), the decompressed bytes, how many batches were decoded, and None or what stopped it.
+    """
+
+def encode(
+    batches: Sequence[ReadableBuffer],
+    records: Sequence[ReadableBuffer],
+    headers: Sequence[ReadableBuffer],
+    buffers: Sequence[ReadableBuffer],
+    level: int | None,
+) -> bytes:
+    """Batches built out of 9, 8 and 4 columns of int64 (`kcore.wire.record_building`) over two buffers of bytes.
+
+    ValueError says which row cannot be written.
     """

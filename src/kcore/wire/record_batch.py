@@ -1,7 +1,7 @@
 """Record batches of magic 2 (KIP-98): CRC-32C, batch headers as columns, and the indexes of a segment made of them."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import maxsize
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,6 +65,10 @@ class RecordBatches:
 
     def __len__(self) -> int:
         return len(self.position)
+
+    def take(self, rows: slice | Bools | Int64s) -> "RecordBatches":
+        """Only the batches in those rows."""
+        return replace(self, **{name: getattr(self, name)[rows] for name, _ in BATCH_COLUMNS})
 
     @property
     def last_offset(self) -> Int64s:

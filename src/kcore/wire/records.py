@@ -1,4 +1,4 @@
-"""Records (KIP-98, KIP-82) out of batches of magic 2 and into them: as columns, and as objects for people."""
+"""Records (KIP-98, KIP-82) out of batches of magic 2: as columns, and as objects for people."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class Records:
     header_key_length: Int32s
     header_value_offset: Int64s
     header_value_length: Int32s
-    batches: RecordBatches
+    batches: RecordBatches  # those decoded
     data: memoryview  # what was decoded
     decompressed: memoryview  # what its compressed batches hold
     end: int  # offset in `data` of the first batch that was not decoded

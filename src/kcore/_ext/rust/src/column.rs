@@ -27,7 +27,8 @@ impl Column {
 }
 
 /// The bytes as a memoryview that owns them.
-pub fn lend(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
+pub fn lend(py: Python<'_>, mut bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
+    bytes.reserve(usize::from(bytes.is_empty())); // What was never allocated has an address that suits no integer.
     PyMemoryView::from(Bound::new(py, Column(bytes))?.as_any())
 }
 

@@ -1,0 +1,155 @@
+"""Record batches of magic 2, built: of records as objects, or again of what was decoded."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore._ext import records as kernel
+from kcore.errors import EncodeError
+from kcore.wire.record_batch import NO_TIMESTAMP
+from kcore.wire.records import HEADER_COLUMNS, Record, Records
+
+# What the kernel builds batches from, in its order.
+BUILT_BATCH_COLUMNS = (
+    *("base_offset", "partition_leader_epoch", "attributes", "last_offset_delta", "base_timestamp", "max_timestamp"),
+    *("producer_id", "producer_epoch", "base_sequence"),
+)
+BUILT_RECORD_COLUMNS = (
+    *("batch", "offset", "timestamp_delta", "key_offset", "key_length", "value_offset", "value_length", "header_end"),
+)
+# A batch's attributes: the codec's place in the lowest bits, then flags.
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+CODEC_MASK = 0x07
+LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
+
+Columns: TypeAlias = Sequence[npt.NDArray[Any]]
+
+
+def encode_batches(records: Records, *, codec: str | None = None, level: int | None = None) -> bytes:
+    """The batches that `records` were decoded from, built again: their own headers, and their own codecs or `codec`.
+
+    Uncompressed ones come out byte for byte; compressed ones as this codec compresses. EncodeError for a codec or level
+    that is none, and for columns that no batch can carry.
+    """
+    attributes__t = records.batches.attributes
+    if codec is not None:
+        attributes__t = attributes__t & ~np.int16(CODEC_MASK) | np.int16(codec_bits(codec, level))
+    elif level is not None:
+        raise EncodeError("a level needs a codec")
+    batches = replace(records.batches, attributes=attributes__t)
+    columns = [getattr(records, name) for name in BUILT_RECORD_COLUMNS]
+    headers = [getattr(records, name) for name, _ in HEADER_COLUMNS]
+    return build(
+        [getattr(batches, name) for name in BUILT_BATCH_COLUMNS],
+        columns,
+        headers,
+        (records.data, records.decompressed),
+        level,
+    )
+
+
+def encode_records(
+    records: Iterable[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset_delta: int | None = None,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    codec: str = "none",
+    level: int | None = None,
+    log_append_time: bool = False,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon: bool = False,
+    partition_leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """One record batch of magic 2, as Kafka's MemoryRecordsBuilder makes it: snappy in xerial's framing, lz4 a frame.
+
+    Offsets and timestamps (ms) of the header are those of the records unless they are given, as a compacted batch
+    needs; with `log_append_time`, `max_timestamp` is the time of the append; with `delete_horizon`, `base_timestamp` is
+    the horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. EncodeError
+    for no record and no `base_offset`, and for what a batch cannot carry.
+    """
+    rows = list(records)
+    if not rows and base_offset is None:
+        raise EncodeError("a batch of no records needs a base_offset")
+    base = rows[0].offset if base_offset is None else base_offset
+    last = (rows[-1].offset - base if rows else 0) if last_offset_delta is None else last_offset_delta
+    first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
+    largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
+    flags = ((log_append_time, LOG_APPEND_TIME), (transactional, TRANSACTIONAL), (control, CONTROL))
+    attributes = codec_bits(codec, level) | sum(
+        bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set
+    )
+    times = (first_timestamp, largest)
+    header = (base, partition_leader_epoch, attributes, last, *times, producer_id, producer_epoch, base_sequence)
+    columns, headers, values = columns_of(rows, first_timestamp)
+    return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)
+
+
+class Spans:
+    """Byte strings one behind the other, and where each is."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.end = 0
+
+    def add(self, value: bytes | None) -> tuple[int, int]:
+        """The value's offset and length, -1 for null."""
+        if value is None:
+            return 0, -1
+        if not isinstance(value, bytes):
+            raise EncodeError(f"keys and values are bytes or None, not {type(value).__name__}")
+        self.parts.append(value)
+        self.end += len(value)
+        return self.end - len(value), len(value)
+
+
+def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Columns, bytes]:
+    """The kernel's columns of records and of headers, and the bytes that their spans are in."""
+    spans = Spans()
+    headers: list[tuple[int, ...]] = []
+    columns: list[tuple[int, ...]] = []
+    for row in rows:
+        headers += [
+            (*spans.add(name.encode("utf-8", "surrogateescape")), *spans.add(value)) for name, value in row.headers
+        ]
+        key, value = spans.add(row.key), spans.add(row.value)
+        columns.append((0, row.offset, row.timestamp - base_timestamp, *key, *value, len(headers)))
+    header_columns = columns_of_rows(headers, len(HEADER_COLUMNS))
+    return columns_of_rows(columns, len(BUILT_RECORD_COLUMNS)), header_columns, b"".join(spans.parts)
+
+
+def columns_of_rows(rows: Sequence[tuple[int, ...]], width: int) -> Columns:
+    """A row a column. EncodeError for integers beyond int64."""
+    try:
+        return list(np.array(rows, np.int64).reshape(-1, width).T)
+    except OverflowError as error:
+        raise EncodeError("an integer beyond int64") from error
+
+
+def codec_bits(codec: str, level: int | None) -> int:
+    """The codec's place in the attributes. EncodeError for no such codec, or no such level of it."""
+    if codec not in CODECS:
+        raise EncodeError(f"codec {codec!r} is none of {', '.join(CODECS)}")
+    if level is not None and level not in LEVELS.get(codec, ()):
+        raise EncodeError(f"codec {codec} has no level {level}")
+    return CODECS.index(codec)
+
+
+def build(
+    batches: Columns, records: Columns, headers: Columns, buffers: tuple[bytes | memoryview, ...], level: int | None
+) -> bytes:
+    """The kernel's bytes. EncodeError for what a batch cannot carry."""
+    int64s = [[np.ascontiguousarray(column, np.int64).data for column in part] for part in (batches, records, headers)]
+    try:
+        return kernel.encode(int64s[0], int64s[1], int64s[2], buffers, level)
+    except ValueError as error:
+        raise EncodeError(str(error)) from error
