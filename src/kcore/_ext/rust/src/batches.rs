@@ -73,10 +73,21 @@ pub struct Options {
     pub skip: bool,
 }
 
-/// The batches found: a column a field, in native byte order, one element a batch. `push` has the columns' order.
+/// Headers are kept as they are until there are so many: columns written one behind the other cost less than rows.
+const BLOCK: usize = 128;
+
+/// A header found, copied.
+struct Found {
+    position: usize,
+    header: [u8; HEADER_END],
+    crc_matches: bool,
+}
+
+/// The batches found: a column a field, in native byte order, one element a batch. `flush` has the columns' order.
 #[derive(Default)]
 pub struct Batches {
     pub columns: [Vec<u8>; 15],
+    found: Vec<Found>,
     /// Where the first byte stands that belongs to no batch found or skipped.
     pub end: usize,
     /// What stands at `end`, if it is no batch.
@@ -85,27 +96,42 @@ pub struct Batches {
 }
 
 impl Batches {
-    fn push(&mut self, position: usize, header: &Header, crc_matches: bool) {
-        let fields: [&[u8]; 15] = [
-            &(position as i64).to_ne_bytes(),
-            &header.base_offset().to_ne_bytes(),
-            &header.i32(8).to_ne_bytes(),  // batchLength
-            &header.i32(12).to_ne_bytes(), // partitionLeaderEpoch
-            &header.0[16..17],             // magic
-            &header.crc().to_ne_bytes(),
-            &header.attributes().to_ne_bytes(),
-            &header.i32(23).to_ne_bytes(), // lastOffsetDelta
-            &header.base_timestamp().to_ne_bytes(),
-            &header.max_timestamp().to_ne_bytes(),
-            &header.i64(43).to_ne_bytes(), // producerId
-            &header.i16(51).to_ne_bytes(), // producerEpoch
-            &header.base_sequence().to_ne_bytes(),
-            &header.count().to_ne_bytes(),
-            &[u8::from(crc_matches)],
-        ];
-        for (column, field) in self.columns.iter_mut().zip(fields) {
-            column.extend_from_slice(field);
+    fn push(&mut self, header: &Header, crc_matches: bool) {
+        self.found.push(Found { position: self.end, header: *header.0, crc_matches });
+        if self.found.len() == BLOCK {
+            self.flush();
         }
+    }
+
+    fn flush(&mut self) {
+        let found = &self.found;
+        let mut columns = self.columns.iter_mut();
+        let mut put = |write: &dyn Fn(&mut Vec<u8>)| columns.next().into_iter().for_each(write);
+        put(&|column| fill(column, found, |f| (f.position as i64).to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).base_offset().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).i32(8).to_ne_bytes())); // batchLength
+        put(&|column| fill(column, found, |f| Header(&f.header).i32(12).to_ne_bytes())); // partitionLeaderEpoch
+        put(&|column| fill(column, found, |f| [f.header[16]])); // magic
+        put(&|column| fill(column, found, |f| Header(&f.header).crc().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).attributes().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).i32(23).to_ne_bytes())); // lastOffsetDelta
+        put(&|column| fill(column, found, |f| Header(&f.header).base_timestamp().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).max_timestamp().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).i64(43).to_ne_bytes())); // producerId
+        put(&|column| fill(column, found, |f| Header(&f.header).i16(51).to_ne_bytes())); // producerEpoch
+        put(&|column| fill(column, found, |f| Header(&f.header).base_sequence().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| Header(&f.header).count().to_ne_bytes()));
+        put(&|column| fill(column, found, |f| [u8::from(f.crc_matches)]));
+        self.found.clear();
+    }
+}
+
+/// Appends a field of each header found.
+fn fill<const SIZE: usize>(column: &mut Vec<u8>, found: &[Found], field: impl Fn(&Found) -> [u8; SIZE]) {
+    let start = column.len();
+    column.resize(start + found.len() * SIZE, 0);
+    for (slot, found) in column[start..].chunks_exact_mut(SIZE).zip(found) {
+        slot.copy_from_slice(&field(found));
     }
 }
 
@@ -145,7 +171,7 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
         match batch_at(data, batches.end) {
             Ok((header, batch)) => {
                 let crc_matches = options.check_crc && crc32c::crc32c(&batch[CRC_START..]) == header.crc();
-                batches.push(batches.end, &header, crc_matches);
+                batches.push(&header, crc_matches);
                 batches.end += batch.len();
                 found += 1;
             }
@@ -162,5 +188,6 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
             },
         }
     }
+    batches.flush();
     batches
 }
