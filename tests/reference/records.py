@@ -51,3 +51,30 @@ def problem_at(data: bytes, position: int) -> tuple[str, int] | None:
     if len(data) - position < 12 + batch_length:
         return "a torn record batch", position
     return None
+
+
+def index_entries(
+    batches: list[dict[str, Any]], base_offset: int, interval: int, closed: bool
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """(offset, position), (timestamp, offset), offsets relative to the segment: `LogSegment.append`, batch by batch."""
+    index: list[tuple[int, int]] = []
+    timeindex: list[tuple[int, int]] = []
+    largest = (-1, 0)
+    bytes_since_entry = 0
+    for batch in batches:
+        last_offset = batch["base_offset"] + batch["last_offset_delta"] - base_offset
+        if batch["max_timestamp"] > largest[0]:
+            largest = (batch["max_timestamp"], last_offset)
+        if bytes_since_entry > interval:
+            index.append((last_offset, batch["position"]))
+            append_time(timeindex, largest)
+            bytes_since_entry = 0
+        bytes_since_entry += 12 + batch["batch_length"]
+    if closed:
+        append_time(timeindex, largest)
+    return index, timeindex
+
+
+def append_time(timeindex: list[tuple[int, int]], largest: tuple[int, int]) -> None:
+    if largest[0] > (timeindex[-1][0] if timeindex else -1):
+        timeindex.append(largest)

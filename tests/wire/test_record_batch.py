@@ -1,6 +1,7 @@
 """Record batches: Kafka's own bytes, the slow twins, and bytes that are no batch."""
 
 import random
+import struct
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 import cases
 from kcore.errors import DecodeError
-from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, crc32c, scan_batches
+from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, crc32c, index_entries, scan_batches
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
 from reference import crc32c as crc_twin
 from reference import records as twin
 
@@ -118,6 +121,78 @@ def test_zeros_after_the_last_batch() -> None:
 def test_no_bytes_no_batches() -> None:
     batches = scan_batches(b"")
     assert (len(batches), batches.end, batches.problem) == (0, 0, None)
+
+
+def test_reading_from_a_place_and_up_to_a_number() -> None:
+    data = b"".join(data for data, _ in recorded())
+    whole = scan_batches(data)
+    for start, limit in ((0, 0), (0, 1), (3, 5), (len(whole) - 2, 9), (len(whole), 1)):
+        place = whole.position.tolist()[start] if start < len(whole) else len(data)
+        part = scan_batches(data, start=place, limit=limit)
+        assert rows(part) == rows(whole)[start : start + limit] == rows(whole.take(slice(start, start + limit)))
+        assert part.end == [*whole.position.tolist(), len(data)][min(start + limit, len(whole))]
+    assert (len(scan_batches(data, start=len(data) + 1)), scan_batches(data, start=2**62).end) == (0, 2**62)
+
+
+def test_crcs_may_be_left_alone() -> None:
+    data, _ = recorded()[0]
+    flipped = data[:-1] + bytes([data[-1] ^ 1])
+    assert rows(scan_batches(data, check_crc=False)) == rows(scan_batches(flipped))
+
+
+def test_other_magics_are_skipped_if_asked() -> None:
+    data, _ = recorded()[0]
+    old = data[:8] + (22).to_bytes(4, "big") + data[12:16] + b"" + bytes(17)
+    batches = scan_batches(data + old + old + data, skip=True)
+    assert batches.position.tolist() == [0, len(data) + 68]
+    assert [(told.message, told.offset - len(data)) for told in batches.skipped] == [
+        ("a record batch whose magic is not 2", 16),
+        ("a record batch whose magic is not 2", 50),
+    ]
+    for length in (-1, 4, 23):  # Before the magic byte, and beyond the bytes.
+        wrong = old[:8] + length.to_bytes(4, "big", signed=True) + old[12:]
+        batches = scan_batches(data + wrong, skip=True, stop=True)
+        assert (len(batches), batches.end, batches.skipped) == (1, len(data), ())
+        assert batches.problem is not None
+        assert batches.problem.offset == len(data) + 16
+    short = data[:8] + (48).to_bytes(4, "big") + data[12:]  # Magic 2 and no room for a header: nothing to believe.
+    assert scan_batches(short, skip=True, stop=True).end == 0
+
+
+def segment(seed: int, base_offset: int) -> bytes:
+    """Batches of all sizes; timestamps that are missing, rise and fall."""
+    dice = random.Random(seed)
+    batches = []
+    for _ in range(dice.randrange(60)):
+        timestamp = dice.choice((-1, dice.randrange(50), base_offset))
+        record = Record(base_offset, timestamp, None, bytes(dice.choice((0, 100, 5000))))
+        batches.append(encode_records([record], last_offset_delta=dice.randrange(3)))
+        base_offset += 3
+    return b"".join(batches)
+
+
+@pytest.mark.parametrize("interval", [0, 1, 69, 500, 4096, 10**6])
+@pytest.mark.parametrize("closed", [True, False])
+def test_index_entries_are_their_twin(interval: int, closed: bool) -> None:
+    for seed in range(40):
+        batches = scan_batches(segment(seed, base_offset=1000))
+        entries = index_entries(batches, 990, interval, closed=closed)
+        index, timeindex = twin.index_entries(rows(batches), 990, interval, closed)
+        assert list(zip(entries.offset.tolist(), entries.position.tolist(), strict=True)) == index
+        assert list(zip(entries.timestamp.tolist(), entries.timestamp_offset.tolist(), strict=True)) == timeindex
+        assert entries.offset_index() == b"".join(struct.pack(">ii", *entry) for entry in index)
+        assert entries.time_index() == b"".join(struct.pack(">qi", *entry) for entry in timeindex)
+
+
+def test_index_entries_of_offsets_that_do_not_fit() -> None:
+    batch = encode_records([Record(5, 0)])
+    assert index_entries(scan_batches(batch), 5 - (2**31 - 1)).timestamp_offset.tolist() == [2**31 - 1]
+    for base_offset in (6, 5 - 2**31):
+        with pytest.raises(DecodeError, match="segment"):
+            index_entries(scan_batches(batch), base_offset)
+    with pytest.raises(DecodeError, match="segment") as raised:
+        index_entries(scan_batches(batch + batch), 0)
+    assert raised.value.offset == len(batch)
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**32 - 1))

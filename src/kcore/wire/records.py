@@ -8,7 +8,9 @@ import numpy as np
 
 from kcore._ext import records
 from kcore.errors import DecodeError
+from kcore.schema.structure import Message
 from kcore.types import Int16s, Int32s, Int64s
+from kcore.wire.codec import decode
 from kcore.wire.record_batch import IndexEntries, RecordBatches, crc32c, index_entries, scan_batches
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ __all__ = [
     "Record",
     "RecordBatches",
     "Records",
+    "control_message",
     "crc32c",
     "decode_records",
     "index_entries",
@@ -50,6 +53,10 @@ CONTROL_TYPES = (
     *("ABORT", "COMMIT"),
     *("LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"),
 )
+CONTROL_MESSAGES = (
+    *("EndTxnMarker", "EndTxnMarker"),
+    *("LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord"),
+)
 NO_CONTROL_TYPE = -1
 MAX_BYTES = 2**30
 ROWS_AT_ONCE = 4096
@@ -74,6 +81,21 @@ class Record:
         if self.control_type == NO_CONTROL_TYPE:
             return None
         return CONTROL_TYPES[self.control_type] if 0 <= self.control_type < len(CONTROL_TYPES) else "UNKNOWN"
+
+
+def control_message(record: Record) -> Message | None:
+    """What a control record says, such as a LeaderChangeMessage; None for records of data and of a type unknown here.
+
+    DecodeError or UnsupportedVersionError for a value that is not the message it should be.
+    """
+    if not 0 <= record.control_type < len(CONTROL_MESSAGES):
+        return None
+    name, value = CONTROL_MESSAGES[record.control_type], record.value or b""
+    version = int.from_bytes(value[:2], "big", signed=True)
+    if name == "EndTxnMarker":  # The version stands before the message, and a later one is read as this (KIP-98).
+        version, value = 0, value[2:6]
+    message: Message = decode(name, version, value)  # In the others, the version is the message's own first field.
+    return message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,4 +187,11 @@ def decode_records(
     arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in named}
     end = int(batches.position[decoded]) if decoded < len(batches) else batches.end
     bytes_of = memoryview(data).cast("B")
-    return Records(**arrays, batches=batches, data=bytes_of, decompressed=decompressed, end=end, problem=problem)
+    return Records(
+        **arrays,
+        batches=batches.take(slice(decoded)),
+        data=bytes_of,
+        decompressed=decompressed,
+        end=end,
+        problem=problem,
+    )
