@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::crc::crc32c;
+
 /// Bytes before what `batchLength` counts: baseOffset and batchLength itself.
 pub const LENGTH_END: usize = 12;
 /// Bytes up to and with the magic byte, which says how to read all that follows.
@@ -170,7 +172,7 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
     while batches.end < data.len() && found < options.limit {
         match batch_at(data, batches.end) {
             Ok((header, batch)) => {
-                let crc_matches = options.check_crc && crc32c::crc32c(&batch[CRC_START..]) == header.crc();
+                let crc_matches = options.check_crc && crc32c(0, &batch[CRC_START..]) == header.crc();
                 batches.push(&header, crc_matches);
                 batches.end += batch.len();
                 found += 1;

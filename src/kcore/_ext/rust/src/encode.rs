@@ -2,6 +2,7 @@
 
 use crate::batches::{CRC_START, HEADER_END, LENGTH_END};
 use crate::codec::{compress, CODEC_MASK};
+use crate::crc::crc32c;
 
 const MAGIC: u8 = 2;
 
@@ -130,7 +131,7 @@ impl Source<'_> {
         }
         let length = i32::try_from(out.len() - start - LENGTH_END).map_err(|_| unfit("a batch over 2 GiB", batch))?;
         out[start + 8..start + LENGTH_END].copy_from_slice(&length.to_be_bytes());
-        let crc = crc32c::crc32c(&out[start + CRC_START..]);
+        let crc = crc32c(0, &out[start + CRC_START..]);
         out[start + CRC_START - 4..start + CRC_START].copy_from_slice(&crc.to_be_bytes());
         Ok(())
     }

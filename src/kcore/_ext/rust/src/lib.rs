@@ -3,6 +3,7 @@
 mod batches;
 mod codec;
 mod column;
+mod crc;
 mod cursor;
 mod decode;
 mod encode;
@@ -51,7 +52,7 @@ fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u
 #[pyfunction]
 #[pyo3(name = "crc32c", signature = (data, value = 0))]
 fn crc32c_of(py: Python<'_>, data: PyBuffer<u8>, value: u32) -> PyResult<u32> {
-    reading(py, &data, |bytes| crc32c::crc32c_append(value, bytes))
+    reading(py, &data, |bytes| crc::crc32c(value, bytes))
 }
 
 /// The headers of batches from `start` on, as columns in native byte order.
