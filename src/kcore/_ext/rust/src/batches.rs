@@ -85,6 +85,9 @@ struct Found {
     crc_matches: bool,
 }
 
+/// Bytes an element of each column.
+const WIDTHS: [usize; 15] = [8, 8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4, 1];
+
 /// The batches found: a column a field, in native byte order, one element a batch. `flush` has the columns' order.
 #[derive(Default)]
 pub struct Batches {
@@ -100,9 +103,13 @@ pub struct Batches {
 impl Batches {
     fn push(&mut self, header: &Header, crc_matches: bool) {
         self.found.push(Found { position: self.end, header: *header.0, crc_matches });
-        if self.found.len() == BLOCK {
-            self.flush();
-        }
+    }
+
+    /// Makes room at once for what is to come, so that nothing is moved: the rest of `bytes`, if it goes on as it began.
+    fn expect(&mut self, bytes: usize, options: &Options) {
+        let each = (self.end - options.start) / BLOCK;
+        let batches = ((bytes - options.start) / each + BLOCK).min(options.limit);
+        self.columns.iter_mut().zip(WIDTHS).for_each(|(column, width)| column.reserve_exact(batches * width));
     }
 
     fn flush(&mut self) {
@@ -175,6 +182,12 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
                 let crc_matches = options.check_crc && crc32c(0, &batch[CRC_START..]) == header.crc();
                 batches.push(&header, crc_matches);
                 batches.end += batch.len();
+                if batches.found.len() == BLOCK {
+                    if batches.columns[0].is_empty() {
+                        batches.expect(data.len(), options);
+                    }
+                    batches.flush();
+                }
                 found += 1;
             }
             Err(problem) => match believable_end(data, batches.end) {

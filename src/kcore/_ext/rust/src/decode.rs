@@ -206,10 +206,17 @@ fn decompressed(problem: Problem, position: usize) -> Problem {
     Problem { what: Cow::Owned(what), offset: position }
 }
 
+/// How many records the batches say they have, each no more than its bytes allow if it holds them as they are.
+fn expected(data: &[u8], positions: &[i64]) -> usize {
+    let batches = positions.iter().filter_map(|&position| batch_at(data, usize::try_from(position).ok()?).ok());
+    batches.map(|(header, whole)| usize::try_from(header.count()).unwrap_or(0).min(whole.len() / RECORD_LEAST)).sum()
+}
+
 /// Reads the records of the batches at `positions`, in that order, until one is wrong; its records are left out.
 pub fn decode(data: &[u8], positions: &[i64], max_bytes: usize) -> Decoded {
     let mut decoded = Decoded::default();
     let mut codecs = Decompressor::default();
+    decoded.columns.reserve(expected(data, positions));
     for &position in positions {
         let before = (decoded.columns.lengths(), decoded.decompressed.len());
         let position = usize::try_from(position).unwrap_or(usize::MAX);
