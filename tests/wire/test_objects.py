@@ -3,6 +3,8 @@
 import copy
 import gc
 import pickle
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -234,6 +236,44 @@ def test_decoded_messages_are_ordinary_objects() -> None:
     assert hash(message.a_uuid) == hash(Uuid(b"u" * 16)) and type(message.a_uuid) is Uuid
     message.parts.append(Part(name="b"))
     assert kcore.decode(EveryKind, 3, kcore.encode(message, 3)) == message
+
+
+class Value:
+    """Something to put into a slot and to watch."""
+
+
+class OnesOwn(Part):
+    """A user's subclass, which has more than slots."""
+
+    __slots__ = ("__dict__", "__weakref__")
+
+
+def test_instances_are_freed_whole() -> None:
+    data = kcore.encode(EveryKind(), 3)  # From here on the codec knows the classes.
+    types = (EveryKind, Part, OnesOwn)
+    counts = [sys.getrefcount(type_) for type_ in types]
+    for _ in range(100):
+        kcore.decode(EveryKind, 3, data)
+        EveryKind()
+        values = [Value() for _ in range(4)]
+        watched = [weakref.ref(value) for value in values]
+        part, own = Part(name=values[0], unknown_tagged_fields=values[1]), OnesOwn(name=values[2])
+        own.added = values[3]
+        watched.append(weakref.ref(own))
+        del part, own, values
+        assert [watcher() for watcher in watched] == [None] * 5
+    assert [sys.getrefcount(type_) for type_ in types] == counts
+
+
+def test_cycles_through_a_message_are_collected() -> None:
+    part = Part()
+    part.name = [part]
+    value = Value()
+    part.number = value
+    watcher = weakref.ref(value)
+    del part, value
+    gc.collect()
+    assert watcher() is None
 
 
 def test_the_collector_is_left_as_it_was() -> None:
