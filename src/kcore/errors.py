@@ -57,3 +57,7 @@ class PlanError(KcoreError, ValueError):
 
 class ClusterFileError(KcoreError, ValueError):
     """A file given as a cluster is neither a ZooKeeper dump nor a raw request with its header."""
+
+
+class StorageError(KcoreError, ValueError):
+    """A file or folder of a log directory that is not what it should be; the message says which, and where in it."""

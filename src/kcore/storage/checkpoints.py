@@ -1,0 +1,135 @@
+"""Checkpoint files: a version, a count, and an entry a line (Kafka's CheckpointFile).
+
+`leader-epoch-checkpoint` lies in each partition's folder; in a log directory lie `replication-offset-checkpoint`,
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kcore.errors import StorageError
+from kcore.replication.epochs import EpochEntry
+from kcore.storage.files import naming, read_text, write_atomically
+
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+OFFSETS: Final = (
+    "replication-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+VERSION: Final = 0
+INT32: Final = 32
+INT64: Final = 64
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")  # What BufferedReader.readLine ends a line at: no other of Unicode's.
+_BLANKS: Final = re.compile(r"[ \t\n\x0b\f\r]+")  # Java's \s
+
+
+class TopicPartition(NamedTuple):
+    """A partition by name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def parse_leader_epochs(text: str) -> list[EpochEntry]:
+    """The entries of a leader-epoch-checkpoint as they stand there; StorageError with the line that is none."""
+    return [
+        EpochEntry(_integer(epoch, INT32, line), _integer(offset, INT64, line))
+        for line, (epoch, offset) in _entries(text, 2)
+    ]
+
+
+def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> str:
+    """The file of these (epoch, start offset)."""
+    return _format(f"{epoch} {start_offset}" for epoch, start_offset in entries)
+
+
+def parse_offsets(text: str) -> dict[TopicPartition, int]:
+    """Offsets by partition, in the file's order; StorageError with the line that is no entry."""
+    return {
+        TopicPartition(topic, _integer(partition, INT32, line)): _integer(offset, INT64, line)
+        for line, (topic, partition, offset) in _entries(text, 3)
+    }
+
+
+def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
+    """The file of these offsets, in the mapping's order; StorageError for a topic that could not be read again."""
+    for topic, _ in offsets:
+        if not topic or _BLANKS.search(topic):
+            raise StorageError(f"{topic!r} is no topic's name")
+    return _format(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
+def read_leader_epochs(path: Path) -> list[EpochEntry]:
+    """As `parse_leader_epochs`, of a file."""
+    with naming(path):
+        return parse_leader_epochs(read_text(path))
+
+
+def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]]) -> None:
+    """Replaces the file, atomically."""
+    write_atomically(path, format_leader_epochs(entries).encode())
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, int]:
+    """As `parse_offsets`, of a file."""
+    with naming(path):
+        return parse_offsets(read_text(path))
+
+
+def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Replaces the file, atomically."""
+    write_atomically(path, format_offsets(offsets).encode())
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines as Java's BufferedReader has them: the last may lack its end."""
+    lines = _LINE_END.split(text)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def fields_of(line: str) -> list[str]:
+    """The fields as Java's split has them: a blank at the front makes an empty one, blanks at the end none."""
+    fields = _BLANKS.split(line)
+    while fields and not fields[-1]:
+        fields.pop()
+    return fields
+
+
+def _entries(text: str, width: int) -> list[tuple[int, list[str]]]:
+    """Line numbers with the fields of every entry."""
+    lines = lines_of(text)
+    if not lines:
+        return []  # Kafka makes the file before it has anything to say.
+    if (version := _integer(lines[0], INT32, 1)) != VERSION:
+        raise StorageError(f"line 1: version {version}, not {VERSION}")
+    if len(lines) == 1:
+        return []
+    count = _integer(lines[1], INT32, 2)
+    entries = [(number, fields_of(line)) for number, line in enumerate(lines[2:], start=3)]
+    for number, fields in entries:
+        if len(fields) != width:
+            raise StorageError(f"line {number}: {len(fields)} fields, not {width}: {lines[number - 1]!r:.60}")
+    if len(entries) != count:
+        raise StorageError(f"line 2: {count} entries are promised, {len(entries)} follow")
+    return entries
+
+
+def _integer(text: str, bits: int, line: int) -> int:
+    """What Integer.parseInt or Long.parseLong takes."""
+    if len(text) <= 40 and re.fullmatch(r"[+-]?[0-9]+", text):
+        value = int(text)
+        if -(1 << bits - 1) <= value < 1 << bits - 1:
+            return value
+    raise StorageError(f"line {line}: {text!r:.60} is no int{bits}")
+
+
+def _format(entries: Iterable[str]) -> str:
+    lines = list(entries)
+    return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines))

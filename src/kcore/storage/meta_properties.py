@@ -1,0 +1,83 @@
+"""`meta.properties`: whose log directory this is (Kafka's MetaProperties; version 1 since KIP-500, ids since KIP-858)."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import StorageError
+from kcore.storage.files import naming, write_atomically
+from kcore.storage.properties import format_properties, parse_properties
+from kcore.types import Uuid
+
+META_PROPERTIES: Final = "meta.properties"
+_ID_KEYS: Final = {0: "broker.id", 1: "node.id"}
+_MOST: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """What the file says. Version 0 (ZooKeeper) may lack any of it, version 1 (KRaft) the directory id alone."""
+
+    version: int
+    cluster_id: str | None = None
+    node_id: int | None = None
+    directory_id: Uuid | None = None
+
+    def __post_init__(self) -> None:
+        if self.version not in _ID_KEYS:
+            raise StorageError(f"version {self.version} is not one of 0, 1")
+        if self.version and (self.cluster_id is None or self.node_id is None):
+            raise StorageError("cluster.id was not found" if self.cluster_id is None else "node.id was not found")
+
+
+def parse_meta_properties(data: bytes) -> MetaProperties:
+    """StorageError names the property that is missing or wrong. What Kafka does not know is passed over."""
+    properties = parse_properties(data)
+    version = _integer(properties, "version") or 0
+    directory_id = properties.get("directory.id")
+    return MetaProperties(
+        version,
+        cluster_id=properties.get("cluster.id"),
+        node_id=_integer(properties, _ID_KEYS.get(version, "node.id")),
+        directory_id=None if directory_id is None else uuid_of("directory.id", directory_id),
+    )
+
+
+def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
+    """The file, dated `written_at` (with a time zone)."""
+    properties = {"version": str(meta.version)}
+    if meta.cluster_id is not None:
+        properties["cluster.id"] = meta.cluster_id
+    if meta.node_id is not None:
+        properties[_ID_KEYS[meta.version]] = str(meta.node_id)
+    if meta.directory_id is not None:
+        properties["directory.id"] = str(meta.directory_id)
+    return format_properties(properties, written_at)
+
+
+def read_meta_properties(path: Path) -> MetaProperties:
+    """As `parse_meta_properties`, of a file."""
+    with naming(path):
+        return parse_meta_properties(path.read_bytes())
+
+
+def write_meta_properties(path: Path, meta: MetaProperties) -> None:
+    """Replaces the file, atomically, dated now."""
+    write_atomically(path, format_meta_properties(meta, datetime.now(UTC)))
+
+
+def uuid_of(name: str, text: str) -> Uuid:
+    """What Kafka's Uuid.fromString takes; StorageError with the name otherwise."""
+    if not re.fullmatch(r"[0-9A-Za-z_-]{22}(==)?", text):
+        raise StorageError(f"{name}: {text!r:.60} is no uuid")
+    return Uuid(text[:22])
+
+
+def _integer(properties: dict[str, str], key: str) -> int | None:
+    if (text := properties.get(key)) is None:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,20}", text) or not -_MOST - 1 <= int(text) <= _MOST:
+        raise StorageError(f"{key}: {text!r:.60} is no int32")
+    return int(text)

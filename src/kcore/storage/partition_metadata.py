@@ -1,0 +1,48 @@
+"""`partition.metadata`: which topic id the partition's folder belongs to (KIP-516; Kafka's PartitionMetadataFile)."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import StorageError
+from kcore.storage.checkpoints import fields_of, lines_of
+from kcore.storage.files import naming, read_text, write_atomically
+from kcore.storage.meta_properties import uuid_of
+from kcore.types import ZERO_UUID, Uuid
+
+PARTITION_METADATA: Final = "partition.metadata"
+
+
+def parse_partition_metadata(text: str) -> Uuid:
+    """The topic id. Any version from 0 on will do, as Kafka has it; StorageError with the line that is wrong."""
+    lines = lines_of(text)
+    version, topic_id = (_value(lines, number) for number in (1, 2))
+    if not re.fullmatch(r"\+?[0-9]{1,10}", version):
+        raise StorageError(f"line 1: version {version!r:.60} is not 0 or more")
+    uuid = uuid_of("line 2: topic_id", topic_id)
+    if uuid == ZERO_UUID:
+        raise StorageError("line 2: topic_id is the zero uuid")
+    return uuid
+
+
+def _value(lines: list[str], number: int) -> str:
+    fields = fields_of(lines[number - 1]) if number <= len(lines) else []
+    if len(fields) != 2:
+        raise StorageError(f"line {number}: not a name and a value" if fields else f"line {number} is missing or empty")
+    return fields[1]
+
+
+def format_partition_metadata(topic_id: Uuid) -> str:
+    """The file of this topic id, version 0."""
+    return f"version: 0\ntopic_id: {topic_id}"
+
+
+def read_partition_metadata(path: Path) -> Uuid:
+    """As `parse_partition_metadata`, of a file."""
+    with naming(path):
+        return parse_partition_metadata(read_text(path))
+
+
+def write_partition_metadata(path: Path, topic_id: Uuid) -> None:
+    """Replaces the file, atomically."""
+    write_atomically(path, format_partition_metadata(topic_id).encode())

@@ -1,0 +1,62 @@
+"""`quorum-state`, a voter's or an observer's: the JSON of QuorumStateData with its version (Kafka's FileQuorumStateStore).
+
+Version 0 names the voters; from kraft.version 1 on the file is version 1 and knows directories instead (KIP-853).
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from kcore.errors import EncodeError, StorageError, UnsupportedVersionError
+from kcore.schema.quorum_state import QuorumStateData
+from kcore.storage.files import naming, text_of, write_atomically
+from kcore.wire.jsonform import from_json, to_json
+
+QUORUM_STATE: Final = "quorum-state"
+_VERSION: Final = "data_version"
+_VERSIONS: Final = (0, 1)
+
+
+def parse_quorum_state(data: bytes) -> tuple[QuorumStateData, int]:
+    """The state and its data version; StorageError names the field that is missing or wrong.
+
+    As in Kafka, the first line is the file.
+    """
+    line = text_of(data).splitlines()[:1]
+    try:
+        state: Any = json.loads(line[0]) if line else None
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"line 1: {error}") from None
+    if not isinstance(state, dict):
+        raise StorageError("line 1: the file is empty" if not line else "line 1: not a JSON object")
+    version = state.pop(_VERSION, None)
+    if type(version) is not int or version not in _VERSIONS:
+        raise StorageError(f"line 1: {_VERSION} is {version!r:.60}, not one of 0, 1")
+    try:
+        message = from_json(QuorumStateData, version, state)
+    except EncodeError as error:
+        raise StorageError(f"line 1: {error}") from None
+    assert isinstance(message, QuorumStateData)
+    return message, version
+
+
+def format_quorum_state(state: QuorumStateData, version: int) -> bytes:
+    """The file: one line of JSON with no end. StorageError for a state that the version cannot carry."""
+    if version not in _VERSIONS:
+        raise StorageError(f"{_VERSION} is {version!r:.60}, not one of 0, 1")
+    try:
+        fields = to_json(state, version)
+    except (EncodeError, UnsupportedVersionError) as error:
+        raise StorageError(str(error)) from None
+    return json.dumps(fields | {_VERSION: version}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_quorum_state(path: Path) -> tuple[QuorumStateData, int]:
+    """As `parse_quorum_state`, of a file."""
+    with naming(path):
+        return parse_quorum_state(path.read_bytes())
+
+
+def write_quorum_state(path: Path, state: QuorumStateData, version: int) -> None:
+    """Replaces the file, atomically."""
+    write_atomically(path, format_quorum_state(state, version))
