@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,33 +12,36 @@ import pytest
 from kcore.storage.files import write_atomically
 
 WRITER = """
-import sys
+import os, sys
 from pathlib import Path
 from kcore.storage.files import write_atomically
 number = 0
 while True:
     number += 1
-    write_atomically(Path(sys.argv[1]), f"{number}\\n".encode() * 2000)
+    write_atomically(Path(sys.argv[1]), f"{os.getpid()} {number}\\n".encode() * 2000)
 """
+
+
+def only_line(path: Path) -> bytes:
+    """What a whole file says 2000 times."""
+    lines = path.read_bytes().splitlines()
+    assert len(lines) == 2000
+    assert len(set(lines)) == 1
+    return lines[0]
 
 
 def test_a_file_outlives_kill_9(tmp_path: Path):
     path = tmp_path / "checkpoint"
-    seen = set()
+    write_atomically(path, b"none\n" * 2000)
     for _ in range(5):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
-        while not path.exists():
+        before, seen = only_line(path), set[bytes]()
+        while len(seen) < 3:  # It is killed while it writes.
             assert writer.poll() is None
-            time.sleep(0.001)
-        for _ in range(20):
-            lines = path.read_bytes().splitlines()
-            assert len(lines) == 2000 and len(set(lines)) == 1
-            seen.add(lines[0])
+            seen |= {only_line(path)} - {before}
         os.kill(writer.pid, signal.SIGKILL)
         writer.wait()
-        lines = path.read_bytes().splitlines()
-        assert len(lines) == 2000 and len(set(lines)) == 1
-    assert len(seen) > 1
+        assert only_line(path) != before
 
 
 def test_what_could_not_be_written_leaves_the_old_file_and_nothing_else(

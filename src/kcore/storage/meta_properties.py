@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is (Kafka's MetaProperties; version 1 since KIP-500, ids since KIP-858)."""
+"""`meta.properties`: whose log directory this is (MetaProperties; KIP-500, KIP-858)."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`quorum-state`, a voter's or an observer's: the JSON of QuorumStateData with its version (Kafka's FileQuorumStateStore).
+"""`quorum-state`, a voter's or an observer's: the JSON of QuorumStateData (FileQuorumStateStore).
 
 Version 0 names the voters; from kraft.version 1 on the file is version 1 and knows directories instead (KIP-853).
 """
