@@ -1,0 +1,161 @@
+"""Appending to a partition's log: batches as they are, indexes and leader epochs as Kafka would have them beside."""
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from kcore.errors import DecodeError, StorageError
+from kcore.replication.epochs import EpochCache
+from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
+from kcore.storage.files import sync_folder
+from kcore.storage.indexes import INDEX_INTERVAL_BYTES, index_batches
+from kcore.storage.log import segment_files
+from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, segment_path
+from kcore.wire.records import RecordBatches, scan_batches
+
+SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
+_MOST_RELATIVE: Final = 2**31 - 1  # An index entry's offset is an int32.
+
+
+def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> None:
+    """Builds a segment's `.index` and `.timeindex` anew from its valid batches, as Kafka's recovery does."""
+    with Segment(path) as segment:
+        if segment.valid_bytes != len(segment):
+            raise StorageError(f"{path}: only {segment.valid_bytes} of {len(segment)} bytes are valid batches")
+        offsets, times = index_batches(segment.batches, segment.base_offset, interval_bytes)
+        written = {
+            OFFSET_INDEX: offsets.to_bytes(segment.base_offset),
+            TIME_INDEX: times.to_bytes(segment.base_offset),
+        }
+    for suffix, data in written.items():
+        with path.with_suffix(suffix).open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+class LogWriter:
+    """The one writer of a partition's folder. What `append` returned for is on the disk, if it was told to sync."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        start_offset: int = 0,
+        segment_bytes: int = SEGMENT_BYTES,
+        index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+    ) -> None:
+        """Opens the folder, made if need be, with its log recovered: a torn or broken tail is cut off.
+
+        `start_offset` is where a new log begins.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._segment_bytes, self._interval_bytes = segment_bytes, index_interval_bytes
+        epochs = folder / LEADER_EPOCHS
+        self._epochs = EpochCache(read_leader_epochs(epochs) if epochs.exists() else ())
+        files = segment_files(folder)
+        self.end_offset = self._recover(files[-1]) if files else start_offset
+        self._open(files[-1] if files else segment_path(folder, start_offset))
+
+    def _recover(self, path: Path) -> int:
+        """Cuts the last segment to its valid batches, and the epochs to those; returns where the log ends."""
+        with Segment(path) as segment:
+            valid_bytes = segment.valid_bytes
+            torn = valid_bytes < len(segment)
+            batches = segment.batches
+            kept = batches.position < valid_bytes
+            last = (batches.base_offset + batches.last_offset_delta)[kept]
+            end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
+        if torn:
+            os.truncate(path, valid_bytes)
+        known = len(self._epochs.entries)
+        self._epochs.truncate_from_end(end_offset)  # One may have been written just before its first record was not.
+        if len(self._epochs.entries) < known:
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
+        return end_offset
+
+    def _open(self, path: Path) -> None:
+        self.base_offset = base_offset_of(path)
+        self._path = path
+        self._file = path.open("ab", buffering=0)
+        self._size = os.fstat(self._file.fileno()).st_size
+        sync_folder(self.folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def append(self, data: bytes, *, sync: bool = True) -> int:
+        """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
+
+        DecodeError for bytes that are no whole batches with the right CRC; StorageError for offsets below the end or
+        epochs below the last. Then nothing was written.
+        """
+        batches = scan_batches(data)
+        self._check(batches)
+        if not len(batches):
+            return self.end_offset
+        last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
+        full = self._size + len(data) > self._segment_bytes
+        if self._size and (full or last_offset - self.base_offset > _MOST_RELATIVE):
+            self._roll(int(batches.base_offset[0]))
+        self._assign_epochs(batches)
+        self._write(data)
+        if sync:
+            os.fsync(self._file.fileno())
+        self.end_offset = last_offset + 1
+        return self.end_offset
+
+    def _check(self, batches: RecordBatches) -> None:
+        if (bad := np.flatnonzero(~batches.crc_matches)).size:
+            raise DecodeError("a record batch whose CRC does not match", int(batches.position[bad[0]]))
+        ends = batches.base_offset + batches.last_offset_delta + 1
+        floors = np.concatenate([[self.end_offset], ends[:-1]])[: len(ends)]
+        if (low := np.flatnonzero((batches.base_offset < floors) | (ends <= batches.base_offset))).size:
+            at = low[0]
+            raise StorageError(f"a batch of offsets from {batches.base_offset[at]} cannot follow {floors[at] - 1}")
+        epochs = batches.partition_leader_epoch
+        latest = self._epochs.latest_epoch
+        floors = np.concatenate([[-1 if latest is None else latest], epochs[:-1]])[: len(epochs)]
+        if (low := np.flatnonzero((epochs >= 0) & (epochs < floors))).size:
+            raise StorageError(f"leader epoch {epochs[low[0]]} cannot follow {floors[low[0]]}")
+
+    def _assign_epochs(self, batches: RecordBatches) -> None:
+        """As UnifiedLog.append: the epochs are on the disk before the first record of theirs."""
+        epochs = batches.partition_leader_epoch
+        latest = self._epochs.latest_epoch
+        changed = False
+        for at in np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist():
+            changed |= self._epochs.assign(int(epochs[at]), int(batches.base_offset[at]))
+        if changed:
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
+
+    def _write(self, data: bytes) -> None:
+        """All of it or nothing: a full disk leaves no half of a batch for the next to follow."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError:
+            os.truncate(self._path, self._size)
+            raise
+        self._size += len(data)
+
+    def _roll(self, base_offset: int) -> None:
+        self.close()
+        self._open(segment_path(self.folder, base_offset))
+
+    def close(self) -> None:
+        """Everything is on the disk, and the last segment has its indexes."""
+        if self._file.closed:
+            return
+        os.fsync(self._file.fileno())
+        self._file.close()
+        write_indexes(self._path, self._interval_bytes)

@@ -1,0 +1,120 @@
+"""A segment: one `.log` file of record batches and the indexes beside it, mapped and read only."""
+
+import mmap
+import re
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from kcore.errors import DecodeError, StorageError
+from kcore.storage.files import naming
+from kcore.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex, parse_aborted
+from kcore.wire.records import RecordBatches, scan_batches
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TRANSACTION_INDEX: Final = ".txnindex"
+SEGMENT_NAME: Final = re.compile(r"([0-9]{20})\.log")
+_MOST_OFFSET: Final = 2**63 - 1
+
+
+def base_offset_of(path: Path) -> int:
+    """The base offset that a segment's name says; StorageError for another name."""
+    match = SEGMENT_NAME.fullmatch(path.name)
+    if match is None or int(match[1]) > _MOST_OFFSET:
+        raise StorageError(f"{path}: not named as a segment, by the 20 digits of its base offset")
+    return int(match[1])
+
+
+def segment_path(folder: Path, base_offset: int) -> Path:
+    """Where the segment of that base offset lies."""
+    return folder / f"{base_offset:020}{LOG}"
+
+
+def map_file(path: Path) -> mmap.mmap | bytes:
+    """The file's bytes, mapped for reading; an empty file cannot be."""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+
+
+class Segment:
+    """One segment. Batches are scanned when they are first asked for; records stay where they are."""
+
+    def __init__(self, path: Path) -> None:
+        """Maps the file. StorageError for a name that is no segment's, OSError if there is no such file."""
+        self.path = path
+        self.base_offset = base_offset_of(path)
+        self.data = map_file(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the mapping; what was decoded from it must be gone."""
+        if isinstance(self.data, mmap.mmap):
+            self.data.close()
+
+    def __len__(self) -> int:
+        """Bytes, torn tail included."""
+        return len(self.data)
+
+    @cached_property
+    def batches(self) -> RecordBatches:
+        """The headers of all batches up to the end or to what is none; each CRC is checked."""
+        return scan_batches(self.data, stop=True)  # type: ignore[arg-type]  # A mapping is a buffer of bytes.
+
+    @property
+    def problems(self) -> list[DecodeError]:
+        """What is wrong, by position: flipped bits, offsets that do not rise, a torn or foreign tail."""
+        batches, problems = self.batches, []
+        for position in batches.position[~batches.crc_matches].tolist():
+            problems.append(DecodeError("a record batch whose CRC does not match", position))
+        last = batches.base_offset + batches.last_offset_delta
+        floors = np.concatenate([[self.base_offset], last[:-1] + 1])[: len(last)]
+        for at in np.flatnonzero((batches.base_offset < floors) | (batches.last_offset_delta < 0)).tolist():
+            problems.append(DecodeError("a record batch whose offsets do not rise", int(batches.position[at])))
+        problems.sort(key=lambda problem: problem.offset)
+        return [*problems, batches.problem] if batches.problem else problems
+
+    @property
+    def valid_bytes(self) -> int:
+        """Where Kafka's recovery would cut: the first batch that is torn or does not match its CRC."""
+        bad = np.flatnonzero(~self.batches.crc_matches)
+        return int(self.batches.position[bad[0]]) if bad.size else self.batches.end
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last batch's."""
+        batches = self.batches
+        return int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1 if len(batches) else self.base_offset
+
+    @cached_property
+    def offset_index(self) -> OffsetIndex | None:
+        """The `.index` beside it, if there is one; StorageError if that is none."""
+        data = self._beside(OFFSET_INDEX)
+        with naming(self.path.with_suffix(OFFSET_INDEX)):
+            return None if data is None else OffsetIndex.parse(data, self.base_offset)
+
+    @cached_property
+    def time_index(self) -> TimeIndex | None:
+        """The `.timeindex`, likewise."""
+        data = self._beside(TIME_INDEX)
+        with naming(self.path.with_suffix(TIME_INDEX)):
+            return None if data is None else TimeIndex.parse(data, self.base_offset)
+
+    @cached_property
+    def aborted(self) -> list[AbortedTransaction]:
+        """What the `.txnindex` lists; nothing without one."""
+        with naming(self.path.with_suffix(TRANSACTION_INDEX)):
+            return parse_aborted(self._beside(TRANSACTION_INDEX) or b"")
+
+    def _beside(self, suffix: str) -> bytes | None:
+        path = self.path.with_suffix(suffix)
+        return path.read_bytes() if path.exists() else None
