@@ -146,8 +146,8 @@ def test_indexes_read_back_without_the_zeros_that_kafka_made_room_with(tmp_path:
 
 def test_an_index_says_where_to_begin():
     index = OffsetIndex(np.array([10, 20]), np.array([1000, 2000], np.int32))
-    assert [index.position_below(offset) for offset in (9, 10, 19, 20, 99)] == [0, 1000, 1000, 2000, 2000]
-    assert [index.position_before(position) for position in (999, 1000, 2001)] == [0, 1000, 2000]
+    assert [index.entry_below(offset) for offset in (9, 10, 19, 20, 99)] == [-1, 0, 0, 1, 1]
+    assert [index.entry_before(position) for position in (999, 1000, 2001)] == [-1, 0, 1]
 
 
 def test_there_may_be_no_index(tmp_path: Path):

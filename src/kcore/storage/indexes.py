@@ -46,15 +46,13 @@ class OffsetIndex:
         entries["offset"], entries["position"] = _relative(self.offsets, base_offset), self.positions
         return entries.tobytes()
 
-    def position_below(self, offset: int) -> int:
-        """Where to begin to look for a record: a batch starts there, and none that starts later holds it."""
-        at = int(np.searchsorted(self.offsets, offset, side="right")) - 1
-        return int(self.positions[at]) if at >= 0 else 0
+    def entry_below(self, offset: int) -> int:
+        """The last entry whose batch ends at `offset` or before; -1 if there is none."""
+        return int(np.searchsorted(self.offsets, offset, side="right")) - 1
 
-    def position_before(self, position: int) -> int:
-        """The last indexed batch that starts at `position` or before; 0 if none does."""
-        at = int(np.searchsorted(self.positions, position, side="right")) - 1
-        return int(self.positions[at]) if at >= 0 else 0
+    def entry_before(self, position: int) -> int:
+        """The last entry whose batch starts at `position` or before; -1 if there is none."""
+        return int(np.searchsorted(self.positions, position, side="right")) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
