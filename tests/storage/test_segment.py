@@ -3,7 +3,6 @@
 import re
 import struct
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
@@ -12,17 +11,13 @@ from kcore.errors import StorageError
 from kcore.storage.indexes import (
     AbortedTransaction,
     OffsetIndex,
-    TimeIndex,
     format_aborted,
-    index_batches,
     parse_aborted,
 )
 from kcore.storage.log import Log, partition_of
 from kcore.storage.segment import Segment
-from kcore.wire.records import scan_batches
-from reference.indexes import index_batches as slow_index_batches
-from reference.records import scan as slow_scan
-from storage.building import TIME_MS, batch, batches, write_log
+from kcore.wire.record_batch import index_entries, scan_batches
+from storage.building import batch, batches, write_log
 from storage.samples import KRAFT39, KRAFT43, METADATA_43
 
 BASE = 7
@@ -111,37 +106,18 @@ def test_a_segment_that_reaches_into_the_next_is_told(tmp_path: Path):
         assert path.name == f"{0:020}.log" and "reach into the segment of 2" in problem.message
 
 
-def random_batches(random: Random) -> bytes:
-    data, offset = b"", BASE
-    for _ in range(random.randrange(30)):
-        values = [random.randbytes(random.choice([1, 100, 900])) for _ in range(random.randrange(1, 4))]
-        data += batch(offset, values, time_ms=TIME_MS + random.randrange(20))
-        offset += len(values) + random.randrange(3)
-    return data
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_indexes_are_those_of_kafka_s_rule(seed: int):
-    random = Random(seed)
-    data, interval = random_batches(random), random.choice([0, 100, 500, 4096])
-    offsets, times = index_batches(scan_batches(data), BASE, interval)
-    slow_offsets, slow_times = slow_index_batches(slow_scan(data)[0], interval)
-    assert list(zip(offsets.offsets.tolist(), offsets.positions.tolist(), strict=True)) == slow_offsets
-    assert list(zip(times.timestamps.tolist(), times.offsets.tolist(), strict=True)) == slow_times
-
-
 def test_indexes_read_back_without_the_zeros_that_kafka_made_room_with(tmp_path: Path):
     data = b"".join(batches(300, first=BASE))
-    offsets, times = index_batches(scan_batches(data), BASE)
-    assert len(offsets.offsets) > 5 < len(times.offsets)
-    (tmp_path / f"{BASE:020}.index").write_bytes(offsets.to_bytes(BASE) + bytes(80))
-    (tmp_path / f"{BASE:020}.timeindex").write_bytes(times.to_bytes(BASE) + bytes(120))
+    entries = index_entries(scan_batches(data), BASE)
+    assert len(entries.offset) > 5 < len(entries.timestamp)
+    (tmp_path / f"{BASE:020}.index").write_bytes(entries.offset_index() + bytes(80))
+    (tmp_path / f"{BASE:020}.timeindex").write_bytes(entries.time_index() + bytes(120))
     with segment_of(tmp_path, data) as segment:
         assert segment.offset_index is not None and segment.time_index is not None
-        assert np.array_equal(segment.offset_index.offsets, offsets.offsets)
-        assert np.array_equal(segment.offset_index.positions, offsets.positions)
-        assert np.array_equal(segment.time_index.timestamps, times.timestamps)
-        assert np.array_equal(segment.time_index.offsets, times.offsets)
+        assert np.array_equal(segment.offset_index.offsets, entries.offset + BASE)
+        assert np.array_equal(segment.offset_index.positions, entries.position)
+        assert np.array_equal(segment.time_index.timestamps, entries.timestamp)
+        assert np.array_equal(segment.time_index.offsets, entries.timestamp_offset + BASE)
 
 
 def test_an_index_says_where_to_begin():
@@ -181,11 +157,3 @@ def test_aborted_transactions_read_back(tmp_path: Path):
     with segment_of(tmp_path, b"") as segment:
         assert segment.aborted == transactions
     assert parse_aborted(format_aborted([])) == []
-
-
-def test_an_offset_that_no_index_can_hold():
-    far = np.array([2**31 + BASE])
-    with pytest.raises(StorageError, match="within 2\\^31"):
-        OffsetIndex(far, np.array([1], np.int32)).to_bytes(BASE)
-    with pytest.raises(StorageError, match="within 2\\^31"):
-        TimeIndex(np.array([1]), far).to_bytes(BASE)

@@ -15,7 +15,7 @@ from kcore.replication.epochs import EpochCache
 from kcore.storage.indexes import LENGTH_END
 from kcore.storage.replica import HEADER_END, Place, Replica
 from kcore.storage.segment import map_file
-from kcore.wire.records import RecordBatches
+from kcore.wire.record_batch import RecordBatches
 
 READS: Final = ("bytes", "headers", "epochs")
 _CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache while they are compared.

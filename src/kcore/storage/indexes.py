@@ -1,4 +1,4 @@
-"""The three indexes beside a segment, as bytes: `.index` (offsets), `.timeindex`, `.txnindex` (KIP-98).
+"""The three indexes beside a segment, read from bytes: `.index` (offsets), `.timeindex`, `.txnindex` (KIP-98).
 
 Offsets lie relative to the segment's base offset, everything big-endian (OffsetIndex, TimeIndex, AbortedTxn).
 A file that Kafka had open may end in entries of zeros: it is made at full size and cut when it is closed.
@@ -12,17 +12,13 @@ import numpy.typing as npt
 
 from kcore.errors import StorageError
 from kcore.types import Int32s, Int64s
-from kcore.wire.records import RecordBatches
 
-INDEX_INTERVAL_BYTES: Final = 4096  # index.interval.bytes
 LENGTH_END: Final = 12  # What a batch has before the bytes that batch_length counts.
-NO_TIMESTAMP: Final = -1
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _ABORTED_ENTRY: Final = np.dtype(
     [("version", ">i2"), *((name, ">i8") for name in ("producer_id", "first", "last", "stable"))]
 )
-_MOST_RELATIVE: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,12 +35,6 @@ class OffsetIndex:
         _check_rising("offset", entries["offset"])
         _check_rising("position", entries["position"])
         return cls(base_offset + entries["offset"].astype(np.int64), entries["position"].astype(np.int32))
-
-    def to_bytes(self, base_offset: int) -> bytes:
-        """The file's bytes; StorageError for an offset too far from the base."""
-        entries = np.empty(len(self.offsets), _OFFSET_ENTRY)
-        entries["offset"], entries["position"] = _relative(self.offsets, base_offset), self.positions
-        return entries.tobytes()
 
     def entry_below(self, offset: int) -> int:
         """The last entry whose batch ends at `offset` or before; -1 if there is none."""
@@ -68,12 +58,6 @@ class TimeIndex:
         entries = _entries(data, _TIME_ENTRY)
         _check_rising("timestamp", entries["timestamp"])
         return cls(entries["timestamp"].astype(np.int64), base_offset + entries["offset"].astype(np.int64))
-
-    def to_bytes(self, base_offset: int) -> bytes:
-        """As OffsetIndex.to_bytes."""
-        entries = np.empty(len(self.offsets), _TIME_ENTRY)
-        entries["timestamp"], entries["offset"] = self.timestamps, _relative(self.offsets, base_offset)
-        return entries.tobytes()
 
 
 class AbortedTransaction(NamedTuple):
@@ -101,30 +85,6 @@ def format_aborted(transactions: list[AbortedTransaction]) -> bytes:
     return np.array([(0, *transaction) for transaction in transactions], _ABORTED_ENTRY).tobytes()
 
 
-def index_batches(
-    batches: RecordBatches, base_offset: int, interval_bytes: int = INDEX_INTERVAL_BYTES
-) -> tuple[OffsetIndex, TimeIndex]:
-    """The indexes that Kafka has beside a closed segment of these batches (LogSegment.append, onBecomeInactiveSegment).
-
-    An entry a batch with more than `interval_bytes` since the last entry's batch, never for the first one.
-    """
-    position, last_offset = batches.position, batches.base_offset + batches.last_offset_delta
-    chosen, indexed = [], 0
-    while (at := int(np.searchsorted(position, indexed + interval_bytes, side="right"))) < len(position):
-        chosen.append(at)
-        indexed = int(position[at])
-    largest = np.maximum.accumulate(batches.max_timestamp)
-    # Which batch brought the largest timestamp: an equal one that comes later does not count.
-    brought = np.maximum.accumulate(np.where(np.diff(largest, prepend=NO_TIMESTAMP) > 0, np.arange(len(largest)), 0))
-    timed = [*chosen, len(position) - 1] if len(position) else []
-    times, offsets = largest[timed], last_offset[brought[timed]]
-    fresh = np.diff(times, prepend=NO_TIMESTAMP) > 0
-    return (
-        OffsetIndex(last_offset[chosen].astype(np.int64), position[chosen].astype(np.int32)),
-        TimeIndex(times[fresh].astype(np.int64), offsets[fresh].astype(np.int64)),
-    )
-
-
 def _entries(data: bytes, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
     """The entries up to the last that is not all zeros."""
     if len(data) % entry.itemsize:
@@ -140,10 +100,3 @@ def _check_rising(name: str, values: npt.NDArray[np.integer]) -> None:
     if (wrong := np.flatnonzero(numbers[1:] <= numbers[:-1])).size:
         at = int(wrong[0]) + 1
         raise StorageError(f"entry {at}: {name} {numbers[at]} does not rise above {numbers[at - 1]}")
-
-
-def _relative(offsets: Int64s, base_offset: int) -> Int64s:
-    relative = offsets - base_offset
-    if len(relative) and (relative.min() < 0 or relative.max() > _MOST_RELATIVE):
-        raise StorageError(f"an offset is not within 2^31 of the base offset {base_offset}")
-    return relative

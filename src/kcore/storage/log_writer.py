@@ -11,10 +11,9 @@ from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from kcore.storage.files import sync_folder
-from kcore.storage.indexes import INDEX_INTERVAL_BYTES, index_batches
 from kcore.storage.log import segment_files
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, segment_path
-from kcore.wire.records import RecordBatches, scan_batches
+from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches, index_entries, scan_batches
 
 SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
 _MOST_RELATIVE: Final = 2**31 - 1  # An index entry's offset is an int32.
@@ -25,11 +24,8 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> Non
     with Segment(path) as segment:
         if segment.valid_bytes != len(segment):
             raise StorageError(f"{path}: only {segment.valid_bytes} of {len(segment)} bytes are valid batches")
-        offsets, times = index_batches(segment.batches, segment.base_offset, interval_bytes)
-        written = {
-            OFFSET_INDEX: offsets.to_bytes(segment.base_offset),
-            TIME_INDEX: times.to_bytes(segment.base_offset),
-        }
+        entries = index_entries(segment.batches, segment.base_offset, interval_bytes)
+    written = {OFFSET_INDEX: entries.offset_index(), TIME_INDEX: entries.time_index()}
     for suffix, data in written.items():
         with path.with_suffix(suffix).open("wb") as file:
             file.write(data)

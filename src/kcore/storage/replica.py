@@ -12,7 +12,7 @@ from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from kcore.storage.indexes import LENGTH_END, OffsetIndex
 from kcore.storage.log import segment_files
 from kcore.storage.segment import OFFSET_INDEX, Segment, base_offset_of
-from kcore.wire.records import RecordBatches, scan_batches
+from kcore.wire.record_batch import RecordBatches, scan_batches
 
 HEADER_END: Final = 61  # A batch without its records.
 

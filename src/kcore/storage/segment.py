@@ -12,7 +12,7 @@ import numpy as np
 from kcore.errors import DecodeError, StorageError
 from kcore.storage.files import naming
 from kcore.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex, parse_aborted
-from kcore.wire.records import RecordBatches, scan_batches
+from kcore.wire.record_batch import RecordBatches, scan_batches
 
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
