@@ -68,7 +68,7 @@ class Segment:
     @cached_property
     def batches(self) -> RecordBatches:
         """The headers of all batches up to the end or to what is none; each CRC is checked."""
-        return scan_batches(self.data, stop=True)  # type: ignore[arg-type]  # A mapping is a buffer of bytes.
+        return scan_batches(self.data, stop=True)
 
     @property
     def problems(self) -> list[DecodeError]:

@@ -1,0 +1,93 @@
+"""A real metadata log becomes a ClusterImage: its newest snapshot, then the records behind it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kcore.errors import DecodeError, StorageError, TableError
+from kcore.metadata.image import ClusterImage
+from kcore.storage.log import segment_files
+from kcore.storage.segment import SEGMENT_NAME, map_file
+from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
+from kcore.wire.metadata_frames import decode_record
+from kcore.wire.records import Records, decode_records
+
+
+@dataclass(slots=True, eq=False)
+class LoadedMetadata(ClusterImage):
+    """An image and where it comes from."""
+
+    end_offset: int = 0  # All records below it are applied.
+    epoch: int = -1  # Of the last batch, or of the snapshot.
+    problem: str = ""  # What ended reading before the log did, if that was allowed.
+
+
+def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
+    """The cluster that a `__cluster_metadata-0` folder, one of its segments or a snapshot tells of.
+
+    A folder is read from its newest snapshot on. All that is on the disk is applied: which of it is committed the
+    folder does not say. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and
+    the image what comes before. StorageError for what is neither.
+    """
+    path = Path(path)
+    image = LoadedMetadata()
+    if path.is_dir():
+        newest = snapshots_in(path)[-1:]
+        segments = segment_files(path)
+        if not newest and not segments:
+            raise StorageError(f"{path}: neither a segment nor a snapshot there")
+        for found in newest:
+            _apply_snapshot(image, path / found.file_name)
+    elif SEGMENT_NAME.fullmatch(path.name):
+        segments = [path]
+    elif path.name.endswith(SUFFIX):
+        segments = []
+        _apply_snapshot(image, path)
+    else:
+        raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")
+    for number, segment in enumerate(segments):
+        behind = segments[number + 1 : number + 2]
+        if behind and int(behind[0].stem) <= image.end_offset:
+            continue  # The snapshot holds all of it.
+        records = _segment_records(segment, stop)
+        _apply(image, records, segment)
+        if records.problem:
+            image.problem = f"{segment}: {records.problem}"
+            break
+    return image
+
+
+def _segment_records(path: Path, stop: bool) -> Records:
+    try:
+        return decode_records(map_file(path), stop=stop)
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
+
+
+def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
+    snapshot: Snapshot = read_snapshot(path)
+    _apply(image, snapshot.records, path)
+    if snapshot.id:
+        image.end_offset, image.epoch = snapshot.id
+
+
+def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
+    """Applies the records of data from `end_offset` on, in order."""
+    rows = np.flatnonzero((records.control_type < 0) & (records.offset >= image.end_offset))
+    offsets = records.offset[rows].tolist()
+    begins, lengths = records.value_offset[rows], records.value_length[rows]
+    plain = len(records.data)
+    for offset, begin, length in zip(offsets, begins.tolist(), lengths.tolist(), strict=True):
+        buffer, shift = (records.data, 0) if begin < plain else (records.decompressed, plain)
+        try:
+            record, _ = decode_record(buffer[begin - shift : begin - shift + max(length, 0)])
+            image.apply(record)
+        except DecodeError as error:
+            raise DecodeError(f"{path}: record {offset}: {error.message}", begin + error.offset) from None
+        except TableError as error:
+            raise TableError(f"{path}: record {offset}: {error}") from None
+    batches = records.batches
+    if len(batches):
+        image.end_offset = max(image.end_offset, int(batches.last_offset[-1]) + 1)
+        image.epoch = int(batches.partition_leader_epoch[-1])

@@ -1,0 +1,140 @@
+"""Snapshots of a metadata log (KIP-630): `<end offset>-<epoch>.checkpoint`, batches between a header and a footer."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kcore.errors import StorageError
+from kcore.schema.control_records import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
+from kcore.schema.structure import Data
+from kcore.storage.files import naming, write_atomically
+from kcore.storage.segment import map_file
+from kcore.wire.codec import decode, encode
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import CONTROL_TYPES, Record, Records, decode_records
+
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+SUFFIX: Final = ".checkpoint"
+BATCH_BYTES: Final = 1 << 20  # Values a batch; Kafka's batches hold at most 8 MiB.
+_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_CONTROL_VALUES: Final[dict[str, type[Data]]] = {
+    "SNAPSHOT_HEADER": SnapshotHeaderRecord,
+    "SNAPSHOT_FOOTER": SnapshotFooterRecord,
+    "KRAFT_VERSION": KRaftVersionRecord,
+    "KRAFT_VOTERS": VotersRecord,
+}
+
+
+class SnapshotId(NamedTuple):
+    """What a snapshot holds: all records below an offset, and the epoch of the last of them."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.end_offset:020}-{self.epoch:010}{SUFFIX}"
+
+
+def snapshot_id(name: str) -> SnapshotId | None:
+    """The id that a file's name says; None for other files, unfinished snapshots among them."""
+    match = _NAME.fullmatch(name)
+    return SnapshotId(int(match[1]), int(match[2])) if match else None
+
+
+def snapshots_in(folder: Path) -> list[SnapshotId]:
+    """The finished snapshots in a folder, by end offset and epoch."""
+    return sorted(found for path in folder.iterdir() if (found := snapshot_id(path.name)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One snapshot: raft's own records apart, the state machine's as their bytes."""
+
+    id: SnapshotId | None  # None for bootstrap.checkpoint, and whatever else is named otherwise.
+    header: SnapshotHeaderRecord
+    kraft_version: KRaftVersionRecord | None
+    voters: VotersRecord | None
+    records: Records
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The values of the state machine's records."""
+        return (record.value or b"" for record in self.records if record.control is None)
+
+
+def control_value(record: Record) -> Any:
+    """A control record's value as the message it is; None for types that snapshots do not have."""
+    kind = _CONTROL_VALUES.get(record.control or "")
+    # Its first field is its version, and versions other than 0 there are none (Kafka's ControlRecordUtils).
+    return None if kind is None else decode(kind, 0, record.value or b"")
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """A whole snapshot. StorageError if it lacks its header or, not finished, its footer; DecodeError if it is torn."""
+    with naming(path):
+        records = decode_records(map_file(path))
+        found = {record.control: control_value(record) for record in records if record.control is not None}
+        controls = records.control_type.tolist()
+        if not controls or controls[0] != CONTROL_TYPES.index("SNAPSHOT_HEADER"):
+            raise StorageError("a snapshot begins with its header")
+        if controls[-1] != CONTROL_TYPES.index("SNAPSHOT_FOOTER"):
+            raise StorageError("a snapshot ends with its footer: this one was not finished")
+    return Snapshot(
+        snapshot_id(path.name),
+        found["SNAPSHOT_HEADER"],
+        found.get("KRAFT_VERSION"),
+        found.get("KRAFT_VOTERS"),
+        records,
+    )
+
+
+def write_snapshot(
+    folder: Path,
+    snapshot: SnapshotId,
+    values: Iterable[bytes],
+    *,
+    time_ms: int,
+    last_contained_log_timestamp: int,
+    kraft_version: KRaftVersionRecord | None = None,
+    voters: VotersRecord | None = None,
+    batch_bytes: int = BATCH_BYTES,
+) -> Path:
+    """Writes a snapshot of these records' values, whole or not at all; returns its path."""
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
+    begin = [("SNAPSHOT_HEADER", header), ("KRAFT_VERSION", kraft_version), ("KRAFT_VOTERS", voters)]
+    offset, data = 0, bytearray()
+
+    def add(records: list[tuple[bytes | None, bytes]], control: bool) -> None:
+        nonlocal offset
+        rows = [Record(offset + k, time_ms, key, value) for k, (key, value) in enumerate(records)]
+        data.extend(encode_records(rows, control=control, partition_leader_epoch=snapshot.epoch))
+        offset += len(rows)
+
+    add([_control(name, message) for name, message in begin if message is not None], control=True)
+    for batch in _batched(values, batch_bytes):
+        add([(None, value) for value in batch], control=False)
+    add([_control("SNAPSHOT_FOOTER", SnapshotFooterRecord(version=0))], control=True)
+    path = folder / snapshot.file_name
+    write_atomically(path, bytes(data))
+    return path
+
+
+def _control(name: str, message: Data) -> tuple[bytes, bytes]:
+    """Key and value; the key is a version, 0, and the type (ControlRecordTypeSchema)."""
+    return CONTROL_TYPES.index(name).to_bytes(4), encode(message, 0)
+
+
+def _batched(values: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
+    """The values in lists of about `most` bytes."""
+    batch: list[bytes] = []
+    size = 0
+    for value in values:
+        if batch and size + len(value) > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(value)
+        size += len(value)
+    if batch:
+        yield batch
