@@ -1,0 +1,217 @@
+"""What kafka-dump-log prints of segments, snapshots and indexes, line by line (DumpLogSegments of 4.3)."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kcore.errors import DecodeError
+from kcore.schema.control_records import EndTxnMarker, LeaderChangeMessage
+from kcore.storage.log import segment_files
+from kcore.storage.segment import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Segment, map_file
+from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, control_value, snapshot_id, snapshots_in
+from kcore.wire.codec import decode
+from kcore.wire.jsonform import to_json
+from kcore.wire.metadata_frames import decode_record
+from kcore.wire.record_batch import RecordBatches, scan_batches
+from kcore.wire.record_building import CODEC_MASK, CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kcore.wire.records import Record, decode_records
+
+INDENT: Final = "|"
+_MOST_SEQUENCE: Final = 2**31 - 1
+_CONTROL_NAMES: Final = {
+    "SNAPSHOT_HEADER": "SnapshotHeader",
+    "SNAPSHOT_FOOTER": "SnapshotFooter",
+    "KRAFT_VERSION": "KRaftVersion",
+    "KRAFT_VOTERS": "KRaftVoters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much is shown. Batches alone by default; then records, their contents, and those as metadata records."""
+
+    deep: bool = False
+    contents: bool = False
+    metadata: bool = False
+    skip_record_metadata: bool = False
+
+    @property
+    def records(self) -> bool:
+        return self.deep or self.contents or self.metadata
+
+
+def files_of(path: Path) -> list[Path]:
+    """What there is to dump: the file itself, or a folder's snapshots and segments."""
+    if not path.is_dir():
+        return [path]
+    return [*(path / found.file_name for found in snapshots_in(path)), *segment_files(path)]
+
+
+def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, int, list[Record]]]:
+    """Each batch of a segment or snapshot, as a row of its batches, with its records if they are wanted.
+
+    Records whose CRC does not match are given all the same. DecodeError, at the end, for what cannot be read.
+    """
+    data = map_file(path)
+    batches = scan_batches(data, stop=True)
+    of_batch: dict[int, list[Record]] = {}
+    problem = batches.problem
+    if with_records:
+        records = decode_records(data, batches, check_crc=False, stop=True)
+        problem = records.problem
+        for number, record in zip(records.batch.tolist(), records, strict=True):
+            of_batch.setdefault(number, []).append(record)
+    for row in range(len(batches)):
+        yield batches, row, of_batch.get(row, [])
+    if problem:
+        raise problem
+
+
+def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
+    """The lines of one file. Problems are raised after the lines that could be had: DecodeError, StorageError."""
+    if path.suffix in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
+        yield from _index_lines(path)
+        return
+    yield _first_line(path)
+    problem = None
+    try:
+        for batches, row, records in batches_of(path, detail.records):
+            yield batch_line(batches, row)
+            for record in records:
+                yield record_line(record, bool(batches.attributes[row] & LOG_APPEND_TIME), detail)
+    except DecodeError as error:
+        problem = error
+        yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
+    if path.suffix == LOG:
+        with Segment(path) as segment:
+            problem = next(iter(segment.problems), problem)
+    if problem:
+        raise problem
+
+
+def _first_line(path: Path) -> str:
+    if path.name == BOOTSTRAP:
+        return "KRaft bootstrap snapshot"
+    if path.name.endswith(SUFFIX):
+        found = snapshot_id(path.name)
+        return f"Snapshot end offset: {found.end_offset}, epoch: {found.epoch}" if found else "Snapshot"
+    with Segment(path) as segment:
+        return f"Log starting offset: {segment.base_offset}"
+
+
+def _index_lines(path: Path) -> Iterator[str]:
+    with Segment(path.with_suffix(LOG)) as segment:
+        if path.suffix == OFFSET_INDEX and (index := segment.offset_index):
+            for offset, position in zip(index.offsets.tolist(), index.positions.tolist(), strict=True):
+                yield f"offset: {offset} position: {position}"
+        elif path.suffix == TIME_INDEX and (times := segment.time_index):
+            for timestamp, offset in zip(times.timestamps.tolist(), times.offsets.tolist(), strict=True):
+                yield f"timestamp: {timestamp} offset: {offset}"
+        elif path.suffix == TRANSACTION_INDEX:
+            for each in segment.aborted:
+                yield (
+                    f"version: 0 producerId: {each.producer_id} firstOffset: {each.first_offset} "
+                    f"lastOffset: {each.last_offset} lastStableOffset: {each.last_stable_offset}"
+                )
+
+
+def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
+    """One batch's header under Kafka's names, in the order of its dump."""
+    attributes, base = int(batches.attributes[row]), int(batches.base_sequence[row])
+    delta = int(batches.last_offset_delta[row])
+    last = base + delta if base + delta <= _MOST_SEQUENCE else base + delta - _MOST_SEQUENCE - 1
+    return {
+        "baseOffset": int(batches.base_offset[row]),
+        "lastOffset": int(batches.base_offset[row]) + delta,
+        "count": int(batches.count[row]),
+        "baseSequence": base,
+        "lastSequence": -1 if base == -1 else last,
+        "producerId": int(batches.producer_id[row]),
+        "producerEpoch": int(batches.producer_epoch[row]),
+        "partitionLeaderEpoch": int(batches.partition_leader_epoch[row]),
+        "isTransactional": bool(attributes & TRANSACTIONAL),
+        "isControl": bool(attributes & CONTROL),
+        "deleteHorizonMs": int(batches.base_timestamp[row]) if attributes & DELETE_HORIZON else None,
+        "position": int(batches.position[row]),
+        "timestampType": "LogAppendTime" if attributes & LOG_APPEND_TIME else "CreateTime",
+        "maxTimestamp": int(batches.max_timestamp[row]),
+        "size": int(batches.batch_length[row]) + 12,
+        "magic": int(batches.magic[row]),
+        "compresscodec": dict(enumerate(CODECS)).get(attributes & CODEC_MASK, "unknown"),
+        "crc": int(batches.crc[row]),
+        "isvalid": bool(batches.crc_matches[row]),
+    }
+
+
+def batch_line(batches: RecordBatches, row: int) -> str:
+    """One batch's header as Kafka's dump has it."""
+    fields = batch_json(batches, row)
+    time_type, horizon = fields.pop("timestampType"), fields["deleteHorizonMs"]
+    fields["deleteHorizonMs"] = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
+    shown = (f"{name}: {str(value).lower() if isinstance(value, bool) else value}" for name, value in fields.items())
+    return " ".join(shown).replace("maxTimestamp:", f"{time_type}:")
+
+
+def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
+    """One record as Kafka's dump has it: one line, empty where nothing was to be shown."""
+    shown = []
+    if not detail.skip_record_metadata:
+        time_type = "LogAppendTime" if log_append_time else "CreateTime"
+        sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
+        shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
+        shown.append("keySize: {} valueSize: {}".format(*sizes))
+        shown.append(f"sequence: {record.sequence} headerKeys: [{','.join(name for name, _ in record.headers)}]")
+        if record.control is not None:
+            shown.append(control_text(record))
+    if record.control is None and (detail.contents or detail.metadata):
+        if record.key is not None and not detail.metadata:
+            shown.append(f"key: {record.key.decode('utf-8', 'replace')}")
+        if detail.metadata:
+            shown.append(f"payload: {metadata_text(record)}")
+        elif record.value is not None:
+            shown.append(f"payload: {record.value.decode('utf-8', 'replace')}")
+    return f"{INDENT} {' '.join(shown)}" if shown else ""
+
+
+def control_json(record: Record) -> dict[str, Any] | None:
+    """A control record's value as JSON; None for a type that is unknown here. DecodeError if it is none."""
+    value = record.value or b""
+    version = int.from_bytes(value[:2], signed=True)
+    if record.control in ("ABORT", "COMMIT"):
+        return to_json(decode(EndTxnMarker, 0, value[2:]), 0)
+    if record.control == "LEADER_CHANGE":
+        return to_json(decode(LeaderChangeMessage, version, value), version)
+    return to_json(control_value(record), 0) if record.control in _CONTROL_NAMES else None
+
+
+def control_text(record: Record) -> str:
+    """What Kafka's dump says of a control record."""
+    told = control_json(record)
+    if record.control in ("ABORT", "COMMIT") and told is not None:
+        return f"endTxnMarker: {record.control} coordinatorEpoch: {told['coordinatorEpoch']}"
+    if told is None:
+        return f"controlType: {record.control}({record.control_type})"
+    return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(told)}"
+
+
+def metadata_json(record: Record) -> dict[str, Any]:
+    """A record's value as a metadata record: type, version and data. DecodeError if it is none."""
+    message, version = decode_record(record.value or b"")
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(message).__name__).upper()
+    return {"type": kind, "version": version, "data": to_json(message, version)}
+
+
+def metadata_text(record: Record) -> str:
+    """As Kafka: what cannot be decoded is said in its place."""
+    try:
+        return compact(metadata_json(record))
+    except DecodeError as error:
+        return f"Error at {record.offset}, skipping. {error}"
+
+
+def compact(value: Any) -> str:
+    """JSON as Kafka's tools print it: no blanks, no escapes."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
