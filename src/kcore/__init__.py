@@ -1,7 +1,7 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them."""
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from kcore import schema as schema
 from kcore.broker.broker import Broker as Broker
@@ -18,6 +18,7 @@ from kcore.errors import TableError as TableError
 from kcore.errors import UnknownMessageError as UnknownMessageError
 from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
 from kcore.metadata.broker_table import BrokerTable as BrokerTable
+from kcore.metadata.image import ClusterImage as ClusterImage
 from kcore.metadata.partition_table import PartitionTable as PartitionTable
 from kcore.protocol_errors import Errors as Errors
 from kcore.replication.divergence import end_offset_for_epoch as end_offset_for_epoch
@@ -27,6 +28,7 @@ from kcore.replication.election_rules import elect_one as elect_one
 from kcore.replication.epochs import EpochTables as EpochTables
 from kcore.replication.placement import place as place
 from kcore.replication.policy import election_policy as election_policy
+from kcore.schema.catalogue import messages as messages
 from kcore.wire.codec import decode as decode
 from kcore.wire.codec import encode as encode
 from kcore.wire.column_codec import decode_columns as decode_columns
@@ -39,11 +41,36 @@ from kcore.wire.fanout import Fanout as Fanout
 from kcore.wire.fanout import encode_fanout as encode_fanout
 from kcore.wire.jsonform import from_json as from_json
 from kcore.wire.jsonform import to_json as to_json
+from kcore.wire.metadata_frames import decode_record as decode_record
+from kcore.wire.metadata_frames import encode_record as encode_record
+from kcore.wire.record_batch import RecordBatches as RecordBatches
+from kcore.wire.record_batch import scan_batches as scan_batches
+from kcore.wire.record_building import encode_records as encode_records
+from kcore.wire.records import Record as Record
+from kcore.wire.records import Records as Records
+from kcore.wire.records import decode_records as decode_records
 from kcore.workloads.generate import generate as generate
 
+if TYPE_CHECKING:
+    from kcore import bench as bench
+    from kcore.storage.diverge import diverge as diverge
+    from kcore.storage.diverge_dirs import diverge_log_dirs as diverge_log_dirs
+    from kcore.storage.metadata_log import load_metadata as load_metadata
 
-def __getattr__(name: str) -> ModuleType:
-    """`kcore.bench` is loaded when it is used: Arrow and Spark take longer than all the rest."""
-    if name == "bench":
-        return import_module("kcore.bench")
-    raise AttributeError(f"module 'kcore' has no attribute {name!r}")
+# Loaded when used: what reads files, and what needs Arrow and Spark, which take longer than all the rest.
+_LATER = {
+    "bench": "kcore",
+    "diverge": "kcore.storage.diverge",
+    "diverge_log_dirs": "kcore.storage.diverge_dirs",
+    "load_metadata": "kcore.storage.metadata_log",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'kcore' has no attribute {name!r}")
+    return import_module("kcore.bench") if name == "bench" else getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_LATER]
