@@ -1,15 +1,13 @@
-"""The Kafka controller core: codec, tables, decisions, and the tool that measures them."""
+"""The Kafka controller core: codec, tables, decisions, and the tool that measures them.
+
+Messages, tables, elections, placement and divergence are here at once; the rest is loaded when it is first named, so
+that `import kcore` stays fast.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kcore import schema as schema
-from kcore.broker.broker import Broker as Broker
-from kcore.controller.events import BrokerFailed as BrokerFailed
-from kcore.controller.events import BrokerStarted as BrokerStarted
-from kcore.controller.events import ControlledShutdown as ControlledShutdown
-from kcore.controller.events import PreferredElection as PreferredElection
-from kcore.controller.zk_controller import ZkController as ZkController
 from kcore.errors import DecodeError as DecodeError
 from kcore.errors import EncodeError as EncodeError
 from kcore.errors import KcoreError as KcoreError
@@ -18,17 +16,13 @@ from kcore.errors import TableError as TableError
 from kcore.errors import UnknownMessageError as UnknownMessageError
 from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
 from kcore.metadata.broker_table import BrokerTable as BrokerTable
-from kcore.metadata.image import ClusterImage as ClusterImage
 from kcore.metadata.partition_table import PartitionTable as PartitionTable
-from kcore.protocol_errors import Errors as Errors
 from kcore.replication.divergence import end_offset_for_epoch as end_offset_for_epoch
 from kcore.replication.divergence import truncation_offsets as truncation_offsets
 from kcore.replication.election import elect as elect
 from kcore.replication.election_rules import elect_one as elect_one
 from kcore.replication.epochs import EpochTables as EpochTables
 from kcore.replication.placement import place as place
-from kcore.replication.policy import election_policy as election_policy
-from kcore.schema.catalogue import messages as messages
 from kcore.wire.codec import decode as decode
 from kcore.wire.codec import encode as encode
 from kcore.wire.column_codec import decode_columns as decode_columns
@@ -37,40 +31,65 @@ from kcore.wire.columns import Columns as Columns
 from kcore.wire.columns import Rows as Rows
 from kcore.wire.columns import Strings as Strings
 from kcore.wire.columns import Vectors as Vectors
-from kcore.wire.fanout import Fanout as Fanout
-from kcore.wire.fanout import encode_fanout as encode_fanout
 from kcore.wire.jsonform import from_json as from_json
 from kcore.wire.jsonform import to_json as to_json
-from kcore.wire.metadata_frames import decode_record as decode_record
-from kcore.wire.metadata_frames import encode_record as encode_record
-from kcore.wire.record_batch import RecordBatches as RecordBatches
-from kcore.wire.record_batch import scan_batches as scan_batches
-from kcore.wire.record_building import encode_records as encode_records
-from kcore.wire.records import Record as Record
-from kcore.wire.records import Records as Records
-from kcore.wire.records import decode_records as decode_records
-from kcore.workloads.generate import generate as generate
 
 if TYPE_CHECKING:
     from kcore import bench as bench
+    from kcore.broker.broker import Broker as Broker
+    from kcore.controller.events import BrokerFailed as BrokerFailed
+    from kcore.controller.events import BrokerStarted as BrokerStarted
+    from kcore.controller.events import ControlledShutdown as ControlledShutdown
+    from kcore.controller.events import PreferredElection as PreferredElection
+    from kcore.controller.zk_controller import ZkController as ZkController
+    from kcore.metadata.image import ClusterImage as ClusterImage
+    from kcore.protocol_errors import Errors as Errors
+    from kcore.replication.policy import election_policy as election_policy
+    from kcore.schema.catalogue import messages as messages
     from kcore.storage.diverge import diverge as diverge
     from kcore.storage.diverge_dirs import diverge_log_dirs as diverge_log_dirs
     from kcore.storage.metadata_log import load_metadata as load_metadata
+    from kcore.wire.fanout import Fanout as Fanout
+    from kcore.wire.fanout import encode_fanout as encode_fanout
+    from kcore.wire.metadata_frames import decode_record as decode_record
+    from kcore.wire.metadata_frames import encode_record as encode_record
+    from kcore.wire.record_batch import RecordBatches as RecordBatches
+    from kcore.wire.record_batch import scan_batches as scan_batches
+    from kcore.wire.record_building import encode_records as encode_records
+    from kcore.wire.records import Record as Record
+    from kcore.wire.records import Records as Records
+    from kcore.wire.records import decode_records as decode_records
+    from kcore.workloads.generate import generate as generate
 
-# Loaded when used: what reads files, and what needs Arrow and Spark, which take longer than all the rest.
 _LATER = {
-    "bench": "kcore",
-    "diverge": "kcore.storage.diverge",
-    "diverge_log_dirs": "kcore.storage.diverge_dirs",
-    "load_metadata": "kcore.storage.metadata_log",
+    "kcore.broker.broker": ("Broker",),
+    "kcore.controller.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
+    "kcore.controller.zk_controller": ("ZkController",),
+    "kcore.metadata.image": ("ClusterImage",),
+    "kcore.protocol_errors": ("Errors",),
+    "kcore.replication.policy": ("election_policy",),
+    "kcore.schema.catalogue": ("messages",),
+    "kcore.storage.diverge": ("diverge",),
+    "kcore.storage.diverge_dirs": ("diverge_log_dirs",),
+    "kcore.storage.metadata_log": ("load_metadata",),
+    "kcore.wire.fanout": ("Fanout", "encode_fanout"),
+    "kcore.wire.metadata_frames": ("decode_record", "encode_record"),
+    "kcore.wire.record_batch": ("RecordBatches", "scan_batches"),
+    "kcore.wire.record_building": ("encode_records",),
+    "kcore.wire.records": ("Record", "Records", "decode_records"),
+    "kcore.workloads.generate": ("generate",),
 }
+_MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name == "bench":
+        return import_module("kcore.bench")
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'kcore' has no attribute {name!r}")
-    return import_module("kcore.bench") if name == "bench" else getattr(import_module(_LATER[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_LATER]
+    return [*globals(), *_MODULE_OF, "bench"]

@@ -1,9 +1,12 @@
 """What a user meets first: a light import, and nothing in the repo that holds on one machine only."""
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import kcore
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numba", "pyspark", "pandas", "matplotlib")
@@ -16,6 +19,18 @@ def test_import_is_light() -> None:
     code = f"import sys, kcore; print(*[name for name in {HEAVY} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []
+
+
+def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
+    """And every name is there."""
+    [checked] = [node for node in ast.parse(Path(kcore.__file__).read_text()).body if isinstance(node, ast.If)]
+    seen = sorted((node.module, alias.name) for node in checked.body for alias in node.names)  # type: ignore[attr-defined]
+    later = [(module, name) for module, names in kcore._LATER.items() for name in names]
+    assert seen == sorted([*later, ("kcore", "bench")])
+    for module, names in kcore._LATER.items():
+        assert all(getattr(kcore, name) is getattr(sys.modules[module], name) for name in names)
+    assert kcore.bench.__name__ == "kcore.bench"
+    assert not hasattr(kcore, "no_such_name")
 
 
 def texts() -> list[Path]:
