@@ -42,7 +42,8 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
-/// Works on the buffer's bytes: without the GIL where nobody can write them, else holding it, so that nobody does.
+/// Works on the buffer's bytes: without the GIL where they are read-only, else holding it, so that no other thread writes.
+/// A mapped file may change in either case: whatever is read is checked, and what was checked is not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
     let bytes = bytes_of(buffer)?;
     Ok(if buffer.readonly() { py.detach(|| work(bytes)) } else { work(bytes) })
