@@ -149,6 +149,8 @@ def test_other_magics_are_skipped_if_asked() -> None:
         ("a record batch whose magic is not 2", 16),
         ("a record batch whose magic is not 2", 50),
     ]
+    least = old[:8] + (5).to_bytes(4, "big") + old[12:17]  # Up to the magic byte: the shortest that says what it is.
+    assert scan_batches(least + data, skip=True).position.tolist() == [len(least)]
     for length in (-1, 4, 23):  # Before the magic byte, and beyond the bytes.
         wrong = old[:8] + length.to_bytes(4, "big", signed=True) + old[12:]
         batches = scan_batches(data + wrong, skip=True, stop=True)

@@ -140,6 +140,8 @@ class Records:
     def headers(self, row: int) -> tuple[tuple[str, bytes | None], ...]:
         """The headers of the record in that row."""
         first, end = int(self.header_end[row - 1]) if row else 0, int(self.header_end[row])
+        if first == end:
+            return ()
         spans = [getattr(self, name)[first:end].tolist() for name, _ in HEADER_COLUMNS]
         return tuple(
             ((self.span(*header[:2]) or b"").decode("utf-8", "surrogateescape"), self.span(*header[2:]))
