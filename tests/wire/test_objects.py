@@ -251,6 +251,7 @@ class OnesOwn(Part):
 def test_instances_are_freed_whole() -> None:
     data = kcore.encode(EveryKind(), 3)  # From here on the codec knows the classes.
     types = (EveryKind, Part, OnesOwn)
+    gc.collect()  # What other tests left.
     counts = [sys.getrefcount(type_) for type_ in types]
     for _ in range(100):
         kcore.decode(EveryKind, 3, data)
@@ -263,6 +264,27 @@ def test_instances_are_freed_whole() -> None:
         del part, own, values
         assert [watcher() for watcher in watched] == [None] * 5
     assert [sys.getrefcount(type_) for type_ in types] == counts
+
+
+def test_a_long_chain_is_freed() -> None:
+    kcore.encode(EveryKind(), 3)
+    chain = Part()
+    for _ in range(200_000):
+        chain = Part(name=chain)
+    del chain
+
+
+def test_freed_instances_are_used_again_with_nothing_of_before() -> None:
+    data = kcore.encode(EveryKind(parts=[Part(name=str(i)) for i in range(200)]), 3)
+    first = kcore.decode(EveryKind, 3, data)
+    text = repr(first)
+    del first
+    parts = [Part(name="other") for _ in range(100)]
+    assert repr(kcore.decode(EveryKind, 3, data)) == text
+    assert all(part == Part(name="other") for part in parts)
+    with pytest.raises(kcore.DecodeError):
+        kcore.decode(EveryKind, 3, data[:-50])  # Halfway there, and freed with empty slots.
+    assert repr(kcore.decode(EveryKind, 3, data)) == text
 
 
 def test_cycles_through_a_message_are_collected() -> None:

@@ -71,4 +71,5 @@ cdef class Program:
     cdef Step *fields(self, object steps, object struct) except? NULL
     cdef int value(self, Step *step, object plan) except -1
 
+cdef PyObject *new_instance(PyTypeObject *type) noexcept
 cdef str path_text(const Crumb *crumbs, int count)

@@ -14,16 +14,63 @@ cdef extern from *:
         return member->type == T_OBJECT_EX ? member->offset : -1;
     }
 
-    /* Frees an instance that is nothing but slots: the general way costs as much as all the rest of a small message.
-       A subclass of a user's own frees what it added, then comes here. */
-    static void free_slots(PyObject *self) {
+    /* Memory of instances that are gone, by size in pointers, each linked to the next by its first slot. */
+    enum { SPARE_SIZES = 64, MOST_SPARES = 64 };
+    static struct { PyObject *first; int count; } spares[SPARE_SIZES];
+
+    static Py_ssize_t size_class(PyTypeObject *type) {
+        Py_ssize_t size = type->tp_basicsize / sizeof(PyObject *);
+        return size < SPARE_SIZES ? size : 0;  // No instance is so small: the list of size 0 stays empty.
+    }
+
+    /* With empty slots, and unknown to the collector: a message is a tree, so it would visit it for nothing. */
+    static PyObject *make_instance(PyTypeObject *type) {
+        Py_ssize_t size = size_class(type);
+        PyObject *instance = spares[size].first;
+        if (instance != NULL) {
+            spares[size].first = *(PyObject **)(instance + 1);
+            spares[size].count--;
+            PyObject_Init(instance, type);
+        } else if ((instance = _PyObject_GC_New(type)) == NULL) {
+            return NULL;
+        }
+        memset(instance + 1, 0, type->tp_basicsize - sizeof(PyObject));
+        return instance;
+    }
+
+    static void free_slots(PyObject *self);
+
+    static void free_now(PyObject *self) {
         PyTypeObject *type = Py_TYPE(self), *own = type;
+        Py_ssize_t size = size_class(type);
         while (own->tp_dealloc != free_slots) own = own->tp_base;
-        PyObject_GC_UnTrack(self);
         for (PyObject **slot = (PyObject **)(self + 1); (char *)slot < (char *)self + own->tp_basicsize; slot++)
             Py_XDECREF(*slot);
-        type->tp_free(self);
+        if (own == type && size > 0 && spares[size].count < MOST_SPARES) {
+            *(PyObject **)(self + 1) = spares[size].first;
+            spares[size].first = self;
+            spares[size].count++;
+        } else {
+            type->tp_free(self);
+        }
         Py_DECREF(type);
+    }
+
+    /* Frees an instance that is nothing but slots: the general way costs as much as all the rest of a small message.
+       A subclass of a user's own frees what it added, then comes here. No message nests deep, so the
+       interpreter's guard against deep nesting, which takes time, waits until one does. */
+    static void free_slots(PyObject *self) {
+        static int depth = 0;
+        PyObject_GC_UnTrack(self);
+        if (depth < 50) {
+            depth++;
+            free_now(self);
+            depth--;
+            return;
+        }
+        Py_TRASHCAN_BEGIN(self, free_slots)
+        free_now(self);
+        Py_TRASHCAN_END
     }
 
     static void set_dealloc(PyTypeObject *type, Py_ssize_t slots) {
@@ -32,6 +79,7 @@ cdef extern from *:
     }
     """
     Py_ssize_t slot_offset(object descriptor)
+    PyObject *make_instance(PyTypeObject *type)
     void set_dealloc(PyTypeObject *type, Py_ssize_t slots)
 
 
@@ -134,6 +182,10 @@ cdef Py_ssize_t slot_of(object struct, str name) except -1:
     if offset < 0:
         raise TypeError(f"{struct.__name__}.{name} is not a slot")
     return offset
+
+
+cdef PyObject *new_instance(PyTypeObject *type) noexcept:
+    return make_instance(type)
 
 
 cdef str path_text(const Crumb *crumbs, int count):

@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 
 from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb, Layout,
-    Program, Step, path_text,
+    Program, Step, new_instance, path_text,
 )
 
 
@@ -29,13 +29,6 @@ cdef extern from *:
         return uuid;
     }
 
-    /* Without the collector's list, where GenericAlloc would put it for `untrack` to take it out again. */
-    static PyObject *new_instance(PyTypeObject *type) {
-        PyObject *instance = _PyObject_GC_New(type);
-        if (instance != NULL) memset(instance + 1, 0, type->tp_basicsize - sizeof(PyObject));
-        return instance;
-    }
-
     /* A view of bytes, whatever the elements of the source are; narrowed in place, while nobody else has it. */
     static PyObject *new_view(PyObject *source, Py_ssize_t offset, Py_ssize_t length) {
         PyObject *view = PyMemoryView_FromObject(source), *whole = view;
@@ -51,7 +44,6 @@ cdef extern from *:
     }
     """
     PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
-    PyObject *new_instance(PyTypeObject *type)
     PyObject *new_view(PyObject *source, Py_ssize_t offset, Py_ssize_t length)
 
 cdef extern from "Python.h":
@@ -91,6 +83,9 @@ cdef enum:
     BAD_LENGTH = -2
     BAD_VARINT = -1
 
+cdef enum:
+    SMALL = 1024  # Bytes of which too few objects are made for the collector to run.
+
 cdef struct Recent:
     int64_t value
     PyObject *number
@@ -112,7 +107,8 @@ cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, 
     r.source = <PyObject *>source
     r.start, r.at, r.end = data, data, data + size
     r.why, r.depth = NULL, 0
-    collecting = PyGC_Disable()  # A decoded tree has no cycle: to visit it as it grows finds nothing.
+    # A decoded tree has no cycle: to visit it as it grows finds nothing.
+    collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
     if collecting:
         PyGC_Enable()
