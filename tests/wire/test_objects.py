@@ -61,6 +61,19 @@ def test_kinds_are_numbered_as_in_the_schema() -> None:
     assert {kind.name: kind.value for kind in wire_program.Kind} == {kind.name: kind.value for kind in Kind}
 
 
+def test_names_and_numbers_that_are_other_objects_each_time() -> None:
+    """A program is found by the addresses of both: another message at the address of one that is gone is no match."""
+    for number in range(300):
+        version, name = int(str(1000 + number % 2)) - 1000, "".join(["Response", "Header"])
+        assert kcore.decode(name, version, bytes(4 + version)) == kcore.schema.ResponseHeader()
+        name = "".join(["Request", "Header"])
+        assert kcore.decode(name, version, b"\0" * 8 + b"\0\0" * version) == kcore.schema.RequestHeader()
+        with pytest.raises(kcore.UnsupportedVersionError):
+            kcore.decode(name, version + 1000, b"")
+        with pytest.raises(kcore.UnknownMessageError):
+            kcore.decode("".join(["Request", "Feeder"]), version, b"")
+
+
 def test_any_bytes_like_object() -> None:
     data = bytes(14)
     first = kcore.decode("ControlledShutdownRequest", 2, data[:12])

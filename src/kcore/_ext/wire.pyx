@@ -1,10 +1,12 @@
 """The object codec's front: finds the program of a message and version, and runs it."""
 
+from cython cimport final
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_Check
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint8_t
 
 from kcore._ext.wire_program cimport Program
@@ -13,7 +15,16 @@ from kcore._ext.wire_writer cimport write_message, write_message_into
 
 cdef const uint8_t *NOTHING = b""  # An empty buffer may have no address.
 
+cdef enum:
+    RECENT_MASK = 63
 
+cdef struct Recent:
+    PyObject *message
+    PyObject *version
+    PyObject *program
+
+
+@final
 cdef class Codec:
     """The object codec over a function that makes the plan of a class or name and a version.
 
@@ -24,6 +35,7 @@ cdef class Codec:
     cdef object words
     cdef object codec_of
     cdef dict programs  # class or name -> programs by version, None where none was asked for yet
+    cdef Recent recent[RECENT_MASK + 1]  # Lately asked for, by the addresses of class or name and of the number.
 
     def __init__(self, plan_of: object, words: object, codec_of: object) -> None:
         self.plan_of = plan_of
@@ -31,12 +43,38 @@ cdef class Codec:
         self.codec_of = codec_of
         self.programs = {}
 
-    cdef Program find(self, object message, object version, object dialect):
+    def __dealloc__(self) -> None:
+        for i in range(RECENT_MASK + 1):
+            Py_XDECREF(self.recent[i].message)
+            Py_XDECREF(self.recent[i].version)
+            Py_XDECREF(self.recent[i].program)
+
+    cdef inline Program find(self, object message, object version, object dialect):
+        cdef Recent *recent = &self.recent[(<size_t><void *>message >> 4 ^ <size_t><void *>version >> 5) & RECENT_MASK]
+        if recent.message == <PyObject *>message and recent.version == <PyObject *>version and dialect is None:
+            return <Program>recent.program
+        return self.look_up(recent, message, version, dialect)
+
+    cdef Program look_up(self, Recent *recent, object message, object version, object dialect):
+        cdef Program program
+        cdef Recent old
+        if dialect is not None:
+            return (<Codec?>self.codec_of(dialect)).find(message, version, None)
+        program = self.program_of(message, version)
+        old = recent[0]
+        recent.message, recent.version, recent.program = <PyObject *>message, <PyObject *>version, <PyObject *>program
+        Py_INCREF(message)
+        Py_INCREF(version)
+        Py_INCREF(program)
+        Py_XDECREF(old.message)
+        Py_XDECREF(old.version)
+        Py_XDECREF(old.program)
+        return program
+
+    cdef Program program_of(self, object message, object version):
         cdef PyObject *found = PyDict_GetItemWithError(self.programs, message)
         cdef int overflow = 0
         cdef long number
-        if dialect is not None:
-            return (<Codec?>self.codec_of(dialect)).find(message, version, None)
         if found is not NULL and PyLong_Check(version):
             number = PyLong_AsLongAndOverflow(version, &overflow)
             if not overflow and 0 <= number < len(<list>found):
