@@ -100,6 +100,7 @@ def test_transaction_markers_and_unknown_control_records():
     marker = Record(5, 6, b"\0\0\0\1", b"\0\0\0\0\0\7", control_type=1)
     assert control_text(marker) == "endTxnMarker: COMMIT coordinatorEpoch: 7"
     assert control_text(Record(5, 6, b"\0\0\0\x63", b"", control_type=99)) == "controlType: UNKNOWN(99)"
+    assert control_text(Record(5, 6, b"\0\0\0\2", b"\0", control_type=2)).startswith("Error at 5, skipping. ")
 
 
 def test_what_is_no_metadata_record_is_said_in_its_place():

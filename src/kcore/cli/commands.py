@@ -84,6 +84,101 @@ def rivals(
     raise typer.Exit(rivals_command.run(only or [], partitions, repeat, out))
 
 
+@app.command()
+def dump(
+    path: Annotated[Path, typer.Argument(help="A segment, snapshot or index, or a partition's folder.")],
+    deep: Annotated[bool, typer.Option("--deep", help="A line a record, too.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Keys and values of the records, too.")] = False,
+    metadata: Annotated[bool, typer.Option("--metadata", help="Values as cluster metadata records.")] = False,
+    skip_record_metadata: Annotated[
+        bool, typer.Option("--skip-record-metadata", help="Of records, their contents alone.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, or for each record.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as an Arrow IPC file.")] = None,
+) -> None:
+    """Show what lies in a log, as kafka-dump-log prints it.
+
+    Exit code: 0 good, 1 something in it is torn or broken (told with its position), 2 usage.
+    """
+    from kcore.cli import dump_command
+    from kcore.storage.dump import Detail
+
+    detail = Detail(deep, records, metadata, skip_record_metadata)
+    raise typer.Exit(dump_command.run(path, detail, json, arrow))
+
+
+@app.command()
+def diverge(
+    a: Annotated[Path, typer.Argument(help="A replica's folder, or a log directory with many.")],
+    b: Annotated[Path, typer.Argument(help="The other replica's folder, or the other log directory.")],
+    read: Annotated[
+        str, typer.Option(help="bytes: all that may be equal; headers: each batch's; epochs: from the last common one.")
+    ] = "bytes",
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON a partition.")] = False,
+) -> None:
+    """Find the first offset at which two replicas on disk differ.
+
+    Exit code: 0 they do not, 1 they do, 2 usage.
+    """
+    from kcore.cli import diverge_command
+
+    raise typer.Exit(diverge_command.run(a, b, read, json))
+
+
+@app.command()
+def image(
+    path: Annotated[Path, typer.Argument(help="A metadata log's folder or segment, a snapshot, or a ZooKeeper dump.")],
+    json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The partitions as an Arrow IPC file.")] = None,
+) -> None:
+    """Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.
+
+    Exit code: 0 good, 1 the log could be read only in part, 2 usage.
+    """
+    from kcore.cli import image_command
+
+    raise typer.Exit(image_command.run(path, json, arrow))
+
+
+Header = Annotated[bool, typer.Option("--header", help="With the request's or response's header in front.")]
+Dialect = Annotated[str | None, typer.Option(help="Another dialect than Kafka's own, such as kip590.")]
+
+
+@app.command()
+def decode(
+    name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
+    version: Annotated[int, typer.Argument(help="Its version.")],
+    hex: Annotated[str | None, typer.Argument(help="Its bytes as hex; from stdin (hex or binary) if left out.")] = None,
+    header: Header = False,
+    dialect: Dialect = None,
+) -> None:
+    """Show a message's bytes as Kafka's JSON.
+
+    Exit code: 0 good, 1 the bytes are not that message, 2 usage.
+    """
+    from kcore.cli import codec_command
+
+    raise typer.Exit(codec_command.run_decode(name, version, hex, header, dialect))
+
+
+@app.command()
+def encode(
+    name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
+    version: Annotated[int, typer.Argument(help="Its version.")],
+    json: Annotated[str | None, typer.Argument(help="Its JSON; from stdin if left out.")] = None,
+    header: Header = False,
+    dialect: Dialect = None,
+    binary: Annotated[bool, typer.Option("--binary", help="The bytes themselves instead of hex.")] = False,
+) -> None:
+    """Write a message's bytes from Kafka's JSON.
+
+    Exit code: 0 good, 1 the JSON is not that message, 2 usage.
+    """
+    from kcore.cli import codec_command
+
+    raise typer.Exit(codec_command.run_encode(name, version, json, header, dialect, binary))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(context: typer.Context) -> None:
     """Run the tests of a checkout; arguments go to pytest."""

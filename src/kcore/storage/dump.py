@@ -188,8 +188,11 @@ def control_json(record: Record) -> dict[str, Any] | None:
 
 
 def control_text(record: Record) -> str:
-    """What Kafka's dump says of a control record."""
-    told = control_json(record)
+    """What Kafka's dump says of a control record; of one that is none, what is wrong with it."""
+    try:
+        told = control_json(record)
+    except DecodeError as error:
+        return f"Error at {record.offset}, skipping. {error}"
     if record.control in ("ABORT", "COMMIT") and told is not None:
         return f"endTxnMarker: {record.control} coordinatorEpoch: {told['coordinatorEpoch']}"
     if told is None:

@@ -1,0 +1,124 @@
+"""`kcore decode` and `kcore encode`: one message, from bytes to JSON and back."""
+
+import binascii
+import json
+import sys
+from typing import Any
+
+import typer
+
+from kcore.bench.results import Exit
+from kcore.cli.bench_command import fail
+from kcore.errors import DecodeError, EncodeError, KcoreError
+from kcore.schema.index import message_class
+from kcore.schema.structure import Message
+from kcore.storage.dump import compact
+from kcore.wire.codec import decode, encode
+from kcore.wire.jsonform import from_json, to_json
+
+HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF \t\r\n")
+_FLEXIBLE_FROM = {"RequestHeader": 2, "ResponseHeader": 1}  # The header's version that has tagged fields.
+
+
+def run_decode(name: str, version: int, text: str | None, header: bool, dialect: str | None) -> Exit:
+    """Bytes in, JSON out; exit code 1 for bytes that are not the message."""
+    try:
+        kind = message_class(name, dialect)
+        data = _bytes_of(sys.stdin.buffer.read() if text is None else text.encode())
+        told = _decoded_with_header(kind, version, data, dialect) if header else _decoded(kind, version, data, dialect)
+    except DecodeError as error:
+        return _told(error)
+    except KcoreError as error:
+        fail(str(error))
+    typer.echo(compact(told))
+    return Exit.GOOD
+
+
+def run_encode(name: str, version: int, text: str | None, header: bool, dialect: str | None, binary: bool) -> Exit:
+    """JSON in, bytes out, as hex unless `binary`; exit code 1 for JSON that is not the message."""
+    try:
+        kind = message_class(name, dialect)
+        told = json.loads(sys.stdin.read() if text is None else text)
+        parts = [(kind, version, dialect, told)]
+        if header:
+            if not isinstance(told, dict) or told.keys() != {"header", "body"}:
+                raise EncodeError('with --header, expected {"header": ..., "body": ...}')
+            head = message_class(_header_name(kind))
+            parts = [(head, kind.header_version(version), None, told["header"]), (kind, version, dialect, told["body"])]
+        data = b"".join(encode(from_json(*each[:2], each[3], each[2]), each[1], dialect=each[2]) for each in parts)
+    except (EncodeError, ValueError, RecursionError) as error:
+        if isinstance(error, KcoreError) and not isinstance(error, EncodeError):
+            fail(str(error))
+        return _told(error)
+    except KcoreError as error:
+        fail(str(error))
+    if binary:
+        sys.stdout.buffer.write(data)
+    else:
+        typer.echo(data.hex())
+    return Exit.GOOD
+
+
+def _told(error: Exception) -> Exit:
+    typer.echo(f"kcore: {error}", err=True)
+    return Exit.FAILED
+
+
+def _bytes_of(given: bytes) -> bytes:
+    """Hex, in which blanks do not count, or else the bytes themselves."""
+    if not HEX_DIGITS.issuperset(given):
+        return given
+    try:
+        return binascii.unhexlify(b"".join(given.split()))
+    except binascii.Error:
+        raise DecodeError("an odd number of hex digits", len(given)) from None
+
+
+def _decoded(kind: type[Message], version: int, data: bytes, dialect: str | None) -> dict[str, Any]:
+    return to_json(decode(kind, version, data, dialect=dialect), version, dialect)
+
+
+def _decoded_with_header(kind: type[Message], version: int, data: bytes, dialect: str | None) -> dict[str, Any]:
+    name, header_version = _header_name(kind), kind.header_version(version)
+    size = _header_size(name, header_version, data)
+    head = _decoded(message_class(name), header_version, data[:size], None)
+    try:
+        return {"header": head, "body": _decoded(kind, version, data[size:], dialect)}
+    except DecodeError as error:
+        raise DecodeError(error.message, size + error.offset) from None
+
+
+def _header_name(kind: type[Message]) -> str:
+    for name in _FLEXIBLE_FROM:
+        if kind.__name__.endswith(name.removesuffix("Header")):
+            return name
+    raise EncodeError(f"{kind.__name__} has no header")
+
+
+def _header_size(name: str, header_version: int, data: bytes) -> int:
+    """Where the header ends and the body begins."""
+    size = 4
+    if name == "RequestHeader":
+        client_id = int.from_bytes(data[8:10], signed=True)
+        size = 8 if header_version == 0 else 10 + max(0, client_id)
+    return _tags_end(data, size) if header_version >= _FLEXIBLE_FROM[name] else size
+
+
+def _tags_end(data: bytes, at: int) -> int:
+    """Behind the tagged fields that begin there; what is torn is told when the header is decoded."""
+    count, at = _varint(data, at)
+    for _ in range(min(count, len(data))):
+        _, at = _varint(data, at)
+        size, at = _varint(data, at)
+        at += size
+    return at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    for byte in data[at : at + 5]:
+        number |= (byte & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if byte < 0x80:
+            break
+    return number, at

@@ -1,0 +1,132 @@
+"""`kcore dump`: what lies in segments, snapshots and indexes, as Kafka prints it, as JSON lines or as Arrow."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kcore.bench.results import Exit
+from kcore.cli.bench_command import fail
+from kcore.errors import DecodeError, KcoreError, StorageError
+from kcore.storage.dump import (
+    Detail,
+    batch_json,
+    batches_of,
+    compact,
+    control_json,
+    dump_lines,
+    files_of,
+    metadata_json,
+)
+from kcore.storage.segment import LOG
+from kcore.storage.snapshot import SUFFIX
+from kcore.wire.records import Record
+
+Row = dict[str, Any]
+
+
+def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
+    """Show or keep; what is wrong with a file is told on stderr and is exit code 1, after all that could be had."""
+    try:
+        files = files_of(path)
+        if not files:
+            raise StorageError(f"{path}: neither a segment nor a snapshot there")
+        if arrow is not None or as_json:
+            return _rows(files, detail, as_json, arrow)
+        return max([_lines(file, detail) for file in files])
+    except (StorageError, OSError) as error:
+        fail(str(error))
+
+
+def _lines(file: Path, detail: Detail) -> Exit:
+    typer.echo(f"Dumping {file}")
+    try:
+        for line in dump_lines(file, detail):
+            typer.echo(line)
+    except DecodeError as error:
+        return _told(file, error)
+    return Exit.GOOD
+
+
+def _told(file: Path, error: KcoreError) -> Exit:
+    typer.echo(f"kcore: {file}: {error}", err=True)
+    return Exit.FAILED
+
+
+def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
+    exit_code, kept = Exit.GOOD, list[Row]()
+    for file in files:
+        if not file.name.endswith((LOG, SUFFIX)):
+            raise StorageError(f"{file}: only segments and snapshots have rows")
+        try:
+            for row in _rows_of(file, detail):
+                if as_json:
+                    typer.echo(compact(_printable(row)))
+                if arrow is not None:
+                    kept.append(row)
+        except DecodeError as error:
+            exit_code = _told(file, error)
+    if arrow is not None:
+        _write_arrow(kept, arrow, detail)
+    return exit_code
+
+
+def _rows_of(file: Path, detail: Detail) -> Iterator[Row]:
+    """A row a batch, or a row a record where records are shown."""
+    for batches, row, records in batches_of(file, detail.records):
+        batch = {"file": str(file)} | batch_json(batches, row)
+        if not detail.records:
+            yield batch
+        for record in records:
+            yield _record_row(batch, record, detail.metadata)
+
+
+def _record_row(batch: Row, record: Record, metadata: bool) -> Row:
+    row: Row = {
+        "file": batch["file"],
+        "batchPosition": batch["position"],
+        "partitionLeaderEpoch": batch["partitionLeaderEpoch"],
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "sequence": record.sequence,
+        "controlType": record.control,
+        "key": record.key,
+        "value": record.value,
+        "headers": [{"key": key, "value": value} for key, value in record.headers],
+    }
+    try:
+        told = control_json(record) if record.control is not None else metadata_json(record) if metadata else None
+    except DecodeError as error:
+        told = {"error": str(error)}
+    return row if told is None else row | {"decoded": told}
+
+
+def _printable(value: Any) -> Any:
+    """Bytes as text where they are UTF-8, else as hex after "0x"."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"0x{value.hex()}"
+    if isinstance(value, dict):
+        return {name: _printable(each) for name, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list) else value
+
+
+def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
+    """An Arrow IPC file (Feather 2), a column a field; what was decoded as JSON text."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    if detail.records:
+        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+        types = {"key": pa.binary(), "value": pa.binary(), "headers": pa.list_(header), "decoded": pa.string()}
+        types |= {"controlType": pa.string(), "file": pa.string(), "batchPosition": pa.int64()}
+        types |= {"offset": pa.int64(), "timestamp": pa.int64()}
+        types |= {"sequence": pa.int32(), "partitionLeaderEpoch": pa.int32()}
+        rows = [row | {"decoded": compact(row["decoded"]) if "decoded" in row else None} for row in rows]
+        table = pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+    else:
+        table = pa.Table.from_pylist(rows)
+    feather.write_feather(table, arrow, compression="uncompressed")

@@ -1,0 +1,125 @@
+"""`kcore image`: the cluster that a metadata log, a snapshot or a ZooKeeper dump tells of, in figures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kcore.bench.results import Exit
+from kcore.cli.bench_command import fail, wide_console
+from kcore.constants import NO_BROKER_ROW
+from kcore.errors import KcoreError
+from kcore.metadata.partition_table import PartitionTable
+from kcore.storage.dump import compact
+from kcore.storage.metadata_log import load_metadata
+
+DUMP_BEGINS = b"/"  # A ZooKeeper dump's first line is a node's path.
+
+
+def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
+    """Show, and keep the partitions if asked; exit code 1 if a log could be read only to its torn end."""
+    try:
+        table, problem = table_of(path)
+        if arrow is not None:
+            write_arrow(table, arrow)
+    except (KcoreError, OSError, UnicodeDecodeError) as error:
+        fail(str(error) if str(path) in str(error) else f"{path}: {error}")
+    told = summary(table)
+    if as_json:
+        typer.echo(compact(told))
+    else:
+        _show(told, wide_console())
+    if problem:
+        typer.echo(f"kcore: {problem}", err=True)
+    return Exit.FAILED if problem else Exit.GOOD
+
+
+def table_of(path: Path) -> tuple[PartitionTable, str]:
+    """The partitions, and what ended reading before the file did."""
+    if path.is_file():
+        with path.open("rb") as file:
+            is_dump = file.read(1) == DUMP_BEGINS
+        if is_dump:
+            return PartitionTable.from_zookeeper_dump(path.read_text(encoding="utf-8")), ""
+    image = load_metadata(path, stop=True)
+    return image.table, image.problem
+
+
+def summary(table: PartitionTable) -> dict[str, Any]:
+    """The figures: of the cluster, and of each broker."""
+    replicas, isr, leaders = table.replicas__ps, table.isr__pi, table.leader__p
+    is_under = (isr != NO_BROKER_ROW).sum(axis=1) < (replicas != NO_BROKER_ROW).sum(axis=1)
+    preferred = replicas[:, 0] if replicas.shape[1] else leaders
+    count = len(table.brokers)
+    led, first = (np.bincount(rows[rows >= 0], minlength=count) for rows in (leaders, preferred))
+    held, in_sync = (np.bincount(rows[rows >= 0].ravel(), minlength=count) for rows in (replicas, isr))
+    return {
+        "topics": sum(1 for name in table.topics.names if name),
+        "partitions": len(table),
+        "offline": int((leaders == NO_BROKER_ROW).sum()),
+        "underReplicated": int(is_under.sum()),
+        "notPreferred": int(((leaders != preferred) & (leaders != NO_BROKER_ROW)).sum()),
+        "moving": len(table.adding.keys() | table.removing.keys()),
+        "brokers": [
+            {
+                "id": int(table.brokers.ids[row]),
+                "live": bool(table.brokers.live[row]),
+                "shuttingDown": bool(table.brokers.shutting_down[row]),
+                "epoch": int(table.brokers.epochs[row]),
+                "rack": table.brokers.racks[row],
+                "leaders": int(led[row]),
+                "preferredLeaders": int(first[row]),
+                "replicas": int(held[row]),
+                "inSync": int(in_sync[row]),
+            }
+            for row in range(count)
+        ],
+    }
+
+
+def _show(told: dict[str, Any], console: Console) -> None:
+    facts = [f"{told[name]:,} {said}" for name, said in (("topics", "topics"), ("partitions", "partitions"))]
+    facts += [
+        f"{told['offline']:,} offline",
+        f"{told['underReplicated']:,} under-replicated",
+        f"{told['notPreferred']:,} not led by the preferred",
+        f"{told['moving']:,} moving",
+    ]
+    console.print(", ".join(facts), highlight=False)
+    table = Table("broker", "state", "epoch", "rack", "leaders", "preferred", "replicas", "in sync")
+    for broker in told["brokers"]:
+        state = "down" if not broker["live"] else "shutting down" if broker["shuttingDown"] else "live"
+        figures = (broker[name] for name in ("leaders", "preferredLeaders", "replicas", "inSync"))
+        table.add_row(
+            str(broker["id"]), state, str(broker["epoch"]), broker["rack"] or "", *(f"{each:,}" for each in figures)
+        )
+    console.print(table)
+
+
+def write_arrow(table: PartitionTable, arrow: Path) -> None:
+    """The partitions as an Arrow IPC file (Feather 2), a row each, brokers as ids."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
+
+    def lists(rows: np.ndarray[Any, Any]) -> Any:
+        used = rows != NO_BROKER_ROW
+        offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids[rows[used]], pa.int32()))
+
+    columns = {
+        "topic": pa.array([table.topics.names[row] for row in table.topic_row__p.tolist()], pa.string()),
+        "partition": pa.array(table.partition_index__p),
+        "leader": pa.array(ids[table.leader__p], pa.int32()),
+        "replicas": lists(table.replicas__ps),
+        "isr": lists(table.isr__pi),
+        "leaderEpoch": pa.array(table.leader_epoch__p),
+        "partitionEpoch": pa.array(table.partition_epoch__p),
+        "controllerEpoch": pa.array(table.controller_epoch__p),
+        "leaderRecoveryState": pa.array(table.leader_recovery_state__p),
+    }
+    feather.write_feather(pa.table(columns), arrow, compression="uncompressed")
