@@ -12,6 +12,8 @@ from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import READS, Divergence, diverge, epochs_part
 from kcore.storage.diverge_dirs import diverge_log_dirs, partitions_in
 from kcore.storage.log_writer import LogWriter, write_indexes
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import decode_records
 from storage.building import batch, batches, write_log
 from storage.samples import KRAFT43, METADATA_43
 
@@ -121,6 +123,33 @@ def test_logs_that_never_met(tmp_path: Path):
     a = write_log(tmp_path / "a", {0: b"".join(batches(5))})
     b = write_log(tmp_path / "b", {9: batch(9)})
     assert (diverge(a, b).offset, diverge(a, b).reason) == (9, "end")
+
+
+@pytest.mark.parametrize("read", ["bytes", "headers"])
+def test_the_first_other_record_of_a_batch(read: str, tmp_path: Path):
+    values = [b"a", b"b", b"c"]
+    first = write_log(tmp_path / "a", {0: batch(0) + batch(1, values)})
+    others = {
+        "value": (batch(1, [b"a", b"x", b"c"]), 2),
+        "shorter": (batch(1, values[:2]), 3),
+        "longer": (batch(1, [*values, b"d"]), 4),
+        "time": (batch(1, values, time_ms=5), 1),
+        "key": (batch(1, values, key=b"k"), 1),
+        "epoch": (batch(1, [b"a", b"b", b"x"], epoch=1), 1),
+        "codec": (encode_records(decode_records(batch(1, values)), codec="gzip", partition_leader_epoch=0), 1),
+    }
+    for name, (other, offset) in others.items():
+        second = write_log(tmp_path / name, {0: batch(0) + other})
+        assert (diverge(first, second, read=read).offset, name) == (offset, name)
+        assert (diverge(second, first, read=read).offset, name) == (offset, name)
+
+
+def test_many_headers(tmp_path: Path):
+    made = batches(40_000, size=1)
+    other = [*made[:-3], batch(39_997, [b"!"]), *made[-2:]]
+    a, b = (write_log(tmp_path / name, {0: b"".join(side)}) for name, side in (("a", made), ("b", other)))
+    assert diverge(a, b, read="headers").offset == 39_997
+    assert diverge(a, a, read="headers").reason == "same"
 
 
 def test_a_base_offset_that_only_one_has(tmp_path: Path):

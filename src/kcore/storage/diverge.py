@@ -5,20 +5,26 @@ cut. Whoever compacted one of them has made it differ.
 """
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from kcore.errors import StorageError
+from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
-from kcore.storage.indexes import LENGTH_END
 from kcore.storage.replica import HEADER_END, Place, Replica
 from kcore.storage.segment import map_file
-from kcore.wire.record_batch import RecordBatches
+from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, scan_batches
+from kcore.wire.records import decode_records
 
 READS: Final = ("bytes", "headers", "epochs")
+_BATCHES: Final = 1 << 14  # Headers of each file at a time.
+_COMPARED: Final = tuple(name for name, _ in BATCH_COLUMNS if name not in ("position", "crc_matches"))
 _CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache while they are compared.
+
+# What a batch says of all its records.
+_OF_THE_BATCH: Final = ("partition_leader_epoch", "attributes", "producer_id", "producer_epoch", "base_sequence")
 
 SAME, END, BATCH, MISSING = "same", "end", "batch", "missing"
 
@@ -34,8 +40,8 @@ class BatchPlace(NamedTuple):
 class Divergence:
     """How two replicas differ.
 
-    `reason` is "same", "end" (from `offset` on only one has records), "batch" (the batch that holds `offset` differs)
-    or "missing" (only one side has the partition). `offset` is None if no offset differs.
+    `reason` is "same", "end" (from `offset` on only one has records), "batch" (the batch that holds `offset` differs,
+    and of its records that one first) or "missing" (only one side has the partition). `offset` is None if none differs.
     """
 
     offset: int | None
@@ -128,19 +134,24 @@ def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place) -> tu
 
 def _equal_header_run(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
     data_a, data_b = map_file(a.files[place_a.segment]), map_file(b.files[place_b.segment])
-    apart = place_b.position - place_a.position
-    begin = at = place_a.position
-    end, headers = begin + length, 0
+    apart, end = place_b.position - place_a.position, place_a.position + length
+    at = place_a.position
     while at < end:
-        header = data_a[at : at + HEADER_END]
-        headers += 1
-        size = LENGTH_END + int.from_bytes(header[8:LENGTH_END], signed=True)
-        if header != data_b[at + apart : at + apart + HEADER_END] or size < HEADER_END or at + size > end:
+        batches_a, batches_b = (
+            scan_batches(data, start=start, limit=_BATCHES, check_crc=False, stop=True)
+            for data, start in ((data_a, at), (data_b, at + apart))
+        )
+        count = min(len(batches_a), len(batches_b))
+        same = np.ones(count, np.bool_)
+        for name in _COMPARED:
+            same &= getattr(batches_a, name)[:count] == getattr(batches_b, name)[:count]
+        equal = count if same.all() else int(same.argmin())
+        a.bytes_read += count * HEADER_END
+        b.bytes_read += count * HEADER_END
+        at = int([*batches_a.position[equal : equal + 1], batches_a.end][0])
+        if equal < _BATCHES:
             break
-        at += size
-    a.bytes_read += headers * HEADER_END
-    b.bytes_read += headers * HEADER_END
-    return at - begin
+    return at - place_a.position
 
 
 def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: int) -> Divergence:
@@ -165,7 +176,27 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
     if bases[0] != bases[1]:
         details.insert(0, f"base offsets {bases[0]} and {bases[1]}")
         offset = min(bases)
+    elif not details:
+        offset = _first_other_record(data_a, data_b, offset)
     return Divergence(max(start, offset), BATCH, "; ".join(details), places=places)
+
+
+def _first_other_record(data_a: bytes, data_b: bytes, base_offset: int) -> int:
+    """The offset of the first record that differs between two whole batches; the base offset if none alone does.
+
+    Then it is the batches themselves that differ: their epoch, their producer, how they are compressed.
+    """
+    try:
+        sides = [decode_records(data) for data in (data_a, data_b)]
+    except DecodeError:
+        return base_offset
+    for name in _OF_THE_BATCH:
+        if getattr(sides[0].batches, name)[0] != getattr(sides[1].batches, name)[0]:
+            return base_offset
+    for ours, theirs in zip_longest(*sides):
+        if ours != theirs:
+            return min(each.offset for each in (ours, theirs) if each is not None)
+    return base_offset
 
 
 def _flaws(which: str, replica: Replica, place: Place, batch: RecordBatches) -> list[str]:
