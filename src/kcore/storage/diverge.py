@@ -155,7 +155,9 @@ def _equal_header_run(a: Replica, place_a: Place, b: Replica, place_b: Place, le
 
 
 def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: int) -> Divergence:
-    """What stands at the first places that differ; None of it is a difference if both logs end there."""
+    """What stands at the first places that differ, if both logs do not end there."""
+    if not a.rest(place_a) and not b.rest(place_b):
+        return Divergence(None, SAME)
     begin = a.batch_begin(place_a)
     # What was equal has its batches at the same distances in both.
     place_b = Place(place_b.segment, place_b.position + begin - place_a.position)

@@ -1,5 +1,6 @@
 """One replica of a partition as `diverge` reads it: files opened when they are needed, every byte read counted."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,7 @@ from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from kcore.storage.indexes import LENGTH_END, OffsetIndex
-from kcore.storage.log import segment_files
-from kcore.storage.segment import OFFSET_INDEX, Segment, base_offset_of
+from kcore.storage.segment import OFFSET_INDEX, SEGMENT_NAME, Segment, base_offset_of
 from kcore.wire.record_batch import RecordBatches, scan_batches
 
 HEADER_END: Final = 61  # A batch without its records.
@@ -37,16 +37,22 @@ class Replica:
     bytes_read: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.files = segment_files(self.folder)
-        if not self.files:
+        found, epochs = [], None
+        with os.scandir(self.folder) as entries:  # One pass, since there may be thousands of folders.
+            for entry in entries:
+                if SEGMENT_NAME.fullmatch(entry.name):
+                    found.append((entry.path, entry.stat().st_size))
+                elif entry.name == LEADER_EPOCHS:
+                    epochs = Path(entry.path)
+        if not found:
             raise StorageError(f"{self.folder}: no segment there")
+        paths, sizes = zip(*sorted(found), strict=True)
+        self.files, self.sizes = [Path(path) for path in paths], list(sizes)
         self.base_offsets = [base_offset_of(path) for path in self.files]
-        self.sizes = [path.stat().st_size for path in self.files]
-        path = self.folder / LEADER_EPOCHS
         self.epochs = EpochCache()
-        if path.exists():
-            self.epochs.entries = read_leader_epochs(path)
-            self.bytes_read += path.stat().st_size
+        if epochs:
+            self.epochs.entries = read_leader_epochs(epochs)
+            self.bytes_read += epochs.stat().st_size
 
     def place_of(self, offset: int) -> Place:
         """Where the first batch begins that reaches `offset` or lies above it; the end if none does."""
