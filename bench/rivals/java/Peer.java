@@ -24,7 +24,7 @@ public final class Peer {
         /** Brings back what the last run used up; not timed. */
         default void prepare(int round) throws Exception { }
 
-        /** The work to be timed; returns how many partitions it handled. */
+        /** The work to be timed; returns how many partitions (or messages) it handled. */
         int run(int round) throws Exception;
 
         /** What the memory figure keeps alive. */
@@ -46,6 +46,7 @@ public final class Peer {
         Map<String, Maker> makers = new TreeMap<>();
         switch (args[0]) {
             case "codec", "memory" -> Codec.cases(directory, makers);
+            case "messages" -> Codec.messages(directory, makers);
             case "election" -> Elections.cases(directory, makers);
             case "divergence" -> Divergence.cases(directory, makers);
             default -> throw new IllegalArgumentException(args[0]);

@@ -6,11 +6,12 @@ It calls what any user of the package calls, and each view runs in a process of 
 import copy
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peer import Case, serve
+from peer import REPEATS, Case, Message, serve
 
 import kcore
 
@@ -109,6 +110,20 @@ class Memcpy(Case):
         return self.partitions
 
 
+def message(operation: str, name: str, version: int, shape: str, data: bytes) -> Message:
+    """decode or encode of one case of the group `messages`: small ones as objects, big ones as columns."""
+    objects = (kcore.decode, kcore.encode)
+    decode, encode = objects if shape == "small" else (kcore.decode_columns, kcore.encode_columns)
+    decoded, out = decode(name, version, data), bytearray(len(data))
+    calls = {"decode": partial(decode, name, version, data), "encode": partial(encode, decoded, version, out)}
+
+    def result() -> bytes:
+        encode(decoded, version, out)
+        return bytes(out)
+
+    return Message(shape, calls[operation], result)
+
+
 class Election(Case):
     """One decision over a table; brokers take turns at being lost."""
 
@@ -196,10 +211,12 @@ def table(directory: Path, shape: str) -> Any:
 def make(name: str, directory: Path) -> Case | None:
     words = name.split(":")
     if len(words) == 4:
-        operation, message, version, shape = words
-        data = (directory / f"{message}.{version}.{shape}.bin").read_bytes()
+        operation, api, version, shape = words
+        data = (directory / f"{api}.{version}.{shape}.bin").read_bytes()
+        if shape in REPEATS:
+            return message(operation, api, int(version), shape, data)
         views = {"columns": Columns, "objects": Objects, "memcpy": Memcpy}
-        return views[sys.argv[1]](operation, message, int(version), data)
+        return views[sys.argv[1]](operation, api, int(version), data)
     if len(words) == 2:
         return Election(words[0], table(directory, words[1]))
     return Divergence(name, np.fromfile(directory / "epochs.i64", "<i8").reshape(-1, 4 * EPOCHS + 4))

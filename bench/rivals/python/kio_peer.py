@@ -2,22 +2,22 @@
 
 import dataclasses
 import io
+import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kio.serial import entity_reader, entity_writer
-from peer import Case, serve
+from peer import REPEATS, Case, Message, serve
 
-MODULES = {"LeaderAndIsrRequest": "leader_and_isr", "UpdateMetadataRequest": "update_metadata"}
 FURTHER_BROKER_EPOCH = 381
 
 
 class Codec(Case):
     """decode, encode and the like of one request."""
 
-    def __init__(self, operation: str, message: str, version: int, data: bytes) -> None:
-        type_ = getattr(import_module(f"kio.schema.{MODULES[message]}.v{version}.request"), message)
+    def __init__(self, operation: str, type_: type[Any], data: bytes) -> None:
         self.operation, self.data = operation.removesuffix("_nogc"), data
         self.gc_off = operation.endswith("_nogc")
         self.read, self.write = entity_reader(type_), entity_writer(type_)
@@ -50,12 +50,43 @@ class Codec(Case):
         return out.getvalue()
 
 
+def message(operation: str, type_: type[Any], shape: str, data: bytes) -> Message:
+    """decode or encode of one case of the group `messages`."""
+    read, write, out = entity_reader(type_), entity_writer(type_), io.BytesIO(bytes(len(data)))
+    decoded = read(data, 0)[0]
+
+    def encode() -> None:
+        out.seek(0)
+        write(out, decoded)
+
+    def result() -> bytes:
+        encode()
+        return out.getvalue()
+
+    return Message(shape, partial(read, data, 0) if operation == "decode" else encode, result)
+
+
+def type_of(api: str, version: str) -> type[Any] | None:
+    """FetchResponse 18 is kio.schema.fetch.v18.response.FetchResponse, if this kio has it."""
+    *words, kind = re.findall("[A-Z][a-z]*", api)
+    try:
+        module = import_module(f"kio.schema.{'_'.join(words)}.v{version}.{kind}".lower())
+    except ModuleNotFoundError:
+        return None
+    found: type[Any] = getattr(module, api)
+    return found
+
+
 def make(name: str, directory: Path) -> Case | None:
     words = name.split(":")
     if len(words) != 4:
         return None
-    operation, message, version, shape = words
-    return Codec(operation, message, int(version), (directory / f"{message}.{version}.{shape}.bin").read_bytes())
+    operation, api, version, shape = words
+    type_ = type_of(api, version)
+    if type_ is None:
+        return None
+    data = (directory / f"{api}.{version}.{shape}.bin").read_bytes()
+    return message(operation, type_, shape, data) if shape in REPEATS else Codec(operation, type_, data)
 
 
 if __name__ == "__main__":

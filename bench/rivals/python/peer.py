@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MIN_ROUNDS = 1
+REPEATS = {"small": 200, "big": 1}  # Runs of a round in the group `messages`: a small one is too short for the clock.
 MIB = 1 << 20
 
 
@@ -23,12 +24,28 @@ class Case:
         raise NotImplementedError
 
     def run(self, round_: int) -> int:
-        """The work to be timed; returns how many partitions it handled."""
+        """The work to be timed; returns how many partitions (or messages) it handled."""
         raise NotImplementedError
 
     def keep(self) -> object:
         """What the memory figure keeps alive."""
         raise NotImplementedError
+
+
+class Message(Case):
+    """One case of the group `messages`; `call` is timed as it is, `result` gives the decoded message's bytes."""
+
+    def __init__(self, shape: str, call: Callable[[], object], result: Callable[[], bytes]) -> None:
+        self.repeats, self.call, self.result = REPEATS[shape], call, result
+
+    def check(self) -> bytes:
+        return self.result()
+
+    def run(self, round_: int) -> int:
+        call = self.call
+        for _ in range(self.repeats):
+            call()
+        return self.repeats
 
 
 def serve(make: Callable[[str, Path], Case | None]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-GROUPS: Final = ("codec", "memory", "election", "divergence")
+GROUPS: Final = ("codec", "memory", "election", "divergence", "messages")
 REPLY_TIMEOUT_S: Final = 600
 BUILD_TIMEOUT_S: Final = 1800
 JAVA_OPTIONS: Final = ("-Xms3g", "-Xmx3g", "-Xmn2g", "-XX:+UseParallelGC", "-XX:+AlwaysPreTouch")
@@ -49,18 +49,28 @@ def _kcore(view: str) -> Callable[[Path, Path], list[str]]:
 def _java(sources: Path, cache: Path) -> list[str]:
     need("javac", "java", "mvn")
     java, home = sources / "java", cache / "java"
-    jars, classes = home / "jars", home / "classes"
-    pom = java / "pom.xml"
-    with _Stamp(home / "jars.stamp", [pom]) as stamp:
-        if stamp.stale:
-            shutil.rmtree(jars, ignore_errors=True)
-            target = f"-DoutputDirectory={jars}"
-            _build("mvn", "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies", target)
+    jars, classes = _jars(java / "pom.xml", home / "jars"), home / "classes"
     files = sorted(java.glob("*.java"))
-    with _Stamp(home / "classes.stamp", [pom, *files]) as stamp:
+    with _Stamp(home / "classes.stamp", [java / "pom.xml", *files]) as stamp:
         if stamp.stale:
             _build("javac", "-d", str(classes), "-cp", f"{jars}/*", *map(str, files))
     return ["java", *JAVA_OPTIONS, "-cp", os.pathsep.join([str(classes), f"{jars}/*"]), "Peer"]
+
+
+def _newest_java(sources: Path, cache: Path) -> list[str]:
+    """The same classes with the newest clients in front; what those dropped (StopReplica) is still found behind."""
+    *options, classes, main = _java(sources, cache)
+    newest = _jars(sources / "java" / "newest.xml", cache / "java" / "newest")
+    return [*options, os.pathsep.join([f"{newest}/*", classes]), main]
+
+
+def _jars(pom: Path, folder: Path) -> Path:
+    with _Stamp(folder.with_suffix(".stamp"), [pom]) as stamp:
+        if stamp.stale:
+            shutil.rmtree(folder, ignore_errors=True)
+            target = f"-DoutputDirectory={folder}"
+            _build("mvn", "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies", target)
+    return folder
 
 
 def _rust(sources: Path, cache: Path) -> list[str]:
@@ -79,25 +89,31 @@ def _go(sources: Path, cache: Path) -> list[str]:
     return [str(binary)]
 
 
-def _kio(sources: Path, cache: Path) -> list[str]:
-    home, requirements = cache / "python", sources / "python" / "requirements.txt"
-    python = home / "bin" / "python"
-    with _Stamp(cache / "python.stamp", [requirements]) as stamp:
-        if stamp.stale or not python.exists():
-            _build(sys.executable, "-m", "venv", "--clear", str(home))
-            _build(str(python), "-m", "pip", "install", "--quiet", "--requirement", str(requirements))
-    return [str(python), str(sources / "python" / "kio_peer.py")]
+def _kio(folder: str, requirements: str) -> Callable[[Path, Path], list[str]]:
+    def build(sources: Path, cache: Path) -> list[str]:
+        home, pinned = cache / folder, sources / "python" / requirements
+        python = home / "bin" / "python"
+        with _Stamp(home.with_suffix(".stamp"), [pinned]) as stamp:
+            if stamp.stale or not python.exists():
+                _build(sys.executable, "-m", "venv", "--clear", str(home))
+                _build(str(python), "-m", "pip", "install", "--quiet", "--requirement", str(pinned))
+        return [str(python), str(sources / "python" / "kio_peer.py")]
+
+    return build
 
 
 PEERS: Final = (
     Peer("memcpy", ("codec",), 0.1, _kcore("memcpy")),
     Peer("kcore columns", GROUPS, 0.2, _kcore("columns")),
-    Peer("kcore objects", ("codec", "memory"), 0.2, _kcore("objects")),
-    Peer("java", GROUPS, 2.0, _java),
-    Peer("rust", ("codec", "memory"), 0.2, _rust),
-    Peer("go", ("codec", "memory"), 0.2, _go),
-    Peer("kio", ("codec", "memory"), 0.2, _kio),
+    Peer("kcore objects", ("codec", "memory", "messages"), 0.2, _kcore("objects")),
+    Peer("java", ("codec", "memory", "election", "divergence"), 2.0, _java),
+    Peer("java 4.3", ("messages",), 2.0, _newest_java),
+    Peer("rust", ("codec", "memory", "messages"), 0.2, _rust),
+    Peer("go", ("codec", "memory", "messages"), 0.2, _go),
+    Peer("kio", ("codec", "memory"), 0.2, _kio("python", "requirements.txt")),
+    Peer("kio 0.6.5", ("messages",), 0.2, _kio("python-newest", "requirements-newest.txt")),
 )
+"""The last release that has LeaderAndIsr and UpdateMetadata and, where that is an old one, the newest for `messages`."""
 
 
 def need(*tools: str) -> None:

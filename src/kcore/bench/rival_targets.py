@@ -6,9 +6,23 @@ from typing import Any, Final
 
 MB: Final = 1e6
 MIB: Final = 1 << 20
-NATIVE: Final = ("java", "rust", "go")
+NEWEST_JAVA: Final = "java 4.3"
+NEWEST_KIO: Final = "kio 0.6.5"
+RIVALS: Final = ("java", NEWEST_JAVA, "rust", "go", "kio", NEWEST_KIO)
 KCORE: Final = "kcore columns"
+OBJECTS: Final = "kcore objects"
 OPERATIONS: Final = ("decode", "encode", "encode_fresh", "fanout", "fanout_copy")
+SHORT_MESSAGES: Final = ("BrokerHeartbeatRequest:2:small",)  # At most 50 bytes: most of the time is the call's.
+SMALL_MESSAGES: Final = (
+    *("VoteRequest:2:small", *SHORT_MESSAGES, "BrokerRegistrationRequest:4:small", "FetchRequest:18:small"),
+    *("FetchResponse:18:small", "AlterPartitionRequest:3:small", "EnvelopeRequest:0:small"),
+    *("AssignReplicasToDirsRequest:0:small", "DescribeQuorumResponse:2:small"),
+)
+BIG_MESSAGES: Final = (
+    *("MetadataResponse:13:big", "FetchRequest:18:big", "FetchResponse:18:big", "AlterPartitionRequest:3:big"),
+    *("AssignReplicasToDirsRequest:0:big", "CreateTopicsRequest:7:big", "DescribeQuorumResponse:2:big"),
+    "StopReplicaRequest:4:big",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +49,8 @@ class Figures:
         return self._value(peer, case, "mib")
 
     def fastest(self, case: str) -> float | None:
-        """The fastest rival library of a codec case; kio and memcpy are compared on their own lines."""
-        return min((ns for peer in (*NATIVE, "kio") if (ns := self.ns(peer, case)) is not None), default=None)
+        """The fastest rival library of a case of bytes."""
+        return min((ns for peer in RIVALS if (ns := self.ns(peer, case)) is not None), default=None)
 
     def _value(self, peer: str, case: str, key: str) -> float | None:
         value = self._rows.get((peer, case), {}).get(key)
@@ -46,7 +60,7 @@ class Figures:
 def outcomes(rows: Iterable[dict[str, Any]]) -> list[Outcome]:
     """Every target that this run has a kcore figure for, or a rival's."""
     figures = Figures(rows)
-    found = [*_codec(figures), *_objects(figures), *_decisions(figures), *_memory(figures)]
+    found = [*_codec(figures), *_objects(figures), *_decisions(figures), *_memory(figures), *_messages(figures)]
     return [outcome for outcome in found if outcome is not None]
 
 
@@ -68,9 +82,9 @@ def _codec(figures: Figures) -> Iterable[Outcome | None]:
 def _objects(figures: Figures) -> Iterable[Outcome | None]:
     for request in ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:uniform"):
         for op, words, least in (("decode", "object decode, gc on", 1.5), ("encode", "object encode", 15)):
-            kio, ours = figures.ns("kio", f"{op}:{request}"), figures.ns("kcore objects", f"{op}:{request}")
+            kio, ours = figures.ns("kio", f"{op}:{request}"), figures.ns(OBJECTS, f"{op}:{request}")
             yield _at_least(f"{_short(request)} {words}, against kio", least, kio, ours)
-        kio, ours = figures.ns("kio", f"decode_nogc:{request}"), figures.ns("kcore objects", f"decode_nogc:{request}")
+        kio, ours = figures.ns("kio", f"decode_nogc:{request}"), figures.ns(OBJECTS, f"decode_nogc:{request}")
         yield _reported(f"{_short(request)} object decode, gc off, against kio", kio, ours)
 
 
@@ -92,6 +106,25 @@ def _memory(figures: Figures) -> Iterable[Outcome | None]:
     if mib is not None:
         mb = mib * MIB / MB
         yield Outcome("live MB, 10 times --partitions decoded", "< 70", mb, "MB", mb < 70)
+
+
+def _messages(figures: Figures) -> Iterable[Outcome | None]:
+    for message in SMALL_MESSAGES:
+        name, is_short = _short(message), message in SHORT_MESSAGES
+        ours = {op: figures.ns(OBJECTS, f"{op}:{message}") for op in ("decode", "encode")}
+        kio = {op: figures.ns(NEWEST_KIO, f"{op}:{message}") for op in ours}
+        yield _at_least(f"{name} object decode, against kio", 1.5 if is_short else 3, kio["decode"], ours["decode"])
+        if is_short:
+            yield _ns(f"{name} object decode, ns", 300, ours["decode"])
+        else:
+            java = figures.ns(NEWEST_JAVA, f"decode:{message}")
+            yield _at_most(f"{name} object decode, in Java's times", 10, ours["decode"], java)
+        yield _at_least(f"{name} object encode, against kio", 10 if is_short else 15, kio["encode"], ours["encode"])
+    for message in BIG_MESSAGES:
+        for op, least in (("decode", 3), ("encode", 2)):
+            case = f"{op}:{message}"
+            target = f"{_short(message)} column {op}, against the fastest rival"
+            yield _at_least(target, least, figures.fastest(case), figures.ns(KCORE, case))
 
 
 def _short(request: str) -> str:

@@ -32,7 +32,7 @@ from kcore.bench.rival_peers import (
     PeerProcess,
     cache_directory,
 )
-from kcore.bench.rival_targets import KCORE, Figures, Outcome, outcomes
+from kcore.bench.rival_targets import BIG_MESSAGES, KCORE, OBJECTS, SMALL_MESSAGES, Figures, Outcome, outcomes
 from kcore.errors import PlanError
 
 EXIT_GOOD: Final = 0
@@ -58,14 +58,20 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
         *("scan:uniform", "scan:mixed", "scan:x10", "scan:x100", "full:uniform", "full:mixed"),
     ),
     "divergence": ("end_offsets", "truncation"),
+    "messages": tuple(f"{op}:{message}" for message in (*SMALL_MESSAGES, *BIG_MESSAGES) for op in ("decode", "encode")),
 }
+BYTES: Final = ("codec", "messages")  # The results of these groups are the input's bytes.
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
     "scan": (KCORE,),  # Kafka's loop asks every partition: that is `full`.
     "fanout_copy": (KCORE, "memcpy"),
-    "decode_nogc": ("kcore objects", "kio"),
+    "decode_nogc": (OBJECTS, "kio"),
 }
 """Operations that not all peers have."""
+VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
+"""Which of the group `messages` each view of kcore takes part in."""
+TIME_SHARES: Final = {"messages": 0.2}
+"""Groups of many short cases take so much less time a case."""
 
 MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"}
 WORDS: Final = {
@@ -73,6 +79,7 @@ WORDS: Final = {
     **{"scan": "one down, full scan", "full": "every partition elects"},
 }
 """Operations in print, where the name does not say enough."""
+UNITS: Final = {"memory": "live MiB", "messages": "ns a message, least of all runs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +165,11 @@ def _build(
 
 
 def _write_inputs(directory: Path, options: Options) -> None:
-    sizes = ["--partitions", str(options.partitions), "--memory-partitions", str(options.partitions * 10)]
-    subprocess.run([sys.executable, str(SOURCES / "workload.py"), str(directory), *sizes], check=True)
+    if "messages" in options.only:
+        subprocess.run([sys.executable, str(SOURCES / "messages.py"), str(directory)], check=True)
+    if set(options.only) - {"messages"}:
+        sizes = ["--partitions", str(options.partitions), "--memory-partitions", str(options.partitions * 10)]
+        subprocess.run([sys.executable, str(SOURCES / "workload.py"), str(directory), *sizes], check=True)
 
 
 class _Group:
@@ -178,6 +188,7 @@ class _Group:
         self.options = report.options
         self.commands = {peer: command for peer, command in commands.items() if group in peer.groups}
         self.scratch = directory / "result"
+        self.share = TIME_SHARES.get(group, 1.0)
 
     def run(self) -> None:
         with ExitStack() as stack:
@@ -202,13 +213,13 @@ class _Group:
         timings: dict[str, list[float]] = {process.peer.name: [] for process in trusted}
         turns = {}
         for process in trusted:
-            warmed = process.ask("time", case, process.peer.warm_s if self.options.warm else 0)
+            warmed = process.ask("time", case, process.peer.warm_s * self.share if self.options.warm else 0)
             turns[process.peer.name] = self._turns(warmed)
         for turn in range(self.options.repeat):
             for process in trusted if turn % 2 else reversed(trusted):
                 if turn >= turns[process.peer.name]:
                     continue
-                reply = process.ask("time", case, self.options.seconds)
+                reply = process.ask("time", case, self.options.seconds * self.share)
                 if self._usable(process, case, reply):
                     timings[process.peer.name] += reply["ns"]
         for name, ns in timings.items():
@@ -218,6 +229,8 @@ class _Group:
 
     def _turns(self, warmed: dict[str, Any]) -> int:
         """One turn for who needs several times a turn's time for a single run, as kio's writer does: a second."""
+        if self.group == "messages":
+            return self.options.repeat
         run_s = min(warmed.get("ns", [0])) * self.options.partitions / 1e9
         return 1 if run_s > 3 * self.options.seconds > 0 else self.options.repeat
 
@@ -241,13 +254,13 @@ class _Group:
         if expected is None:
             expected = next((row["sha256"] for row in rows if row["peer"] == "java"), None)
         for row in rows:
-            if expected is not None and len(rows) + (self.group == "codec") > 1:
+            if expected is not None and len(rows) + (self.group in BYTES) > 1:
                 row["agrees"] = row["sha256"] == expected
             if row["agrees"] is False:
                 self.note(f"{row['peer']}: {case} gives another result; its time is not taken")
 
     def _expected(self, case: str) -> str | None:
-        if self.group != "codec":
+        if self.group not in BYTES:
             return None
         operation, message, version, shape = case.split(":")
         data = (self.directory / f"{message}.{version}.{shape}.bin").read_bytes()
@@ -287,11 +300,14 @@ class _Group:
 
     def _row(self, peer: Peer, case: str) -> dict[str, Any]:
         empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
-        return {"group": self.group, "peer": peer.name, "case": case, "partitions": self.options.partitions} | empty
+        partitions = None if self.group == "messages" else self.options.partitions
+        return {"group": self.group, "peer": peer.name, "case": case, "partitions": partitions} | empty
 
 
 def _has(peer: Peer, case: str) -> bool:
-    operation = case.split(":")[0]
+    operation, *_, shape = case.split(":") if ":" in case else (case, "")
+    if shape in VIEWS.values():
+        return VIEWS.get(peer.name, shape) == shape
     return operation not in ONLY or peer.name in ONLY[operation]
 
 
@@ -336,7 +352,7 @@ def show(report: Report, console: Console) -> None:
 
 def _group_table(group: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
     peers = [peer.name for peer in PEERS if any(row["peer"] == peer.name for row in rows)]
-    unit = "live MiB" if group == "memory" else "ns a partition, least of all runs"
+    unit = UNITS.get(group, "ns a partition, least of all runs")
     table = Table("case", *(Column(peer, justify="right") for peer in peers), title=f"{group}: {unit}")
     for case in dict.fromkeys(row["case"] for row in rows):
         look_up = figures.mib if group == "memory" else figures.ns
@@ -350,7 +366,8 @@ def short_name(case: str) -> str:
     words = WORDS.get(operation, operation.replace("_", " "))
     if len(rest) == 3:
         message, version, shape = rest
-        return f"{MESSAGES[message]} v{version} {words}" + ("" if shape == "uniform" else f" {shape}")
+        name = MESSAGES.get(message, message.removesuffix("Request"))
+        return f"{name} v{version} {words}" + ("" if shape in ("uniform", "small") else f" {shape}")
     return " ".join([words, *rest])
 
 

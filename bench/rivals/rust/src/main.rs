@@ -1,5 +1,7 @@
 //! The Rust peer: the kafka-protocol crate. Answers the harness line by line, as bench/rivals/README.md has it.
 
+mod messages;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -149,7 +151,10 @@ impl<R: Request> Case for Codec<R> {
     }
 }
 
-fn open(directory: &Path, name: &str) -> Result<Option<Box<dyn Case>>> {
+fn open(group: &str, directory: &Path, name: &str) -> Result<Option<Box<dyn Case>>> {
+    if group == "messages" {
+        return messages::open(directory, name);
+    }
     let words: Vec<&str> = name.split(':').collect();
     let &[operation, message, version, shape] = words.as_slice() else { return Ok(None) };
     let data = std::fs::read(directory.join(format!("{message}.{version}.{shape}.bin")))?;
@@ -172,11 +177,11 @@ fn time(case: &mut dyn Case, seconds: f64) -> Result<String> {
     Ok(format!("{{\"ns\": [{}]}}", ns.join(", ")))
 }
 
-fn answer(line: &str, directory: &Path, made: &mut HashMap<String, Box<dyn Case>>) -> Result<String> {
+fn answer(line: &str, group: &str, directory: &Path, made: &mut HashMap<String, Box<dyn Case>>) -> Result<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let name = *words.get(1).context("no case")?;
     if !made.contains_key(name) {
-        match open(directory, name)? {
+        match open(group, directory, name)? {
             Some(case) => made.insert(name.to_owned(), case),
             None => return Ok("{\"skip\": \"not supported\"}".to_owned()),
         };
@@ -194,11 +199,13 @@ fn answer(line: &str, directory: &Path, made: &mut HashMap<String, Box<dyn Case>
 }
 
 fn main() -> Result<()> {
-    let directory = PathBuf::from(std::env::args().nth(2).context("usage: rivals GROUP DIRECTORY")?);
+    let words: Vec<String> = std::env::args().collect();
+    let [_, group, directory] = words.as_slice() else { bail!("usage: rivals GROUP DIRECTORY") };
+    let directory = PathBuf::from(directory);
     let mut made = HashMap::new();
     let mut out = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
-        match answer(&line?, &directory, &mut made) {
+        match answer(&line?, group, &directory, &mut made) {
             Ok(reply) => writeln!(out, "{reply}")?,
             Err(error) => writeln!(out, "{{\"error\": {:?}}}", error.to_string())?,
         }
