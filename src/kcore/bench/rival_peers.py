@@ -113,7 +113,7 @@ PEERS: Final = (
     Peer("kio", ("codec", "memory"), 0.2, _kio("python", "requirements.txt")),
     Peer("kio 0.6.5", ("messages",), 0.2, _kio("python-newest", "requirements-newest.txt")),
 )
-"""The last release that has LeaderAndIsr and UpdateMetadata and, where that is an old one, the newest for `messages`."""
+"""Java and kio twice: the last release that has LeaderAndIsr and UpdateMetadata, and the newest for `messages`."""
 
 
 def need(*tools: str) -> None:
