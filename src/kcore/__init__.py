@@ -36,6 +36,7 @@ from kcore.wire.jsonform import to_json as to_json
 
 if TYPE_CHECKING:
     from kcore import bench as bench
+    from kcore import spark as spark
     from kcore.broker.broker import Broker as Broker
     from kcore.controller.events import BrokerFailed as BrokerFailed
     from kcore.controller.events import BrokerStarted as BrokerStarted
@@ -83,8 +84,8 @@ _MODULE_OF = {name: module for module, names in _LATER.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
-    if name == "bench":
-        return import_module("kcore.bench")
+    if name in ("bench", "spark"):
+        return import_module(f"kcore.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'kcore' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
@@ -92,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_MODULE_OF, "bench"]
+    return [*globals(), *_MODULE_OF, "bench", "spark"]

@@ -26,10 +26,10 @@ def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
     [checked] = [node for node in ast.parse(Path(kcore.__file__).read_text()).body if isinstance(node, ast.If)]
     seen = sorted((node.module, alias.name) for node in checked.body for alias in node.names)  # type: ignore[attr-defined]
     later = [(module, name) for module, names in kcore._LATER.items() for name in names]
-    assert seen == sorted([*later, ("kcore", "bench")])
+    assert seen == sorted([*later, ("kcore", "bench"), ("kcore", "spark")])
     for module, names in kcore._LATER.items():
         assert all(getattr(kcore, name) is getattr(sys.modules[module], name) for name in names)
-    assert kcore.bench.__name__ == "kcore.bench"
+    assert (kcore.bench.__name__, kcore.spark.__name__) == ("kcore.bench", "kcore.spark")
     assert not hasattr(kcore, "no_such_name")
 
 

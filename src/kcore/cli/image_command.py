@@ -101,25 +101,8 @@ def _show(told: dict[str, Any], console: Console) -> None:
 
 def write_arrow(table: PartitionTable, arrow: Path) -> None:
     """The partitions as an Arrow IPC file (Feather 2), a row each, brokers as ids."""
-    import pyarrow as pa
     from pyarrow import feather
 
-    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
+    from kcore.metadata.arrow import partitions_as_arrow
 
-    def lists(rows: np.ndarray[Any, Any]) -> Any:
-        used = rows != NO_BROKER_ROW
-        offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids[rows[used]], pa.int32()))
-
-    columns = {
-        "topic": pa.array([table.topics.names[row] for row in table.topic_row__p.tolist()], pa.string()),
-        "partition": pa.array(table.partition_index__p),
-        "leader": pa.array(ids[table.leader__p], pa.int32()),
-        "replicas": lists(table.replicas__ps),
-        "isr": lists(table.isr__pi),
-        "leaderEpoch": pa.array(table.leader_epoch__p),
-        "partitionEpoch": pa.array(table.partition_epoch__p),
-        "controllerEpoch": pa.array(table.controller_epoch__p),
-        "leaderRecoveryState": pa.array(table.leader_recovery_state__p),
-    }
-    feather.write_feather(pa.table(columns), arrow, compression="uncompressed")
+    feather.write_feather(partitions_as_arrow(table), arrow, compression="uncompressed")
