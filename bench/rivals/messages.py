@@ -71,10 +71,11 @@ def registration(topics: int, partitions: int) -> dict[str, Any]:
 
 
 def fetch(topics: int, partitions: int) -> dict[str, Any]:
+    """A follower's. A partition's tagged fields stay unset: only KRaft's own replicas send them (KIP-853, KIP-1166)."""
+
     def each(index: int) -> dict[str, Any]:
         offsets = {"fetchOffset": 123_456 + index, "lastFetchedEpoch": 5, "logStartOffset": 1000}
-        limit = {"partitionMaxBytes": 1 << 20, "highWatermark": 123_000 + index}
-        return {"partition": index, "currentLeaderEpoch": 5, **offsets, **limit}
+        return {"partition": index, "currentLeaderEpoch": 5, **offsets, "partitionMaxBytes": 1 << 20}
 
     waiting = {"maxWaitMs": 500, "minBytes": 1, "maxBytes": 10 << 20, "isolationLevel": 0}
     session = {"sessionId": 123_456_789, "sessionEpoch": 17, "forgottenTopicsData": [], "rackId": ""}

@@ -1,7 +1,9 @@
 """The harness of `kcore rivals`: what it believes, what it prints, how it ends. Times are never looked at."""
 
 import json
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+import kcore
 from kcore.bench import rivals
 from kcore.bench.rival_peers import MissingToolchainError, Peer, cache_directory, need
-from kcore.bench.rival_targets import KCORE, outcomes
+from kcore.bench.rival_targets import BIG_MESSAGES, KCORE, OBJECTS, SHORT_MESSAGES, SMALL_MESSAGES, outcomes
 from kcore.errors import PlanError
+
+INPUTS = rivals.SOURCES / "messages.py"
 
 ECHO = """
 import json, sys
@@ -45,7 +50,9 @@ def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             script = tmp_path / f"{name}.py"
             script.write_text(ECHO.format(lies=kind))
             command = [sys.executable, str(script)]
-            peers.append(Peer(name, ("codec", "memory"), 0, lambda sources, cache, command=command: command))
+            peers.append(
+                Peer(name, ("codec", "memory", "messages"), 0, lambda sources, cache, command=command: command)
+            )
         monkeypatch.setattr(rivals, "PEERS", tuple(peers))
         return rivals.Options(100, ("codec",), repeat=1, seconds=0, peers=tuple(kinds))
 
@@ -109,6 +116,65 @@ def test_results_are_kept_and_shown(echo: Any, tmp_path: Path) -> None:
     assert max(map(len, shown.splitlines())) <= 120
 
 
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the inputs of the group `messages`."""
+    folder = tmp_path_factory.mktemp("messages")
+    subprocess.run([sys.executable, str(INPUTS), str(folder)], check=True)
+    return folder
+
+
+def test_messages_are_those_that_are_measured(messages: Path) -> None:
+    sizes = {path.stem.replace(".", ":"): path.stat().st_size for path in messages.iterdir()}
+    assert set(sizes) == {*SMALL_MESSAGES, *BIG_MESSAGES}
+    assert {name for name in SMALL_MESSAGES if sizes[name] <= 50} == set(SHORT_MESSAGES)
+
+
+def test_messages_have_their_newest_version() -> None:
+    for case in (*SMALL_MESSAGES, *BIG_MESSAGES):
+        message, version, _ = case.split(":")
+        assert int(version) == kcore.schema.message_class(message).versions.highest
+
+
+def test_big_messages_have_the_partitions_that_times_are_divided_by(messages: Path) -> None:
+    columns = kcore.decode_columns("StopReplicaRequest", 4, (messages / "StopReplicaRequest.4.big.bin").read_bytes())
+    assert len(columns.topic_states.partition_states) == rivals.BIG_PARTITIONS
+
+
+def test_each_view_of_kcore_has_its_own_messages(echo: Any, tmp_path: Path) -> None:
+    options = replace(echo(**{KCORE: "honest", OBJECTS: "honest", "go": "honest"}), only=("messages",))
+    report = rivals.run(options, silent)
+    assert report.exit_code == rivals.EXIT_GOOD
+    mine = {peer: {row["case"] for row in report.rows if row["peer"] == peer} for peer in (KCORE, OBJECTS, "go")}
+    assert mine["go"] == mine[KCORE] | mine[OBJECTS] == set(rivals.CASES["messages"])
+    assert {case.split(":")[-1] for case in mine[KCORE]} == {"big"}
+    assert {case.split(":")[-1] for case in mine[OBJECTS]} == {"small"}
+    assert {row["ns_min"] for row in report.rows if row["partitions"]} == {1.0 / rivals.BIG_PARTITIONS}
+    console = Console(record=True, width=120, file=(tmp_path / "console").open("w"))
+    rivals.show(report, console)
+    assert "AssignReplicasToDirs v0 encode " in console.export_text()
+
+
+def test_targets_of_messages_know_short_ones() -> None:
+    def row(peer: str, case: str, ns: float) -> dict[str, Any]:
+        return {"peer": peer, "case": case, "ns_min": ns, "mib": None}
+
+    short, big = "BrokerHeartbeatRequest:2:small", "StopReplicaRequest:4:big"
+    rows = [
+        *(row(OBJECTS, f"decode:{short}", 200), row("kio 0.6.5", f"decode:{short}", 320)),
+        *(row(OBJECTS, "decode:VoteRequest:2:small", 1000), row("java 4.3", "decode:VoteRequest:2:small", 99)),
+        *(row(KCORE, f"encode:{big}", 10), row("java 4.3", f"encode:{big}", 20), row("rust", f"encode:{big}", 19)),
+    ]
+    judged = {outcome.target: (outcome.value, outcome.met) for outcome in outcomes(rows)}
+    assert judged == {
+        "BrokerHeartbeat v2 object decode, against kio": (1.6, True),
+        "BrokerHeartbeat v2 object decode, ns": (200, True),
+        "Vote v2 object decode, against kio": (None, None),
+        "Vote v2 object decode, in Java's times": (pytest.approx(10.1, 0.01), False),
+        "StopReplica v4 column encode, against the fastest rival": (1.9, False),
+    }
+
+
 def test_options_that_cannot_be_run() -> None:
     for wrong in ({"only": ("codecs",)}, {"peers": ("cobol",)}, {"partitions": 99}, {"repeat": 0}):
         with pytest.raises(PlanError):
@@ -147,6 +213,9 @@ def test_targets_are_judged_by_their_bounds() -> None:
 def test_print_has_short_names_and_plain_figures() -> None:
     assert rivals.short_name("encode_fresh:UpdateMetadataRequest:8:mixed") == "UMR v8 encode fresh mixed"
     assert rivals.short_name("scan:x10") == "one down, full scan x10"
+    assert rivals.short_name("memory:LeaderAndIsrRequest:7:large") == "LISR v7 memory large"
+    assert rivals.short_name("decode:FetchRequest:18:small") == "Fetch v18 decode"
+    assert rivals.short_name("encode:FetchResponse:18:big") == "FetchResponse v18 encode"
     figures = [rivals.figure(value) for value in (None, 0.0, 0.01234, 1.0, 12.34, 999.6, 12345.6)]
     assert figures == ["-", "0", "0.0123", "1.00", "12.3", "1,000", "12,300"]
 

@@ -70,6 +70,7 @@ ONLY: Final = {
 """Operations that not all peers have."""
 VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
 """Which of the group `messages` each view of kcore takes part in."""
+BIG_PARTITIONS: Final = 10_000
 TIME_SHARES: Final = {"messages": 0.2}
 """Groups of many short cases take so much less time a case."""
 
@@ -79,7 +80,12 @@ WORDS: Final = {
     **{"scan": "one down, full scan", "full": "every partition elects"},
 }
 """Operations in print, where the name does not say enough."""
-UNITS: Final = {"memory": "live MiB", "messages": "ns a message, least of all runs"}
+TITLES: Final = {
+    "memory": "memory: live MiB",
+    "small": "messages as objects: ns a message, least of all runs",
+    "big": "messages as columns: ns a partition, least of all runs",
+}
+"""Of a group or of its view, where it is not ns a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,17 +228,17 @@ class _Group:
                 reply = process.ask("time", case, self.options.seconds * self.share)
                 if self._usable(process, case, reply):
                     timings[process.peer.name] += reply["ns"]
-        for name, ns in timings.items():
+        for name, whole in timings.items():
+            ns = [each / (BIG_PARTITIONS if _view(case) == "big" else 1) for each in whole]
             if ns:
                 rows[name] |= {"ns_min": min(ns), "ns_median": statistics.median(ns), "rounds": len(ns)}
         return list(rows.values())
 
     def _turns(self, warmed: dict[str, Any]) -> int:
         """One turn for who needs several times a turn's time for a single run, as kio's writer does: a second."""
-        if self.group == "messages":
-            return self.options.repeat
-        run_s = min(warmed.get("ns", [0])) * self.options.partitions / 1e9
-        return 1 if run_s > 3 * self.options.seconds > 0 else self.options.repeat
+        a_run = 1 if self.group == "messages" else self.options.partitions
+        run_s = min(warmed.get("ns", [0])) * a_run / 1e9
+        return 1 if run_s > 3 * self.options.seconds * self.share > 0 else self.options.repeat
 
     def _check(self, processes: Sequence[PeerProcess], case: str) -> dict[str, dict[str, Any]]:
         """A row a peer that has the case, with its result's hash and whether it is the right one."""
@@ -300,15 +306,21 @@ class _Group:
 
     def _row(self, peer: Peer, case: str) -> dict[str, Any]:
         empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
-        partitions = None if self.group == "messages" else self.options.partitions
+        partitions = {"big": BIG_PARTITIONS, "small": None}.get(_view(case), self.options.partitions)
         return {"group": self.group, "peer": peer.name, "case": case, "partitions": partitions} | empty
 
 
 def _has(peer: Peer, case: str) -> bool:
-    operation, *_, shape = case.split(":") if ":" in case else (case, "")
-    if shape in VIEWS.values():
-        return VIEWS.get(peer.name, shape) == shape
+    if view := _view(case):
+        return VIEWS.get(peer.name, view) == view
+    operation = case.split(":")[0]
     return operation not in ONLY or peer.name in ONLY[operation]
+
+
+def _view(case: str) -> str:
+    """ "small" or "big" in the group `messages`, else empty."""
+    shape = case.split(":")[-1]
+    return shape if shape in VIEWS.values() else ""
 
 
 def _sha256(data: bytes) -> str:
@@ -339,8 +351,8 @@ def show(report: Report, console: Console) -> None:
     figures = Figures(report.rows)
     for group in GROUPS:
         rows = [row for row in report.rows if row["group"] == group]
-        if rows:
-            console.print(_group_table(group, rows, figures))
+        for view in dict.fromkeys(_view(row["case"]) for row in rows):
+            console.print(_table(view or group, [row for row in rows if _view(row["case"]) == view], figures))
     for text in report.notes:
         console.print(text, markup=False)
     targets = Table("target", "bound", Column("measured", justify="right"), "met", title="targets")
@@ -350,12 +362,12 @@ def show(report: Report, console: Console) -> None:
     console.print(targets)
 
 
-def _group_table(group: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
+def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
     peers = [peer.name for peer in PEERS if any(row["peer"] == peer.name for row in rows)]
-    unit = UNITS.get(group, "ns a partition, least of all runs")
-    table = Table("case", *(Column(peer, justify="right") for peer in peers), title=f"{group}: {unit}")
+    title = TITLES.get(name, f"{name}: ns a partition, least of all runs")
+    table = Table("case", *(Column(peer, justify="right") for peer in peers), title=title)
     for case in dict.fromkeys(row["case"] for row in rows):
-        look_up = figures.mib if group == "memory" else figures.ns
+        look_up = figures.mib if name == "memory" else figures.ns
         table.add_row(short_name(case), *(figure(look_up(peer, case)) for peer in peers))
     return table
 
@@ -367,7 +379,7 @@ def short_name(case: str) -> str:
     if len(rest) == 3:
         message, version, shape = rest
         name = MESSAGES.get(message, message.removesuffix("Request"))
-        return f"{name} v{version} {words}" + ("" if shape in ("uniform", "small") else f" {shape}")
+        return f"{name} v{version} {words}" + ("" if shape in ("uniform", *VIEWS.values()) else f" {shape}")
     return " ".join([words, *rest])
 
 
