@@ -118,7 +118,7 @@ def fuzz(task: tuple[int, int]) -> Counter[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=10_000_000, help="inputs in all")
-    parser.add_argument("--seed", type=int, default=0, help="of the first round; each has %d inputs" % A_ROUND)
+    parser.add_argument("--seed", type=int, default=0, help=f"of the first round; a round has {A_ROUND:,} inputs")
     options = parser.parse_args()
     tasks = [(options.seed + k, min(A_ROUND, options.count - k * A_ROUND)) for k in range(-(-options.count // A_ROUND))]
     found: Counter[str] = Counter()
