@@ -151,7 +151,7 @@ def test_what_was_appended_outlives_kill_9(tmp_path: Path):
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
         )
         assert writer.stdout is not None
-        goal = promised + 60
+        goal = promised + 30
         while promised < goal:
             promised = int(writer.stdout.readline())
         os.kill(writer.pid, signal.SIGKILL)
