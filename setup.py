@@ -81,6 +81,7 @@ class BuildExt(build_ext):
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         env = {"CARGO_TARGET_DIR": str(Path("build/cargo").resolve()), **os.environ}
+        env.pop("CFLAGS", None)  # Of the Cython kernels: a sanitizer's would be linked into the crate's own C.
         env["PATH"] = os.pathsep.join([str(Path(cargo).parent), os.environ["PATH"]])
         with tempfile.TemporaryDirectory() as wheels:
             command = [maturin, "build", "--release", "--locked", "--interpreter", sys.executable]
