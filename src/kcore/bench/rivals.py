@@ -71,7 +71,7 @@ ONLY: Final = {
 VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
 """Which of the group `messages` each view of kcore takes part in."""
 BIG_PARTITIONS: Final = 10_000
-TIME_SHARES: Final = {"messages": 0.2}
+TIME_SHARES: Final = {"messages": 0.12}
 """Groups of many short cases take so much less time a case."""
 
 MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"}
