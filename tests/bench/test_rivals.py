@@ -175,6 +175,13 @@ def test_targets_of_messages_know_short_ones() -> None:
     }
 
 
+def test_targets_of_records_are_ratios_of_the_scan() -> None:
+    times = {(KCORE, "batches:segment"): 125, (KCORE, "crc:segment"): 95, ("java 4.3", "batches:segment"): 375}
+    rows = [{"peer": peer, "case": case, "ns_min": ns, "mib": None} for (peer, case), ns in times.items()]
+    assert [(outcome.value, outcome.met) for outcome in outcomes(rows)] == [(0.76, False), (3.0, True)]
+    assert rivals.short_name("batches:segment") == "batches with CRC"
+
+
 def test_options_that_cannot_be_run() -> None:
     for wrong in ({"only": ("codecs",)}, {"peers": ("cobol",)}, {"partitions": 99}, {"repeat": 0}):
         with pytest.raises(PlanError):

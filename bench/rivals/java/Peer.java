@@ -47,6 +47,7 @@ public final class Peer {
         switch (args[0]) {
             case "codec", "memory" -> Codec.cases(directory, makers);
             case "messages" -> Codec.messages(directory, makers);
+            case "records" -> Segment.cases(directory, makers);
             case "election" -> Elections.cases(directory, makers);
             case "divergence" -> Divergence.cases(directory, makers);
             default -> throw new IllegalArgumentException(args[0]);

@@ -4,6 +4,7 @@ It calls what any user of the package calls, and each view runs in a process of 
 """
 
 import copy
+import mmap
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 from peer import REPEATS, Case, Message, serve
 
 import kcore
+from kcore.wire.record_batch import crc32c, scan_batches
 
 BROKERS = 100
 FIRST_BROKER_ID = 1
@@ -124,6 +126,28 @@ def message(operation: str, name: str, version: int, shape: str, data: bytes) ->
     return Message(shape, calls[operation], result)
 
 
+class Segment(Case):
+    """Reading all batches of a segment, CRC checked; or only that CRC, over all of its bytes."""
+
+    def __init__(self, operation: str, path: Path) -> None:
+        with path.open("rb") as file:
+            self.data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self.operation, self.kibibytes = operation, len(self.data) // 1024
+
+    def run(self, round_: int) -> int:
+        if self.operation == "batches":
+            scan_batches(self.data)
+        else:
+            crc32c(self.data)
+        return self.kibibytes
+
+    def check(self) -> bytes:
+        if self.operation == "crc":
+            return crc32c(self.data).to_bytes(4, "big")
+        batches = scan_batches(self.data)
+        return batches.base_offset[batches.crc_matches].astype("<i8").tobytes()
+
+
 class Election(Case):
     """One decision over a table; brokers take turns at being lost."""
 
@@ -217,6 +241,8 @@ def make(name: str, directory: Path) -> Case | None:
             return message(operation, api, int(version), shape, data)
         views = {"columns": Columns, "objects": Objects, "memcpy": Memcpy}
         return views[sys.argv[1]](operation, api, int(version), data)
+    if words[-1] == "segment":
+        return Segment(words[0], directory / "segment.log")
     if len(words) == 2:
         return Election(words[0], table(directory, words[1]))
     return Divergence(name, np.fromfile(directory / "epochs.i64", "<i8").reshape(-1, 4 * EPOCHS + 4))

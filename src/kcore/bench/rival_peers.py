@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-GROUPS: Final = ("codec", "memory", "election", "divergence", "messages")
+GROUPS: Final = ("codec", "memory", "election", "divergence", "messages", "records")
 REPLY_TIMEOUT_S: Final = 600
 BUILD_TIMEOUT_S: Final = 1800
 JAVA_OPTIONS: Final = ("-Xms3g", "-Xmx3g", "-Xmn2g", "-XX:+UseParallelGC", "-XX:+AlwaysPreTouch")
@@ -107,13 +107,13 @@ PEERS: Final = (
     Peer("kcore columns", GROUPS, 0.2, _kcore("columns")),
     Peer("kcore objects", ("codec", "memory", "messages"), 0.2, _kcore("objects")),
     Peer("java", ("codec", "memory", "election", "divergence"), 2.0, _java),
-    Peer("java 4.3", ("messages",), 2.0, _newest_java),
+    Peer("java 4.3", ("messages", "records"), 2.0, _newest_java),
     Peer("rust", ("codec", "memory", "messages"), 0.2, _rust),
     Peer("go", ("codec", "memory", "messages"), 0.2, _go),
     Peer("kio", ("codec", "memory"), 0.2, _kio("python", "requirements.txt")),
     Peer("kio 0.6.5", ("messages",), 0.2, _kio("python-newest", "requirements-newest.txt")),
 )
-"""Java and kio twice: the last release that has LeaderAndIsr and UpdateMetadata, and the newest for `messages`."""
+"""Java and kio twice: the last release that has LeaderAndIsr and UpdateMetadata, and the newest."""
 
 
 def need(*tools: str) -> None:

@@ -61,6 +61,7 @@ def outcomes(rows: Iterable[dict[str, Any]]) -> list[Outcome]:
     """Every target that this run has a kcore figure for, or a rival's."""
     figures = Figures(rows)
     found = [*_codec(figures), *_objects(figures), *_decisions(figures), *_memory(figures), *_messages(figures)]
+    found.extend(_records(figures))
     return [outcome for outcome in found if outcome is not None]
 
 
@@ -125,6 +126,13 @@ def _messages(figures: Figures) -> Iterable[Outcome | None]:
             case = f"{op}:{message}"
             target = f"{_short(message)} column {op}, against the fastest rival"
             yield _at_least(target, least, figures.fastest(case), figures.ns(KCORE, case))
+
+
+def _records(figures: Figures) -> Iterable[Outcome | None]:
+    crc, java = figures.ns(KCORE, "crc:segment"), figures.ns(NEWEST_JAVA, "batches:segment")
+    ours = figures.ns(KCORE, "batches:segment")
+    yield _at_least("segment scan with CRC, in the speed of a bare CRC-32C", 0.8, crc, ours)
+    yield _at_least("segment scan with CRC, against Kafka's classes", 3, java, ours)
 
 
 def _short(request: str) -> str:

@@ -32,7 +32,16 @@ from kcore.bench.rival_peers import (
     PeerProcess,
     cache_directory,
 )
-from kcore.bench.rival_targets import BIG_MESSAGES, KCORE, OBJECTS, SMALL_MESSAGES, Figures, Outcome, outcomes
+from kcore.bench.rival_targets import (
+    BIG_MESSAGES,
+    KCORE,
+    NEWEST_JAVA,
+    OBJECTS,
+    SMALL_MESSAGES,
+    Figures,
+    Outcome,
+    outcomes,
+)
 from kcore.errors import PlanError
 
 EXIT_GOOD: Final = 0
@@ -59,13 +68,16 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "divergence": ("end_offsets", "truncation"),
     "messages": tuple(f"{op}:{message}" for message in (*SMALL_MESSAGES, *BIG_MESSAGES) for op in ("decode", "encode")),
+    "records": ("batches:segment", "crc:segment"),
 }
+WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}  # Of a group's inputs, if not workload.py.
 BYTES: Final = ("codec", "messages")  # The results of these groups are the input's bytes.
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
     "scan": (KCORE,),  # Kafka's loop asks every partition: that is `full`.
     "fanout_copy": (KCORE, "memcpy"),
     "decode_nogc": (OBJECTS, "kio"),
+    "crc": (KCORE,),
 }
 """Operations that not all peers have."""
 VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
@@ -78,12 +90,14 @@ MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"
 WORDS: Final = {
     **{"decode_nogc": "decode, gc off", "fanout": "fan-out", "fanout_copy": "fan-out, one copy"},
     **{"scan": "one down, full scan", "full": "every partition elects"},
+    **{"batches:segment": "batches with CRC", "crc:segment": "bare CRC-32C"},
 }
 """Operations in print, where the name does not say enough."""
 TITLES: Final = {
     "memory": "memory: live MiB",
     "small": "messages as objects: ns a message, least of all runs",
     "big": "messages as columns: ns a partition, least of all runs",
+    "records": "records: ns a KiB, least of all runs",
 }
 """Of a group or of its view, where it is not ns a partition."""
 
@@ -171,11 +185,10 @@ def _build(
 
 
 def _write_inputs(directory: Path, options: Options) -> None:
-    if "messages" in options.only:
-        subprocess.run([sys.executable, str(SOURCES / "messages.py"), str(directory)], check=True)
-    if set(options.only) - {"messages"}:
-        sizes = ["--partitions", str(options.partitions), "--memory-partitions", str(options.partitions * 10)]
-        subprocess.run([sys.executable, str(SOURCES / "workload.py"), str(directory), *sizes], check=True)
+    sizes = ["--partitions", str(options.partitions), "--memory-partitions", str(options.partitions * 10)]
+    for script in {WRITERS.get(group, "workload.py") for group in options.only}:
+        command = [sys.executable, str(SOURCES / script), str(directory)]
+        subprocess.run(command + (sizes if script == "workload.py" else []), check=True)
 
 
 class _Group:
@@ -258,7 +271,7 @@ class _Group:
         """Bytes are held to the input file, decisions to Kafka's own where Java takes part."""
         expected = self._expected(case)
         if expected is None:
-            expected = next((row["sha256"] for row in rows if row["peer"] == "java"), None)
+            expected = next((row["sha256"] for row in rows if row["peer"] in ("java", NEWEST_JAVA)), None)
         for row in rows:
             if expected is not None and len(rows) + (self.group in BYTES) > 1:
                 row["agrees"] = row["sha256"] == expected
@@ -307,6 +320,7 @@ class _Group:
     def _row(self, peer: Peer, case: str) -> dict[str, Any]:
         empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
         partitions = {"big": BIG_PARTITIONS, "small": None}.get(_view(case), self.options.partitions)
+        partitions = None if self.group == "records" else partitions
         return {"group": self.group, "peer": peer.name, "case": case, "partitions": partitions} | empty
 
 
@@ -374,6 +388,8 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
 
 def short_name(case: str) -> str:
     """What a case is called in print: "LISR v7 encode fresh", "offline mixed"."""
+    if case in WORDS:
+        return WORDS[case]
     operation, *rest = case.split(":")
     words = WORDS.get(operation, operation.replace("_", " "))
     if len(rest) == 3:
