@@ -319,8 +319,9 @@ class _Group:
 
     def _row(self, peer: Peer, case: str) -> dict[str, Any]:
         empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
-        partitions = {"big": BIG_PARTITIONS, "small": None}.get(_view(case), self.options.partitions)
-        partitions = None if self.group == "records" else partitions
+        partitions: int | None = BIG_PARTITIONS if _view(case) == "big" else self.options.partitions
+        if _view(case) == "small" or self.group == "records":
+            partitions = None  # There are none, or so few that they do not matter.
         return {"group": self.group, "peer": peer.name, "case": case, "partitions": partitions} | empty
 
 
