@@ -69,7 +69,9 @@ def compare(
 def rivals(
     only: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="codec, memory, election, divergence, messages, records; all if left out."),
+        typer.Argument(
+            metavar="[GROUP]...", help="codec, memory, election, divergence, messages, records; all if left out."
+        ),
     ] = None,
     partitions: Annotated[int, typer.Option(min=1_000, help="Partitions of the cluster.")] = 100_000,
     repeat: Annotated[int, typer.Option(min=1, help="Turns that every peer has.")] = 5,
