@@ -8,8 +8,9 @@ Kafka changed its rules between versions, so every decision takes a level. As te
   `"3.6-IV0@3.9.1"` names the release; `"4.1.2"` is KRaft at the newest metadata.version of that release.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Final, Self
 
 from kcore.errors import LevelError
@@ -85,10 +86,15 @@ class Level:
         return not self.is_at_least("3.6-IV0")
 
 
-@lru_cache(maxsize=64)
+@cache
 def level_of(level: Level | str) -> Level:
     """The level itself, or parsed from text."""
     return Level.parse(level) if isinstance(level, str) else level
 
 
-DEFAULT_LEVEL: Final = level_of(ZOOKEEPER_RELEASE)  # Parsed here, so that the first election need not.
+DEFAULT_LEVEL: Final = level_of(ZOOKEEPER_RELEASE)
+
+for _version in VERSIONS:  # Parsed here, so that the first election need not.
+    for _text in (_version, f"zookeeper:{_version}", *(f"{_version}@{release}" for release in RELEASES)):
+        with suppress(LevelError):
+            level_of(_text)
