@@ -17,6 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
         cases.directory = Path(directory).resolve()
         if not cases.directory.is_dir():
             raise pytest.UsageError(f"--cases {directory}: no such folder")
+        if not any(cases.directory.rglob("*.jsonl*")):
+            raise pytest.UsageError(f"--cases {directory}: no recorded cases (*.jsonl, *.jsonl.gz) there")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

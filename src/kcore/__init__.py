@@ -24,6 +24,7 @@ from kcore.replication.election_rules import elect_one as elect_one
 from kcore.replication.epochs import EpochTables as EpochTables
 from kcore.replication.placement import place as place
 from kcore.wire.codec import decode as decode
+from kcore.wire.codec import decode_from as decode_from
 from kcore.wire.codec import encode as encode
 from kcore.wire.column_codec import decode_columns as decode_columns
 from kcore.wire.column_codec import encode_columns as encode_columns
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
     from kcore.storage.metadata_log import load_metadata as load_metadata
     from kcore.wire.fanout import Fanout as Fanout
     from kcore.wire.fanout import encode_fanout as encode_fanout
-    from kcore.wire.metadata_frames import decode_record as decode_record
-    from kcore.wire.metadata_frames import encode_record as encode_record
+    from kcore.wire.metadata_frames import decode_metadata_record as decode_metadata_record
+    from kcore.wire.metadata_frames import encode_metadata_record as encode_metadata_record
     from kcore.wire.record_batch import RecordBatches as RecordBatches
     from kcore.wire.record_batch import scan_batches as scan_batches
     from kcore.wire.record_building import encode_records as encode_records
@@ -74,7 +75,7 @@ _LATER = {
     "kcore.storage.diverge_dirs": ("diverge_log_dirs",),
     "kcore.storage.metadata_log": ("load_metadata",),
     "kcore.wire.fanout": ("Fanout", "encode_fanout"),
-    "kcore.wire.metadata_frames": ("decode_record", "encode_record"),
+    "kcore.wire.metadata_frames": ("decode_metadata_record", "encode_metadata_record"),
     "kcore.wire.record_batch": ("RecordBatches", "scan_batches"),
     "kcore.wire.record_building": ("encode_records",),
     "kcore.wire.records": ("Record", "Records", "decode_records"),

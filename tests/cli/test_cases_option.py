@@ -52,3 +52,8 @@ def test_what_the_folder_lacks_is_told(other_cases: Path) -> None:
 def test_a_folder_that_is_not_there() -> None:
     done = run(Path("nowhere"), TEST)
     assert done.returncode != 0 and "no such folder" in done.stdout + done.stderr
+
+
+def test_a_folder_without_cases_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, TEST)
+    assert done.returncode == 4 and "no recorded cases" in done.stderr

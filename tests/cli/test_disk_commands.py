@@ -13,7 +13,7 @@ from kcore.cli.commands import app
 from kcore.schema import TopicRecord
 from kcore.storage.log_writer import LogWriter
 from kcore.types import Uuid
-from kcore.wire.metadata_frames import encode_record
+from kcore.wire.metadata_frames import encode_metadata_record
 from storage.building import batch
 from storage.samples import KRAFT43, METADATA_43, SAMPLES
 
@@ -133,7 +133,7 @@ def test_image_of_a_zookeeper_dump():
 
 
 def test_image_of_a_torn_log_shows_what_it_could(tmp_path: Path):
-    frame = encode_record(TopicRecord(name="t", topic_id=Uuid(bytes(range(16)))), 0)
+    frame = encode_metadata_record(TopicRecord(name="t", topic_id=Uuid(bytes(range(16)))), 0)
     (tmp_path / LOG).write_bytes(batch(0, [frame]) + batch(1, [frame])[:-1])
     done = kcore("image", tmp_path, "--json")
     assert done.exit_code == 1 and json.loads(done.stdout)["topics"] == 1

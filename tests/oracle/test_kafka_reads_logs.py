@@ -12,7 +12,7 @@ from kcore.storage.log_writer import LogWriter
 from kcore.storage.snapshot import SnapshotId, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.codec import encode
-from kcore.wire.metadata_frames import encode_record
+from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import CODECS, encode_records
 from kcore.wire.records import Record
 from oracle.kafka_tools import dump_log
@@ -81,7 +81,7 @@ def test_a_metadata_log_and_its_snapshot(tmp_path: Path):
         ),
         (s.PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2, isr=[2, 1]), 2),
     ]  # fmt: skip
-    values = [encode_record(record, version) for record, version in records]
+    values = [encode_metadata_record(record, version) for record, version in records]
     folder = tmp_path / "__cluster_metadata-0"
     with LogWriter(folder) as log:
         leader = s.LeaderChangeMessage(version=0, leader_id=1)

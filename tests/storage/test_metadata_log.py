@@ -13,7 +13,7 @@ from kcore.storage.metadata_log import LoadedMetadata, load_metadata
 from kcore.storage.snapshot import SnapshotId, read_snapshot, snapshot_id, snapshots_in, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.jsonform import to_json
-from kcore.wire.metadata_frames import encode_record
+from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from storage.building import batch
@@ -24,7 +24,7 @@ TIME_MS = 1_795_248_000_000
 
 
 def topic(number: int) -> bytes:
-    return encode_record(TopicRecord(name=f"t{number}", topic_id=Uuid(bytes([number + 1] * 16))), 0)
+    return encode_metadata_record(TopicRecord(name=f"t{number}", topic_id=Uuid(bytes([number + 1] * 16))), 0)
 
 
 def topics_from(first: int, count: int, epoch: int = 1) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 import cases
 import kcore
 from kcore.errors import DecodeError
-from kcore.wire.metadata_frames import decode_record, encode_record
+from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.plan import plan
 from reference import wire as slow
 from wire.every_kind import EveryKind
@@ -99,15 +99,15 @@ def test_frames_of_metadata_records() -> None:
     for data in [bytes.fromhex(case["framed"]) for _, case in chosen() if "framed" in case]:
         for cut in truncations(data):
             with pytest.raises(DecodeError) as error:
-                decode_record(cut)
+                decode_metadata_record(cut)
             assert 0 <= error.value.offset <= len(cut)
         for flipped in bit_flips(data):
             try:
-                record, version = decode_record(flipped)
+                record, version = decode_metadata_record(flipped)
             except DecodeError as refused:
                 assert 0 <= refused.offset <= len(flipped)
             else:
-                assert decode_record(encode_record(record, version)) == (record, version)
+                assert decode_metadata_record(encode_metadata_record(record, version)) == (record, version)
 
 
 HUGE_VARINT = b"\xff\xff\xff\xff\x0f"

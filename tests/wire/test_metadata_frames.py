@@ -5,7 +5,7 @@ import pytest
 import kcore
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.structure import MetadataRecord
-from kcore.wire.metadata_frames import decode_record, encode_record
+from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from wire.golden import vectors
 
 
@@ -15,10 +15,10 @@ def test_every_vector() -> None:
     assert framed
     for name, case in framed:
         data = bytes.fromhex(case["framed"])
-        record, version = decode_record(data)
+        record, version = decode_metadata_record(data)
         assert (type(record).__name__, version) == (name, case["version"])
         assert record == kcore.decode(name, version, bytes.fromhex(case["hex"]))
-        assert encode_record(record, version) == data
+        assert encode_metadata_record(record, version) == data
 
 
 @pytest.mark.recorded
@@ -32,15 +32,15 @@ def test_types_are_numbered_as_the_classes_are() -> None:
 
 
 def test_any_bytes_like_object() -> None:
-    data = encode_record(kcore.schema.NoOpRecord(), 0)
+    data = encode_metadata_record(kcore.schema.NoOpRecord(), 0)
     assert data == b"\1\x14\0\0"
     for other in (bytearray(data), memoryview(b"x" + data)[1:]):
-        assert decode_record(other) == (kcore.schema.NoOpRecord(), 0)
+        assert decode_metadata_record(other) == (kcore.schema.NoOpRecord(), 0)
 
 
 def test_a_long_type_number_is_refused_by_its_place() -> None:
     with pytest.raises(kcore.DecodeError, match="no metadata record is of type 300"):
-        decode_record(b"\1\xac\2\0")
+        decode_metadata_record(b"\1\xac\2\0")
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_a_long_type_number_is_refused_by_its_place() -> None:
 )
 def test_what_is_wrong_and_where(data: bytes, why: str, offset: int) -> None:
     with pytest.raises(kcore.DecodeError) as error:
-        decode_record(data)
+        decode_metadata_record(data)
     assert error.value.message.startswith(why)
     assert error.value.offset == offset
 
 
 def test_what_is_no_metadata_record() -> None:
     with pytest.raises(kcore.EncodeError, match="expected a metadata record, not ResponseHeader"):
-        encode_record(kcore.schema.ResponseHeader(), 0)  # type: ignore[arg-type]
+        encode_metadata_record(kcore.schema.ResponseHeader(), 0)  # type: ignore[arg-type]
     with pytest.raises(kcore.UnsupportedVersionError):
-        encode_record(kcore.schema.NoOpRecord(), 1)
+        encode_metadata_record(kcore.schema.NoOpRecord(), 1)

@@ -103,10 +103,29 @@ cdef class Codec:
         cdef Program program = self.find(message, version, dialect)
         cdef Py_buffer view
         if PyBytes_CheckExact(data):
-            return read_message(program, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), data)
+            return read_message(program, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), NULL, data)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            return read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, data)
+            return read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, NULL, data)
+        finally:
+            PyBuffer_Release(&view)
+
+    def decode_from(
+        self, message: object, version: int, data: object, offset: int = 0, dialect: object = None
+    ) -> tuple[object, int]:
+        """As `decode`, of the message that begins at `offset`, and where it ends: what follows is not looked at.
+
+        A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
+        """
+        cdef Program program = self.find(message, version, dialect)
+        cdef Py_ssize_t end = offset
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if not 0 <= end <= view.len:
+                raise program.words.decode_error(f"there are only {view.len} bytes", end)
+            found = read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, &end, data)
+            return found, end
         finally:
             PyBuffer_Release(&view)
 

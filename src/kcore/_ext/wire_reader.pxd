@@ -2,4 +2,6 @@
 
 from kcore._ext.wire_program cimport Program
 
-cdef object read_message(Program program, const unsigned char *data, Py_ssize_t size, object source)
+cdef object read_message(
+    Program program, const unsigned char *data, Py_ssize_t size, Py_ssize_t *end, object source
+)

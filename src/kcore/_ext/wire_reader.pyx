@@ -98,21 +98,26 @@ NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
 
 
-cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, object source):
-    """The message in all of `data`, which is that of `source`; DecodeError where it is not one."""
+cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, Py_ssize_t *end, object source):
+    """The message that begins at `end` of `data`, which is that of `source`; DecodeError where it is not one.
+
+    Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`.
+    """
     cdef Reader reader
     cdef Reader *r = &reader
     cdef PyObject *message
     cdef int collecting
     r.source = <PyObject *>source
-    r.start, r.at, r.end = data, data, data + size
+    r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
     r.why, r.depth = NULL, 0
     # A decoded tree has no cycle: to visit it as it grows finds nothing.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
     if collecting:
         PyGC_Enable()
-    if message is not NULL and r.at < r.end:
+    if end:
+        end[0] = r.at - data
+    elif message is not NULL and r.at < r.end:
         Py_DECREF(message)
         message = NULL
         r.why = "bytes are left over after the message"

@@ -13,11 +13,11 @@ from kcore.errors import DecodeError, EncodeError, KcoreError
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.storage.dump import compact
-from kcore.wire.codec import decode, encode
+from kcore.wire.codec import decode, decode_from, encode
 from kcore.wire.jsonform import from_json, to_json
 
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF \t\r\n")
-_FLEXIBLE_FROM = {"RequestHeader": 2, "ResponseHeader": 1}  # The header's version that has tagged fields.
+_HEADERS = ("RequestHeader", "ResponseHeader")
 
 
 def run_decode(name: str, version: int, text: str | None, header: bool, dialect: str | None) -> Exit:
@@ -80,45 +80,15 @@ def _decoded(kind: type[Message], version: int, data: bytes, dialect: str | None
 
 def _decoded_with_header(kind: type[Message], version: int, data: bytes, dialect: str | None) -> dict[str, Any]:
     name, header_version = _header_name(kind), kind.header_version(version)
-    size = _header_size(name, header_version, data)
-    head = _decoded(message_class(name), header_version, data[:size], None)
-    try:
-        return {"header": head, "body": _decoded(kind, version, data[size:], dialect)}
-    except DecodeError as error:
-        raise DecodeError(error.message, size + error.offset) from None
+    header, at = decode_from(name, header_version, data)
+    body, end = decode_from(kind, version, data, at, dialect)
+    if end < len(data):
+        raise DecodeError("bytes are left over after the message", end)
+    return {"header": to_json(header, header_version), "body": to_json(body, version, dialect)}
 
 
 def _header_name(kind: type[Message]) -> str:
-    for name in _FLEXIBLE_FROM:
+    for name in _HEADERS:
         if kind.__name__.endswith(name.removesuffix("Header")):
             return name
     raise EncodeError(f"{kind.__name__} has no header")
-
-
-def _header_size(name: str, header_version: int, data: bytes) -> int:
-    """Where the header ends and the body begins."""
-    size = 4
-    if name == "RequestHeader":
-        client_id = int.from_bytes(data[8:10], signed=True)
-        size = 8 if header_version == 0 else 10 + max(0, client_id)
-    return _tags_end(data, size) if header_version >= _FLEXIBLE_FROM[name] else size
-
-
-def _tags_end(data: bytes, at: int) -> int:
-    """Behind the tagged fields that begin there; what is torn is told when the header is decoded."""
-    count, at = _varint(data, at)
-    for _ in range(min(count, len(data))):
-        _, at = _varint(data, at)
-        size, at = _varint(data, at)
-        at += size
-    return at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    for byte in data[at : at + 5]:
-        number |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if byte < 0x80:
-            break
-    return number, at

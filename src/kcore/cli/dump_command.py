@@ -9,6 +9,7 @@ import typer
 from kcore.bench.results import Exit
 from kcore.cli.bench_command import fail
 from kcore.errors import DecodeError, KcoreError, StorageError
+from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.dump import (
     Detail,
     batch_json,
@@ -19,6 +20,7 @@ from kcore.storage.dump import (
     files_of,
     metadata_json,
 )
+from kcore.storage.log import partition_of
 from kcore.storage.segment import LOG
 from kcore.storage.snapshot import SUFFIX
 from kcore.wire.records import Record
@@ -74,17 +76,20 @@ def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) 
 
 def _rows_of(file: Path, detail: Detail) -> Iterator[Row]:
     """A row a batch, or a row a record where records are shown."""
+    partition = partition_of(file.resolve().parent)
     for batches, row, records in batches_of(file, detail.records):
         batch = {"file": str(file)} | batch_json(batches, row)
         if not detail.records:
             yield batch
         for record in records:
-            yield _record_row(batch, record, detail.metadata)
+            yield _record_row(batch, partition, record, detail.metadata)
 
 
-def _record_row(batch: Row, record: Record, metadata: bool) -> Row:
+def _record_row(batch: Row, partition: TopicPartition | None, record: Record, metadata: bool) -> Row:
     row: Row = {
         "file": batch["file"],
+        "topic": partition and partition.topic,
+        "partition": partition and partition.partition,
         "batchPosition": batch["position"],
         "partitionLeaderEpoch": batch["partitionLeaderEpoch"],
         "offset": record.offset,
@@ -119,14 +124,11 @@ def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
     import pyarrow as pa
     from pyarrow import feather
 
+    from kcore.storage.record_rows import SCHEMA
+
     if detail.records:
-        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        types = {"key": pa.binary(), "value": pa.binary(), "headers": pa.list_(header), "decoded": pa.string()}
-        types |= {"controlType": pa.string(), "file": pa.string(), "batchPosition": pa.int64()}
-        types |= {"offset": pa.int64(), "timestamp": pa.int64()}
-        types |= {"sequence": pa.int32(), "partitionLeaderEpoch": pa.int32()}
         rows = [row | {"decoded": compact(row["decoded"]) if "decoded" in row else None} for row in rows]
-        table = pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+        table = pa.Table.from_pylist(rows, schema=SCHEMA.append(pa.field("decoded", pa.string())))
     else:
         table = pa.Table.from_pylist(rows)
     feather.write_feather(table, arrow, compression="uncompressed")

@@ -3,7 +3,7 @@
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kcore.bench.results import Exit
@@ -16,7 +16,13 @@ def run(arguments: Sequence[str]) -> int:
         fail("tests belong to a checkout: run ./kcore test there")
     if importlib.util.find_spec("pytest") is None:
         fail("pytest is not installed: run ./kcore test, which sets it up")
-    # pytest knows the options of tests/conftest.py only after its arguments: a folder by itself would be one of them.
-    joined = "\0".join(arguments).replace("--cases\0", "--cases=").split("\0") if arguments else []
-    code = subprocess.run([sys.executable, "-m", "pytest", *joined], check=False).returncode
+    code = subprocess.run([sys.executable, "-m", "pytest", *_joined(arguments)], check=False).returncode
     return Exit.GOOD if code == 0 else code
+
+
+def _joined(arguments: Sequence[str]) -> Iterator[str]:
+    """`--cases DIR` as one word: pytest reads tests/conftest.py late, and would take the folder for a test's path."""
+    words = iter(arguments)
+    for word in words:
+        folder = next(words, None) if word == "--cases" else None
+        yield word if folder is None else f"--cases={folder}"

@@ -4,6 +4,7 @@ A follower stores its leader's batches as they are, so replicas are equal byte f
 cut. Whoever compacted one of them has made it differ.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -13,9 +14,9 @@ import numpy as np
 
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
-from kcore.storage.replica import HEADER_END, Place, Replica
+from kcore.storage.replica import Place, Replica
 from kcore.storage.segment import map_file
-from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, scan_batches
+from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, RecordBatches, scan_batches
 from kcore.wire.records import decode_records
 
 READS: Final = ("bytes", "headers", "epochs")
@@ -25,6 +26,9 @@ _CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache 
 
 # What a batch says of all its records.
 _OF_THE_BATCH: Final = ("partition_leader_epoch", "attributes", "producer_id", "producer_epoch", "base_sequence")
+
+# How many of the next bytes are equal, of as many as both segments have: a, its place, b, its place, how many.
+_EqualRun = Callable[[Replica, Place, Replica, Place, int], int]
 
 SAME, END, BATCH, MISSING = "same", "end", "batch", "missing"
 
@@ -67,7 +71,7 @@ def diverge(folder_a: str | Path, folder_b: str | Path, *, read: str = "bytes") 
     parted = epochs_part(a.epochs, b.epochs, start)
     begin = max(start, _last_common_epoch(a.epochs, b.epochs, parted)) if read == "epochs" else start
     place_a, place_b = a.place_of(begin), b.place_of(begin)
-    places = _equal_bytes(a, place_a, b, place_b) if read == "bytes" else _equal_headers(a, place_a, b, place_b)
+    places = _equal(a, place_a, b, place_b, _equal_bytes if read == "bytes" else _equal_headers)
     found = _explained(a, b, *places, start)
     return replace(found, epoch_offset=parted, bytes_read=a.bytes_read + b.bytes_read)
 
@@ -87,10 +91,10 @@ def _last_common_epoch(a: EpochCache, b: EpochCache, parted: int | None) -> int:
     return max((entry.start_offset for entry in common if parted is None or entry.start_offset < parted), default=0)
 
 
-def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place) -> tuple[Place, Place]:
-    """Where the bytes cease to be equal, or one log ends: each side's place."""
+def _equal(a: Replica, place_a: Place, b: Replica, place_b: Place, equal_run: _EqualRun) -> tuple[Place, Place]:
+    """Where the replicas cease to be equal, or one log ends: each side's place."""
     while length := min(a.rest(place_a), b.rest(place_b)):
-        equal = _equal_run(a, place_a, b, place_b, length)
+        equal = equal_run(a, place_a, b, place_b, length)
         place_a, place_b = (Place(at.segment, at.position + equal) for at in (place_a, place_b))
         if equal < length:
             break
@@ -98,7 +102,7 @@ def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place) -> tupl
     return place_a, place_b
 
 
-def _equal_run(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
+def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
     """How many of the next `length` bytes are equal. Read, not mapped: that is faster than so many page faults."""
     ours, theirs = bytearray(min(length, _CHUNK)), bytearray(min(length, _CHUNK))
     with (
@@ -121,18 +125,8 @@ def _equal_run(a: Replica, place_a: Place, b: Replica, place_b: Place, length: i
     return length
 
 
-def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place) -> tuple[Place, Place]:
-    """As `_equal_bytes`, of the headers of the batches alone."""
-    while length := min(a.rest(place_a), b.rest(place_b)):
-        equal = _equal_header_run(a, place_a, b, place_b, length)
-        place_a, place_b = (Place(at.segment, at.position + equal) for at in (place_a, place_b))
-        if equal < length:
-            break
-        place_a, place_b = a.settled(place_a), b.settled(place_b)
-    return place_a, place_b
-
-
-def _equal_header_run(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
+def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
+    """As `_equal_bytes`, of the headers of the batches alone: up to the first batch that differs in its header."""
     data_a, data_b = map_file(a.files[place_a.segment]), map_file(b.files[place_b.segment])
     apart, end = place_b.position - place_a.position, place_a.position + length
     at = place_a.position

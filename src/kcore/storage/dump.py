@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcore.errors import DecodeError
-from kcore.schema.control_records import EndTxnMarker, LeaderChangeMessage
 from kcore.storage.log import segment_files
 from kcore.storage.segment import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Segment, map_file
-from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, control_value, snapshot_id, snapshots_in
-from kcore.wire.codec import decode
+from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
 from kcore.wire.jsonform import to_json
-from kcore.wire.metadata_frames import decode_record
+from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.record_batch import RecordBatches, scan_batches
 from kcore.wire.record_building import CODEC_MASK, CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
-from kcore.wire.records import Record, decode_records
+from kcore.wire.records import Record, control_message, decode_records
 
 INDENT: Final = "|"
 _MOST_SEQUENCE: Final = 2**31 - 1
@@ -138,7 +136,7 @@ def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
         "position": int(batches.position[row]),
         "timestampType": "LogAppendTime" if attributes & LOG_APPEND_TIME else "CreateTime",
         "maxTimestamp": int(batches.max_timestamp[row]),
-        "size": int(batches.batch_length[row]) + 12,
+        "size": int(batches.size[row]),
         "magic": int(batches.magic[row]),
         "compresscodec": dict(enumerate(CODECS)).get(attributes & CODEC_MASK, "unknown"),
         "crc": int(batches.crc[row]),
@@ -178,13 +176,8 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
 
 def control_json(record: Record) -> dict[str, Any] | None:
     """A control record's value as JSON; None for a type that is unknown here. DecodeError if it is none."""
-    value = record.value or b""
-    version = int.from_bytes(value[:2], signed=True)
-    if record.control in ("ABORT", "COMMIT"):
-        return to_json(decode(EndTxnMarker, 0, value[2:]), 0)
-    if record.control == "LEADER_CHANGE":
-        return to_json(decode(LeaderChangeMessage, version, value), version)
-    return to_json(control_value(record), 0) if record.control in _CONTROL_NAMES else None
+    message = control_message(record)
+    return None if message is None else to_json(message, getattr(message, "version", 0))
 
 
 def control_text(record: Record) -> str:
@@ -202,7 +195,7 @@ def control_text(record: Record) -> str:
 
 def metadata_json(record: Record) -> dict[str, Any]:
     """A record's value as a metadata record: type, version and data. DecodeError if it is none."""
-    message, version = decode_record(record.value or b"")
+    message, version = decode_metadata_record(record.value or b"")
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(message).__name__).upper()
     return {"type": kind, "version": version, "data": to_json(message, version)}
 

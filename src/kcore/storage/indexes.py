@@ -13,7 +13,6 @@ import numpy.typing as npt
 from kcore.errors import StorageError
 from kcore.types import Int32s, Int64s
 
-LENGTH_END: Final = 12  # What a batch has before the bytes that batch_length counts.
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _ABORTED_ENTRY: Final = np.dtype(

@@ -13,10 +13,15 @@ from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_l
 from kcore.storage.files import sync_folder
 from kcore.storage.log import segment_files
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, segment_path
-from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches, index_entries, scan_batches
+from kcore.wire.record_batch import (
+    INDEX_INTERVAL_BYTES,
+    MOST_RELATIVE_OFFSET,
+    RecordBatches,
+    index_entries,
+    scan_batches,
+)
 
 SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
-_MOST_RELATIVE: Final = 2**31 - 1  # An index entry's offset is an int32.
 
 
 def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> None:
@@ -100,7 +105,7 @@ class LogWriter:
             return self.end_offset
         last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
         full = self._size + len(data) > self._segment_bytes
-        if self._size and (full or last_offset - self.base_offset > _MOST_RELATIVE):
+        if self._size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
             self._roll(int(batches.base_offset[0]))
         self._assign_epochs(batches)
         self._write(data)

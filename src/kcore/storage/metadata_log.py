@@ -10,7 +10,7 @@ from kcore.metadata.image import ClusterImage
 from kcore.storage.log import segment_files
 from kcore.storage.segment import SEGMENT_NAME, map_file
 from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
-from kcore.wire.metadata_frames import decode_record
+from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import Records, decode_records
 
 
@@ -81,7 +81,7 @@ def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
     for offset, begin, length in zip(offsets, begins.tolist(), lengths.tolist(), strict=True):
         buffer, shift = (records.data, 0) if begin < plain else (records.decompressed, plain)
         try:
-            record, _ = decode_record(buffer[begin - shift : begin - shift + max(length, 0)])
+            record, _ = decode_metadata_record(buffer[begin - shift : begin - shift + max(length, 0)])
             image.apply(record)
         except DecodeError as error:
             raise DecodeError(f"{path}: record {offset}: {error.message}", begin + error.offset) from None

@@ -3,18 +3,15 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from kcore.storage.indexes import LENGTH_END, OffsetIndex
+from kcore.storage.indexes import OffsetIndex
 from kcore.storage.segment import OFFSET_INDEX, SEGMENT_NAME, Segment, base_offset_of
-from kcore.wire.record_batch import RecordBatches, scan_batches
-
-HEADER_END: Final = 61  # A batch without its records.
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, RecordBatches, scan_batches
 
 
 @dataclass(slots=True)

@@ -11,20 +11,14 @@ from kcore.schema.control_records import KRaftVersionRecord, SnapshotFooterRecor
 from kcore.schema.structure import Data
 from kcore.storage.files import naming, write_atomically
 from kcore.storage.segment import map_file
-from kcore.wire.codec import decode, encode
+from kcore.wire.codec import encode
 from kcore.wire.record_building import encode_records
-from kcore.wire.records import CONTROL_TYPES, Record, Records, decode_records
+from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIX: Final = ".checkpoint"
 BATCH_BYTES: Final = 1 << 20  # Values a batch; Kafka's batches hold at most 8 MiB.
 _NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
-_CONTROL_VALUES: Final[dict[str, type[Data]]] = {
-    "SNAPSHOT_HEADER": SnapshotHeaderRecord,
-    "SNAPSHOT_FOOTER": SnapshotFooterRecord,
-    "KRAFT_VERSION": KRaftVersionRecord,
-    "KRAFT_VOTERS": VotersRecord,
-}
 
 
 class SnapshotId(NamedTuple):
@@ -64,18 +58,13 @@ class Snapshot:
         return (record.value or b"" for record in self.records if record.control is None)
 
 
-def control_value(record: Record) -> Any:
-    """A control record's value as the message it is; None for types that snapshots do not have."""
-    kind = _CONTROL_VALUES.get(record.control or "")
-    # Its first field is its version, and versions other than 0 there are none (Kafka's ControlRecordUtils).
-    return None if kind is None else decode(kind, 0, record.value or b"")
-
-
 def read_snapshot(path: Path) -> Snapshot:
     """A whole snapshot. StorageError if it lacks its header or, not finished, its footer; DecodeError if it is torn."""
     with naming(path):
         records = decode_records(map_file(path))
-        found = {record.control: control_value(record) for record in records if record.control is not None}
+        found: dict[str, Any] = {
+            record.control: control_message(record) for record in records if record.control is not None
+        }
         controls = records.control_type.tolist()
         if not controls or controls[0] != CONTROL_TYPES.index("SNAPSHOT_HEADER"):
             raise StorageError("a snapshot begins with its header")

@@ -1,6 +1,6 @@
-"""Messages as objects: `decode` and `encode`.
+"""Messages as objects: `decode`, `decode_from` and `encode`.
 
-Both are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
+They are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
 """
 
 from functools import cache, partial
@@ -37,4 +37,5 @@ def _codec_of(dialect: str) -> Codec:
 
 _codec = Codec(_plan_of, Words(), _codec_of)
 decode = _codec.decode
+decode_from = _codec.decode_from
 encode = _codec.encode

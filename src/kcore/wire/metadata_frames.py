@@ -15,7 +15,7 @@ HIGHEST = 2**15 - 1  # Kafka's type and version are shorts.
 VARINT_BYTES = 5
 
 
-def decode_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord, int]:
+def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord, int]:
     """The record in all of `data`, and the version that it has there.
 
     DecodeError with its offset: another frame version, no such record or version, or what `decode` refuses.
@@ -37,7 +37,7 @@ def decode_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord,
         raise DecodeError(f"{record.__name__}: {error.message}", start + error.offset) from None
 
 
-def encode_record(record: MetadataRecord, version: int) -> bytes:
+def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
     """The record as the log keeps it. Errors: those of `encode`; EncodeError where it is no metadata record."""
     if not isinstance(record, MetadataRecord):
         raise EncodeError(f"expected a metadata record, not {type(record).__name__}")

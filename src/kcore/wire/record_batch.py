@@ -37,7 +37,9 @@ BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
 )
 INDEX_INTERVAL_BYTES = 4096  # Kafka's default of index.interval.bytes.
 NO_TIMESTAMP = -1
-MOST_RELATIVE_OFFSET = 2**31 - 1
+MOST_RELATIVE_OFFSET = 2**31 - 1  # An index entry's offset is an int32.
+LENGTH_END = 12  # Bytes of a batch before those that batch_length counts.
+HEADER_END = 61  # Bytes of a batch before its records.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +79,7 @@ class RecordBatches:
     @property
     def size(self) -> Int32s:
         """Bytes, header and all."""
-        return self.batch_length + np.int32(12)
+        return self.batch_length + np.int32(LENGTH_END)
 
 
 def scan_batches(

@@ -8,6 +8,7 @@ import numpy as np
 
 from kcore._ext import records
 from kcore.errors import DecodeError
+from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.types import Int16s, Int32s, Int64s
 from kcore.wire.codec import decode
@@ -86,7 +87,7 @@ class Record:
 def control_message(record: Record) -> Message | None:
     """What a control record says, such as a LeaderChangeMessage; None for records of data and of a type unknown here.
 
-    DecodeError or UnsupportedVersionError for a value that is not the message it should be.
+    DecodeError for a value that is not the message it should be, or of a version that there is not.
     """
     if not 0 <= record.control_type < len(CONTROL_MESSAGES):
         return None
@@ -94,8 +95,10 @@ def control_message(record: Record) -> Message | None:
     version = int.from_bytes(value[:2], "big", signed=True)
     if name == "EndTxnMarker":  # The version stands before the message, and a later one is read as this (KIP-98).
         version, value = 0, value[2:6]
-    message: Message = decode(name, version, value)  # In the others, the version is the message's own first field.
-    return message
+    kind = message_class(name)
+    if version not in kind.versions:  # In the others, the version is the message's own first field.
+        raise DecodeError(f"{name} has versions {kind.versions}, not {version}", 0)
+    return decode(kind, version, value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
