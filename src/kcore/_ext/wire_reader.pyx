@@ -29,22 +29,23 @@ cdef extern from *:
         return uuid;
     }
 
-    /* A view of bytes, whatever the elements of the source are; narrowed in place, while nobody else has it. */
-    static PyObject *new_view(PyObject *source, Py_ssize_t offset, Py_ssize_t length) {
-        PyObject *view = PyMemoryView_FromObject(source), *whole = view;
-        if (view != NULL && !PyBytes_CheckExact(source)) {
+    /* A view of bytes, whatever the elements of the source are; narrowed in place, while nobody else has it.
+       `last`: the view before it of the same source, which it then shares the buffer with: half the price. */
+    static PyObject *new_view(PyObject *source, PyObject *last, const unsigned char *begin, Py_ssize_t length) {
+        PyObject *view = PyMemoryView_FromObject(last ? last : source), *whole = view;
+        if (view != NULL && last == NULL && !PyBytes_CheckExact(source)) {
             view = PyObject_CallMethod(whole, "cast", "s", "B");
             Py_DECREF(whole);
         }
         if (view == NULL) return NULL;
         Py_buffer *buffer = PyMemoryView_GET_BUFFER(view);
-        buffer->buf = (char *)buffer->buf + offset;
+        buffer->buf = (char *)begin;
         buffer->len = buffer->shape[0] = length;
         return view;
     }
     """
     PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
-    PyObject *new_view(PyObject *source, Py_ssize_t offset, Py_ssize_t length)
+    PyObject *new_view(PyObject *source, PyObject *last, const uint8_t *begin, Py_ssize_t length)
 
 cdef extern from "Python.h":
     PyObject *new_list "PyList_New" (Py_ssize_t size)
@@ -71,6 +72,7 @@ cdef extern from "Python.h":
 
 cdef struct Reader:
     PyObject *source  # what the bytes belong to
+    PyObject *view  # the last one made; the message has it
     const uint8_t *start
     const uint8_t *at
     const uint8_t *end
@@ -109,7 +111,7 @@ cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, 
     cdef int collecting
     r.source = <PyObject *>source
     r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
-    r.why, r.depth = NULL, 0
+    r.why, r.depth, r.view = NULL, 0, NULL
     # A decoded tree has no cycle: to visit it as it grows finds nothing.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
@@ -285,7 +287,10 @@ cdef PyObject *read_bytes(Reader *r, const Step *step) noexcept:
     at = r.at
     if step.kind != STRING:
         r.at += length
-        return new_bytes(<const char *>at, length) if step.kind == BYTES else new_view(r.source, at - r.start, length)
+        if step.kind == BYTES:
+            return new_bytes(<const char *>at, length)
+        r.view = new_view(r.source, r.view, at, length)
+        return r.view
     value = new_text(<const char *>at, length, NULL)
     if value is NULL:
         if PyErr_ExceptionMatches(PyExc_UnicodeDecodeError):
