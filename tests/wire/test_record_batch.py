@@ -78,6 +78,14 @@ def test_all_in_one_buffer() -> None:
     assert batches.end == len(data)
 
 
+def test_more_batches_than_the_first_ones_promise() -> None:
+    large, small = encode_records([Record(0, 1, None, bytes(2000))]), encode_records([Record(0, 2)])
+    data = b"".join([*[large] * 150, *[small] * 1500, *[large] * 20, *[small] * 3000])
+    assert_like_twin(data)
+    for limit in (127, 128, 129, 150, 400, 2000):
+        assert rows(scan_batches(data, limit=limit)) == rows(scan_batches(data).take(slice(limit)))
+
+
 def test_every_truncation() -> None:
     for data in small_samples():
         for length in range(len(data)):
@@ -200,6 +208,13 @@ def test_index_entries_of_offsets_that_do_not_fit() -> None:
 @given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
 def test_crc32c_is_its_twin(data: bytes, value: int) -> None:
     assert crc32c(data, value) == crc_twin.crc32c(data, value)
+
+
+def test_crc32c_of_every_length_and_beginning() -> None:
+    data = random.Random(12).randbytes(330)
+    for start in range(8):
+        for end in range(start, len(data)):
+            assert crc32c(data[start:end], start) == crc_twin.crc32c(data[start:end], start)
 
 
 def test_crc32c_of_known_bytes() -> None:

@@ -9,11 +9,12 @@ def crc32c(data: ReadableBuffer, value: int = 0) -> int:
 
 def scan(
     data: ReadableBuffer, start: int, limit: int, check_crc: bool, skip: bool
-) -> tuple[list[memoryview], int, tuple[str, int] | None, list[tuple[str, int]]]:
+) -> tuple[memoryview, list[int], int, int, tuple[str, int] | None, list[tuple[str, int]]]:
     """The headers of at most `limit` batches from byte `start` on.
 
-    Gives 15 columns in native order (names and dtypes: `kcore.wire.record_batch.BATCH_COLUMNS`), the offset where
-    reading ended, None or what stopped it with the offset of the field that is wrong, and what was skipped.
+    Gives one buffer with 15 columns in native order (names and dtypes: `kcore.wire.record_batch.BATCH_COLUMNS`), where
+    each begins there, how many batches they have, the offset where reading ended, None or what stopped it with the
+    offset of the field that is wrong, and what was skipped.
     """
 
 def decode(

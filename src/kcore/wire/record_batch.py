@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from sys import maxsize
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,11 +99,12 @@ def scan_batches(
     batches of another magic whose length can be believed are left out and told in `skipped`. The GIL is released where
     the buffer is read-only.
     """
-    columns, end, found, skipped = records.scan(data, start, limit, check_crc, skip)
+    arena, places, rows, end, found, skipped = records.scan(data, start, limit, check_crc, skip)
     problem = DecodeError(*found) if found else None
     if problem and not stop:
         raise problem
-    arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(BATCH_COLUMNS, columns, strict=True)}
+    named = zip(BATCH_COLUMNS, places, strict=True)
+    arrays: dict[str, Any] = {name: np.frombuffer(arena, dtype, rows, place) for (name, dtype), place in named}
     return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*told) for told in skipped))
 
 

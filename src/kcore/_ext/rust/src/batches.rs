@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::arena::Arena;
 use crate::crc::crc32c;
 
 /// Bytes before what `batchLength` counts: baseOffset and batchLength itself.
@@ -75,24 +76,25 @@ pub struct Options {
     pub skip: bool,
 }
 
-/// Headers are kept as they are until there are so many: columns written one behind the other cost less than rows.
+/// Headers stay where they are until there are so many: columns written one behind the other cost less than rows.
 const BLOCK: usize = 128;
 
-/// A header found, copied.
-struct Found {
+/// Bytes an element of each column.
+const WIDTHS: [usize; COLUMNS] = [8, 8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4, 1];
+const COLUMNS: usize = 15;
+
+/// A batch found.
+struct Found<'a> {
     position: usize,
-    header: [u8; HEADER_END],
+    header: Header<'a>,
     crc_matches: bool,
 }
 
-/// Bytes an element of each column.
-const WIDTHS: [usize; 15] = [8, 8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4, 1];
-
 /// The batches found: a column a field, in native byte order, one element a batch. `flush` has the columns' order.
-#[derive(Default)]
 pub struct Batches {
-    pub columns: [Vec<u8>; 15],
-    found: Vec<Found>,
+    pub columns: Arena<COLUMNS>,
+    /// Batches in the columns.
+    pub rows: usize,
     /// Where the first byte stands that belongs to no batch found or skipped.
     pub end: usize,
     /// What stands at `end`, if it is no batch.
@@ -101,45 +103,40 @@ pub struct Batches {
 }
 
 impl Batches {
-    fn push(&mut self, header: &Header, crc_matches: bool) {
-        self.found.push(Found { position: self.end, header: *header.0, crc_matches });
-    }
-
-    /// Makes room at once for what is to come, so that nothing is moved: the rest of `bytes`, if it goes on as it began.
-    fn expect(&mut self, bytes: usize, options: &Options) {
-        let each = (self.end - options.start) / BLOCK;
-        let batches = ((bytes - options.start) / each + BLOCK).min(options.limit);
-        self.columns.iter_mut().zip(WIDTHS).for_each(|(column, width)| column.reserve_exact(batches * width));
-    }
-
-    fn flush(&mut self) {
-        let found = &self.found;
-        let mut columns = self.columns.iter_mut();
-        let mut put = |write: &dyn Fn(&mut Vec<u8>)| columns.next().into_iter().for_each(write);
-        put(&|column| fill(column, found, |f| (f.position as i64).to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).base_offset().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).i32(8).to_ne_bytes())); // batchLength
-        put(&|column| fill(column, found, |f| Header(&f.header).i32(12).to_ne_bytes())); // partitionLeaderEpoch
-        put(&|column| fill(column, found, |f| [f.header[16]])); // magic
-        put(&|column| fill(column, found, |f| Header(&f.header).crc().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).attributes().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).i32(23).to_ne_bytes())); // lastOffsetDelta
-        put(&|column| fill(column, found, |f| Header(&f.header).base_timestamp().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).max_timestamp().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).i64(43).to_ne_bytes())); // producerId
-        put(&|column| fill(column, found, |f| Header(&f.header).i16(51).to_ne_bytes())); // producerEpoch
-        put(&|column| fill(column, found, |f| Header(&f.header).base_sequence().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| Header(&f.header).count().to_ne_bytes()));
-        put(&|column| fill(column, found, |f| [u8::from(f.crc_matches)]));
-        self.found.clear();
+    /// Moves what was found to the columns. Room is made for all that is to come at once, so that nothing is moved later:
+    /// for what there is up to `most`, if it goes on as it began.
+    fn flush(&mut self, found: &mut Vec<Found>, most: usize, options: &Options) {
+        let rows = self.rows + found.len();
+        if rows > self.columns.room {
+            let each = (self.end - options.start) / rows;
+            let more = if most > self.end { (most - self.end) / each + 2 * BLOCK } else { 0 };
+            self.columns.grow(rows + more.min(options.limit - rows), self.rows);
+        }
+        let mut columns = self.columns.elements(self.rows, found.len()).into_iter();
+        let mut next = || columns.next().unwrap_or_default();
+        fill(next(), found, |f| (f.position as i64).to_ne_bytes());
+        fill(next(), found, |f| f.header.base_offset().to_ne_bytes());
+        fill(next(), found, |f| f.header.i32(8).to_ne_bytes()); // batchLength
+        fill(next(), found, |f| f.header.i32(12).to_ne_bytes()); // partitionLeaderEpoch
+        fill(next(), found, |f| [f.header.0[16]]); // magic
+        fill(next(), found, |f| f.header.crc().to_ne_bytes());
+        fill(next(), found, |f| f.header.attributes().to_ne_bytes());
+        fill(next(), found, |f| f.header.i32(23).to_ne_bytes()); // lastOffsetDelta
+        fill(next(), found, |f| f.header.base_timestamp().to_ne_bytes());
+        fill(next(), found, |f| f.header.max_timestamp().to_ne_bytes());
+        fill(next(), found, |f| f.header.i64(43).to_ne_bytes()); // producerId
+        fill(next(), found, |f| f.header.i16(51).to_ne_bytes()); // producerEpoch
+        fill(next(), found, |f| f.header.base_sequence().to_ne_bytes());
+        fill(next(), found, |f| f.header.count().to_ne_bytes());
+        fill(next(), found, |f| [u8::from(f.crc_matches)]);
+        self.rows = rows;
+        found.clear();
     }
 }
 
-/// Appends a field of each header found.
-fn fill<const SIZE: usize>(column: &mut Vec<u8>, found: &[Found], field: impl Fn(&Found) -> [u8; SIZE]) {
-    let start = column.len();
-    column.resize(start + found.len() * SIZE, 0);
-    for (slot, found) in column[start..].chunks_exact_mut(SIZE).zip(found) {
+/// Writes a field of each header found.
+fn fill<const SIZE: usize>(column: &mut [u8], found: &[Found], field: impl Fn(&Found) -> [u8; SIZE]) {
+    for (slot, found) in column.chunks_exact_mut(SIZE).zip(found) {
         slot.copy_from_slice(&field(found));
     }
 }
@@ -174,21 +171,18 @@ pub fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Pro
 
 /// Reads batches until the bytes end, are no batch, or `limit` are read.
 pub fn scan(data: &[u8], options: &Options) -> Batches {
-    let mut batches = Batches { end: options.start, ..Batches::default() };
-    let mut found = 0;
-    while batches.end < data.len() && found < options.limit {
+    let mut found = Vec::with_capacity(BLOCK);
+    let columns = Arena::new(WIDTHS, 0);
+    let mut batches = Batches { columns, rows: 0, end: options.start, problem: None, skipped: Vec::new() };
+    while batches.end < data.len() && batches.rows + found.len() < options.limit {
         match batch_at(data, batches.end) {
             Ok((header, batch)) => {
                 let crc_matches = options.check_crc && crc32c(0, &batch[CRC_START..]) == header.crc();
-                batches.push(&header, crc_matches);
+                found.push(Found { position: batches.end, header, crc_matches });
                 batches.end += batch.len();
-                if batches.found.len() == BLOCK {
-                    if batches.columns[0].is_empty() {
-                        batches.expect(data.len(), options);
-                    }
-                    batches.flush();
+                if found.len() == BLOCK {
+                    batches.flush(&mut found, data.len(), options);
                 }
-                found += 1;
             }
             Err(problem) => match believable_end(data, batches.end) {
                 // Only the magic: a length below a header's, or beyond the bytes, says nothing about what follows.
@@ -203,6 +197,6 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
             },
         }
     }
-    batches.flush();
+    batches.flush(&mut found, batches.end, options);
     batches
 }

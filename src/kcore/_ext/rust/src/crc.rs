@@ -14,7 +14,7 @@ pub fn crc32c(value: u32, bytes: &[u8]) -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_crc32_u64, _mm_crc32_u8, _mm_cvtsi128_si64, _mm_cvtsi64_si128};
+    use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi128_si64, _mm_cvtsi64_si128};
     use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
 
     /// Fewer bytes are not worth three ways.
@@ -25,6 +25,8 @@ mod x86_64 {
     const MOST: usize = 512;
     /// A cache line.
     const LINE: usize = 64;
+    /// How far ahead memory is asked for what comes next, however short these bytes are: mostly, a batch follows a batch.
+    const AHEAD: usize = 3 * WORD * MOST;
     /// Castagnoli's polynomial, bits reflected, as all values here are: the highest bit is x^0.
     const POLYNOMIAL: u32 = 0x82F6_3B78;
     /// How far the instruction shifts the 64 bits it is given, and one more, since a product of 32 by 32 bits has 63.
@@ -67,8 +69,8 @@ mod x86_64 {
             for (i, ((first, second), third)) in both.zip(third.chunks_exact(WORD)).enumerate() {
                 if i % (LINE / WORD) == 0 {
                     // Three stretches are more than memory foresees: what comes next is fetched now, even behind the bytes.
-                    (3..6)
-                        .for_each(|way| _mm_prefetch(start.wrapping_add((way * words + i) * WORD).cast(), _MM_HINT_T0));
+                    let ahead = |way| start.wrapping_add(AHEAD + (way * words + i) * WORD).cast();
+                    (0..3).for_each(|way| _mm_prefetch(ahead(way), _MM_HINT_T0));
                 }
                 a = _mm_crc32_u64(a, word(first));
                 b = _mm_crc32_u64(b, word(second));
@@ -80,7 +82,13 @@ mod x86_64 {
         let words = rest.chunks_exact(WORD);
         let tail = words.remainder();
         crc = words.fold(crc, |crc, bytes| _mm_crc32_u64(crc, word(bytes)));
-        !tail.iter().fold(crc as u32, |crc, &byte| _mm_crc32_u8(crc, byte))
+        if tail.is_empty() {
+            return !(crc as u32);
+        }
+        // The last bytes as the upper ones of a word: zeros before them change nothing of a CRC that is zero.
+        let unused = 8 * (WORD - tail.len());
+        let last = word(&bytes[bytes.len() - WORD..]) >> unused;
+        !((_mm_crc32_u64(0, (crc ^ last) << unused) ^ crc >> (64 - unused)) as u32)
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! CRC-32C and record batches of magic 2, as the Python module `kcore._ext.records`.
 
+mod arena;
 mod batches;
 mod codec;
 mod column;
@@ -20,8 +21,9 @@ use encode::Source;
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
 /// What is wrong, and where.
 type Told = (String, usize);
-/// What `scan` returns: the columns, where reading ended, what stopped it, and what was skipped.
-type Scanned<'py> = (Columns<'py>, usize, Option<Told>, Vec<Told>);
+/// What `scan` returns: the columns in one buffer, where each begins, batches, where reading ended, what stopped it, and
+/// what was skipped.
+type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Told>, Vec<Told>);
 /// What `decode` returns: columns of records and of headers, the decompressed bytes, whole batches, and what stopped it.
 type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Told>);
 
@@ -70,7 +72,8 @@ fn scan_batches<'py>(
     let options = Options { start, limit, check_crc, skip };
     let found = reading(py, &data, |bytes| batches::scan(bytes, &options))?;
     let skipped = found.skipped.into_iter().map(told).collect();
-    Ok((lend_all(py, found.columns)?, found.end, found.problem.map(told), skipped))
+    let columns = lend(py, found.columns.bytes)?;
+    Ok((columns, found.columns.places.to_vec(), found.rows, found.end, found.problem.map(told), skipped))
 }
 
 /// The records of the batches at `positions`, as columns in native byte order.

@@ -1,0 +1,67 @@
+//! Columns side by side in one allocation, with huge pages where it is large: a page fault costs more than the page's rows.
+
+/// What a column begins behind the one before it, over and above: columns at one place of a page slow each other down.
+const STAGGER: usize = 320;
+/// What a column's place is a multiple of, so that each element is where its type wants it.
+const LINE: usize = 64;
+/// From here on NumPy asks for huge pages, too.
+#[cfg(target_os = "linux")]
+const HUGE_FROM: usize = 1 << 22;
+/// What the kernel takes advice about: whole pages.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 1 << 12;
+
+/// Columns of `widths` bytes an element, with room for as many elements each.
+pub struct Arena<const COLUMNS: usize> {
+    pub bytes: Vec<u8>,
+    /// Where each column begins.
+    pub places: [usize; COLUMNS],
+    pub room: usize,
+    widths: [usize; COLUMNS],
+}
+
+impl<const COLUMNS: usize> Arena<COLUMNS> {
+    pub fn new(widths: [usize; COLUMNS], room: usize) -> Self {
+        let mut end = 0;
+        let places = widths.map(|width| {
+            let place = end;
+            end += (room * width).next_multiple_of(LINE) + STAGGER;
+            place
+        });
+        Arena { bytes: zeros(end), places, room, widths }
+    }
+
+    /// The elements from `first` on, `count` of them, of each column.
+    pub fn elements(&mut self, first: usize, count: usize) -> [&mut [u8]; COLUMNS] {
+        let (mut rest, mut taken) = (self.bytes.as_mut_slice(), 0);
+        std::array::from_fn(|column| {
+            let begin = self.places[column] + first * self.widths[column];
+            let end = begin + count * self.widths[column];
+            let (before, behind) = std::mem::take(&mut rest).split_at_mut(end - taken);
+            rest = behind;
+            &mut before[begin - std::mem::replace(&mut taken, end)..]
+        })
+    }
+
+    /// Makes room for more; the first `kept` elements stay.
+    pub fn grow(&mut self, room: usize, kept: usize) {
+        let mut grown = Self::new(self.widths, room);
+        grown.elements(0, kept).into_iter().zip(self.elements(0, kept)).for_each(|(to, from)| to.copy_from_slice(from));
+        *self = grown;
+    }
+}
+
+/// Memory that nobody has touched yet.
+fn zeros(size: usize) -> Vec<u8> {
+    let bytes = vec![0; size];
+    #[cfg(target_os = "linux")]
+    if size >= HUGE_FROM {
+        let begin = bytes.as_ptr().align_offset(PAGE);
+        #[allow(unsafe_code)]
+        // SAFETY: the pages are ours, and advice does not change what they hold; if it is not taken, nothing is lost.
+        unsafe {
+            libc::madvise(bytes.as_ptr().add(begin).cast_mut().cast(), size - begin, libc::MADV_HUGEPAGE);
+        }
+    }
+    bytes
+}
