@@ -9,7 +9,8 @@ import pytest
 from kcore import schema as s
 from kcore.errors import TableError
 from kcore.metadata.image import _HANDLERS, ClusterImage
-from kcore.metadata.image_partitions import MIGRATING, IntLists
+from kcore.metadata.image_partitions import MIGRATING
+from kcore.metadata.int_lists import IntLists
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_settings import EntityData
 from kcore.types import Uuid

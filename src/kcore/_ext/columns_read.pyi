@@ -6,10 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 class Reader:
-    """Reads one message: `measure`, `arrange` its columns in an arena, make that room, then `fill`."""
+    """Reads messages of one kind: `measure`, `arrange` their columns in an arena, make that room, then `fill`.
+
+    `spans__mx`: where message m begins in `data`, and ends; they must lie in it.
+    """
 
     def __init__(
-        self, nodes: npt.NDArray[np.int64], ops: npt.NDArray[np.int64], extents: npt.NDArray[np.int64], data: Any
+        self,
+        nodes: npt.NDArray[np.int64],
+        ops: npt.NDArray[np.int64],
+        extents: npt.NDArray[np.int64],
+        data: Any,
+        spans__mx: npt.NDArray[np.int64],
     ) -> None: ...
     def measure(self) -> tuple[str, int]:
         """Count rows by node and elements by column; (what is wrong or "", the offset where)."""

@@ -332,26 +332,41 @@ cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:
             (<int32_t*>w.columns[w.nodes[k].tag_column + 2])[0] = 0
 
 
+cdef bint read_each(Walk* w, const int64_t[:, ::1] spans__mx) noexcept nogil:
+    """One message a span, each a row of the root."""
+    cdef Py_ssize_t m
+    for m in range(spans__mx.shape[0]):
+        w.at, w.size = spans__mx[m, 0], spans__mx[m, 1]
+        if not read_row(w, 0):
+            return False
+        if w.at != w.size:
+            return fail(w, LEFT_OVER)
+    return True
+
+
 cdef class Reader:
-    """Reads one message. `measure`, `arrange` its columns in an arena, make that room, then `fill`.
+    """Reads messages of one kind. `measure`, `arrange` their columns in an arena, make that room, then `fill`.
 
     `nodes`, `ops`, `extents` are the program; the root is node 0. `data` stays alive as long as the reader does.
+    `spans__mx`: where message m begins in it, and ends; they must lie in it.
     """
 
     cdef Walk w
     cdef const int64_t[:, ::1] nodes
     cdef const int64_t[:, ::1] ops
     cdef const int64_t[:, ::1] extents
+    cdef const int64_t[:, ::1] spans__mx
     cdef const uint8_t[::1] data
     cdef int64_t* places
     cdef int64_t room  # -1 until `arrange`.
 
     def __init__(
         self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, const int64_t[:, ::1] extents,
-        const uint8_t[::1] data,
+        const uint8_t[::1] data, const int64_t[:, ::1] spans__mx,
     ):
         cdef Walk* w = &self.w
         self.nodes, self.ops, self.extents, self.data, self.room = nodes, ops, extents, data, -1
+        self.spans__mx = spans__mx
         w.nodes = <const Node*>&nodes[0, 0]
         w.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
         w.data = &data[0] if data.shape[0] else NULL
@@ -372,10 +387,9 @@ cdef class Reader:
     def measure(self):
         """Count rows and elements; (what is wrong or "", the offset where)."""
         cdef Walk* w = &self.w
-        w.size, w.at, w.columns, w.problem = self.data.shape[0], 0, NULL, 0
+        w.columns, w.problem = NULL, 0
         with nogil:
-            if read_row(w, 0) and w.at != w.size:
-                fail(w, LEFT_OVER)
+            read_each(w, self.spans__mx)
         if w.problem == NO_MEMORY:
             raise MemoryError
         return PROBLEMS[w.problem], w.at
@@ -416,8 +430,8 @@ cdef class Reader:
         memset(w.rows, 0, self.nodes.shape[0] * sizeof(int64_t))
         memset(w.totals, 0, (self.extents.shape[0] + 1) * sizeof(int64_t))
         memset(w.layouts, 0, self.nodes.shape[0] * sizeof(Layout))
-        w.columns, w.at, w.next_run, self.room = columns, 0, 0, -1
+        w.columns, w.next_run, self.room = columns, 0, -1
         begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
         with nogil:
-            read_row(w, 0)
+            read_each(w, self.spans__mx)
         free(columns)

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+
 from kcore.errors import TableError
-from kcore.metadata.image_partitions import PartitionRegistration, PartitionStates
+from kcore.metadata.arrays import Array
+from kcore.metadata.image_partitions import PartitionRegistration, PartitionStates, uuids_of
 from kcore.metadata.image_table import table_of_image
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import metadata_records_brokers as broker_records
@@ -19,9 +22,11 @@ from kcore.schema import metadata_records_settings as setting_records
 from kcore.schema import metadata_records_topics as topic_records
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
+from kcore.wire.columns import Rows
 
 KRAFT_VERSION: Final = "kraft.version"
 TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
+_UNKNOWN: Final = "", -1  # A topic that is not known.
 _FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 leaves it.
 _SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 leaves it.
 
@@ -75,6 +80,48 @@ class ClusterImage:
             self._transaction.append(record)
         else:
             handler(self, record)
+
+    def create_all(self, topics: Rows, topic_places: Array, partitions: Rows, places: Array) -> bool:
+        """Many TopicRecords and PartitionRecords as `apply` would have them; the places say in which order they came.
+
+        False, and nothing changed, where they are for `apply`: in a transaction, or one does not fit.
+        """
+        names, ids = topics.name.tolist(), uuids_of(topics.topic_id)
+        fresh = range(self.partitions.topic_count, self.partitions.topic_count + len(ids))
+        numbers = dict(zip(ids, zip(fresh, topic_places.tolist(), strict=True), strict=True))
+        known = not (self.topic_ids.keys().isdisjoint(names) and self._topics.keys().isdisjoint(ids))
+        if self.in_transaction or known or len({*names}) < len(names) or len(numbers) < len(ids):
+            return False
+        starts, owners = _runs(partitions.topic_id)
+        found = [numbers.get(each) or (self._topics.get(each, _UNKNOWN)[1], -1) for each in owners]
+        if any(
+            number < 0 or told > place for (number, told), place in zip(found, places[starts].tolist(), strict=True)
+        ):
+            return False
+        owned = [number for number, _ in found]
+        rows = self.partitions.fresh_rows(starts.tolist(), owned, partitions)
+        if rows is None:
+            return False
+        for name, topic_id in zip(names, map(Uuid, ids), strict=True):
+            self.topic_ids[name] = topic_id
+            self._topics[topic_id] = name, self.partitions.add_topic()
+        self.partitions.put_all(rows, np.repeat(owned, np.diff(starts, append=len(places))), partitions)
+        self._table = None
+        return True
+
+    def change_all(self, changes: Rows) -> bool:
+        """Many PartitionChangeRecords in their order, likewise."""
+        starts, owners = _runs(changes.topic_id)
+        indexes, rows = changes.partition_id.tolist(), list[int]()
+        for owner, begin, end in zip(owners, starts.tolist(), [*starts[1:].tolist(), len(indexes)], strict=True):
+            if owner not in self._topics:
+                return False
+            known = self.partitions.rows_of(self._topics[owner][1])
+            rows.extend(known.get(index, -1) for index in indexes[begin:end])
+        if self.in_transaction or -1 in rows or not self.partitions.change_all(np.array(rows, np.int64), changes):
+            return False
+        self._table = None
+        return True
 
     @property
     def in_transaction(self) -> bool:
@@ -265,6 +312,13 @@ class ClusterImage:
         if self._transaction is None:
             raise TableError("a transaction ends that never began")
         return self._transaction
+
+
+def _runs(topic_ids: Array) -> tuple[Array, list[Any]]:
+    """Where another topic id than the one before begins, and those ids."""
+    words = np.ascontiguousarray(topic_ids).view(np.uint64)
+    starts = np.flatnonzero(np.append(True, (words[1:] != words[:-1]).any(axis=1))[: len(words)])
+    return starts, uuids_of(topic_ids[starts])
 
 
 def _uuids(values: list[Uuid] | None) -> tuple[Uuid, ...] | None:

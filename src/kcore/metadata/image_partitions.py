@@ -2,18 +2,21 @@
 
 from array import array
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kcore.constants import NO_BROKER_ROW, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
+from kcore.constants import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
 from kcore.errors import TableError
 from kcore.metadata.arrays import Array
+from kcore.metadata.int_lists import IntLists, last_places
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord
-from kcore.types import ZERO_UUID, Int32s, Uuid
+from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.columns import Rows, Vectors
 
 MIGRATING: Final = ZERO_UUID  # DirectoryId.MIGRATING: nobody has told the replica's directory yet.
 _GONE: Final = -1  # The topic of a row whose topic was removed.
+_MOST_EPOCH: Final = 2**31 - 1
 
 
 class PartitionRegistration(NamedTuple):
@@ -30,41 +33,6 @@ class PartitionRegistration(NamedTuple):
     leader_recovery_state: int
     leader_epoch: int
     partition_epoch: int
-
-
-class IntLists:
-    """Rows of integers of any length, one behind the other."""
-
-    def __init__(self) -> None:
-        self._values, self._starts, self._counts = array("i"), array("q"), array("i")
-
-    def append(self, row: Sequence[int]) -> None:
-        """A new last row."""
-        self._starts.append(len(self._values))
-        self._counts.append(len(row))
-        self._values.extend(row)
-
-    def __getitem__(self, row: int) -> tuple[int, ...]:
-        start = self._starts[row]
-        return tuple(self._values[start : start + self._counts[row]])
-
-    def __setitem__(self, row: int, values: Sequence[int]) -> None:
-        if len(values) > self._counts[row]:
-            self._starts[row] = len(self._values)
-            self._values.extend(values)
-        else:
-            start = self._starts[row]
-            self._values[start : start + len(values)] = array("i", values)
-        self._counts[row] = len(values)
-
-    def padded(self, rows: Array) -> Int32s:
-        """Those rows as a 2-D array padded with -1."""
-        starts, counts = np.array(self._starts, np.int64)[rows], np.array(self._counts, np.int32)[rows]
-        slots = np.arange(counts.max(initial=0))
-        used = slots < counts[:, None]
-        table = np.full(used.shape, NO_BROKER_ROW, np.int32)
-        table[used] = np.array(self._values, np.int32)[(starts[:, None] + slots)[used]]
-        return table
 
 
 class PartitionStates:
@@ -85,6 +53,11 @@ class PartitionStates:
         """A topic's number."""
         self._rows.append({})
         return len(self._rows) - 1
+
+    @property
+    def topic_count(self) -> int:
+        """Numbers given to topics so far, those that are gone included."""
+        return len(self._rows)
 
     def rows_of(self, topic: int) -> dict[int, int]:
         """The rows of a topic's partitions, by partition index."""
@@ -129,6 +102,94 @@ class PartitionStates:
             self.recovery[row] = record.leader_recovery_state
         self.partition_epoch[row] += 1
         self._put_rare(row, record)
+
+    def fresh_rows(self, starts: list[int], topics: list[int], told: Rows) -> dict[int, dict[int, int]] | None:
+        """The rows that new partitions will have, by topic number and partition index; nothing changes yet.
+
+        `told`: PartitionRecords; from starts[k] on, up to starts[k + 1], they are of topics[k]. None where they must be
+        applied one by one: a partition is told anew, or one lacks its directories where others have theirs.
+        """
+        counts, directories = np.diff(told.replicas.offsets), np.diff(told.directories.offsets)
+        if directories.any() and (directories != counts).any():
+            return None
+        indexes, row = told.partition_id.tolist(), len(self.topic)
+        fresh: dict[int, dict[int, int]] = {}
+        for topic, begin, end in zip(topics, starts, [*starts[1:], len(told)], strict=True):
+            of_topic = fresh.setdefault(topic, {})
+            of_topic.update(zip(indexes[begin:end], range(row + begin, row + end), strict=True))
+        known = {topic: self._rows[topic] for topic in fresh if topic < len(self._rows)}
+        is_new = all(of_topic.keys().isdisjoint(fresh[topic]) for topic, of_topic in known.items())
+        return fresh if is_new and sum(map(len, fresh.values())) == len(told) else None
+
+    def put_all(self, fresh: dict[int, dict[int, int]], topic_of: Array, told: Rows) -> None:
+        """The partitions of those PartitionRecords; `fresh` as `fresh_rows` gave it, topic numbers by record."""
+        for topic, of_topic in fresh.items():
+            self._rows[topic].update(of_topic)
+        rows = range(len(self.topic), len(self.topic) + len(told))
+        for column, values in (
+            (self.topic, topic_of.astype(np.int32)),
+            (self.index, told.partition_id),
+            (self.leader, told.leader),
+            (self.leader_epoch, told.leader_epoch),
+            (self.partition_epoch, told.partition_epoch),
+            (self.recovery, told.leader_recovery_state),
+        ):
+            column.frombytes(values.tobytes())
+        counts = np.diff(told.replicas.offsets)
+        self.replicas.append_all(counts, told.replicas.values)
+        self.isr.append_all(np.diff(told.isr.offsets), told.isr.values)
+        numbers = self._numbers(told.directories) if told.directories.offsets[-1] else np.zeros(counts.sum())
+        self._directories.append_all(counts, numbers)
+        self._put_all_rare(rows, told)
+
+    def change_all(self, rows: Array, told: Rows) -> bool:
+        """Those PartitionChangeRecords in their order, for partitions in `rows`; a row may be there more than once.
+
+        False, and nothing changed, where they must be applied one by one: replicas and directories that depend on what
+        the record before says of the same partition, or do not fit; epochs at their end.
+        """
+        moved, before = told.replicas.valid, self.replicas.counts(rows)
+        after = np.where(moved, np.diff(told.replicas.offsets), before)
+        directories = np.diff(told.directories.offsets)
+        named, lost = directories > 0, moved & (directories == 0) & (after != before)
+        if np.isin(rows, rows[moved]).sum() > moved.sum() or (named & (directories != after)).any():
+            return False
+        for epochs in (self.leader_epoch, self.partition_epoch):
+            if np.frombuffer(epochs, np.int32)[rows].max(initial=0) > _MOST_EPOCH - len(rows):
+                return False
+        self.replicas.set_all(rows[moved], after[moved], told.replicas.values)
+        self._directories.set_all(rows[named], directories[named], self._numbers(told.directories))
+        self._directories.set_all(rows[lost], after[lost], np.zeros(after[lost].sum(), np.int32))
+        self.isr.set_all(rows[told.isr.valid], np.diff(told.isr.offsets)[told.isr.valid], told.isr.values)
+        led = told.leader != NO_LEADER_CHANGE
+        _set_last(np.frombuffer(self.leader, np.int32), rows[led], told.leader[led])
+        np.add.at(np.frombuffer(self.leader_epoch, np.int32), rows[led], 1)
+        recovers = told.leader_recovery_state != NO_RECOVERY_CHANGE
+        _set_last(np.frombuffer(self.recovery, np.int8), rows[recovers], told.leader_recovery_state[recovers])
+        np.add.at(np.frombuffer(self.partition_epoch, np.int32), rows, 1)
+        self._put_all_rare(rows, told)
+        return True
+
+    def _put_all_rare(self, rows: Sequence[int] | Array, told: Rows) -> None:
+        for rare, lists in (
+            (self.adding, told.adding_replicas),
+            (self.removing, told.removing_replicas),
+            (self.elr, told.eligible_leader_replicas),
+            (self.last_known_elr, told.last_known_elr),
+        ):
+            said = np.diff(lists.offsets) > 0 if lists.valid is None else lists.valid
+            for k in np.flatnonzero(said).tolist():
+                if values := tuple(lists[k].tolist()):
+                    rare[int(rows[k])] = values
+                else:
+                    rare.pop(int(rows[k]), None)
+
+    def _numbers(self, directories: Vectors) -> Array:
+        """The numbers of all those directories, one after the other."""
+        known, uuids = self._known_directories, uuids_of(directories.values)
+        for uuid in dict.fromkeys(uuids):
+            known.setdefault(Uuid(uuid), len(known))
+        return np.fromiter(map(known.__getitem__, uuids), np.int32, len(uuids))
 
     def _put_rare(self, row: int, record: PartitionRecord | PartitionChangeRecord) -> None:
         """What a PartitionRecord leaves out is empty; what a PartitionChangeRecord leaves out stays."""
@@ -190,3 +251,15 @@ class PartitionStates:
             leader_epoch=self.leader_epoch[row],
             partition_epoch=self.partition_epoch[row],
         )
+
+
+def uuids_of(uuids: Array) -> list[Any]:
+    """uint8[n, 16] as n times 16 bytes: not Uuids, which take long to make, but equal to them."""
+    found: list[Any] = np.ascontiguousarray(uuids).view("V16").ravel().tolist()
+    return found
+
+
+def _set_last(column: Array, rows: Array, values: Array) -> None:
+    """column[row] becomes the last of its values."""
+    last = last_places(rows)
+    column[rows[last]] = values[last]

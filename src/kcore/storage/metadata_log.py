@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from kcore.errors import DecodeError, StorageError, TableError
 from kcore.metadata.image import ClusterImage
+from kcore.metadata.replay import replay
 from kcore.storage.log import segment_files
 from kcore.storage.segment import SEGMENT_NAME, map_file
 from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
-from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import Records, decode_records
 
 
@@ -74,19 +72,12 @@ def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
 
 def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
     """Applies the records of data from `end_offset` on, in order."""
-    rows = np.flatnonzero((records.control_type < 0) & (records.offset >= image.end_offset))
-    offsets = records.offset[rows].tolist()
-    begins, lengths = records.value_offset[rows], records.value_length[rows]
-    plain = len(records.data)
-    for offset, begin, length in zip(offsets, begins.tolist(), lengths.tolist(), strict=True):
-        buffer, shift = (records.data, 0) if begin < plain else (records.decompressed, plain)
-        try:
-            record, _ = decode_metadata_record(buffer[begin - shift : begin - shift + max(length, 0)])
-            image.apply(record)
-        except DecodeError as error:
-            raise DecodeError(f"{path}: record {offset}: {error.message}", begin + error.offset) from None
-        except TableError as error:
-            raise TableError(f"{path}: record {offset}: {error}") from None
+    try:
+        replay(image, records, image.end_offset)
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
     batches = records.batches
     if len(batches):
         image.end_offset = max(image.end_offset, int(batches.last_offset[-1]) + 1)

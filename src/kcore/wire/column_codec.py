@@ -30,14 +30,29 @@ def decode_columns(name: str | type[Message], version: int, data: bytes | bytear
     view = memoryview(data).cast("B")
     if len(view) > MAX_BYTES:
         raise DecodeError(f"a message has at most {MAX_BYTES} bytes", MAX_BYTES)
-    reader = Reader(running.nodes, running.ops, running.extents, view)
-    problem, offset = reader.measure()
-    if problem:
-        raise DecodeError(problem, offset)
-    columns: Columns = rows_of(running.root, None, Filled(reader, running), Columns)
+    columns: Columns = rows_of(running.root, None, Filled(running, view, np.array([[0, len(view)]])), Columns)
     columns.message = message
     shape = old_shape(message, version)
     return columns if shape is None else group(columns, shape)
+
+
+def decode_rows(
+    message: type[Message], version: int, data: bytes | bytearray | memoryview, spans__mx: npt.NDArray[np.int64]
+) -> Rows:
+    """Many messages of one kind and version as columns, a row each, in the order of their spans.
+
+    `spans__mx`: int64, where in `data` message m begins, and ends. DecodeError with the offset in `data` for the first
+    that is wrong, or for more than 2 GiB of them.
+    """
+    view = memoryview(data).cast("B")
+    begins, ends = spans__mx.T
+    if (begins < 0).any() or (begins > ends).any() or (ends > len(view)).any():
+        raise DecodeError(f"a message beyond the {len(view)} bytes", len(view))
+    if (ends - begins).sum() > MAX_BYTES:
+        raise DecodeError(f"messages of more than {MAX_BYTES} bytes", 0)
+    running = program(message, version)
+    rows: Rows = rows_of(running.root, None, Filled(running, view, spans__mx))
+    return rows
 
 
 @overload
@@ -75,11 +90,16 @@ def prepare(columns: Columns, version: int) -> Writer:
 
 
 class Filled:
-    """The columns of a message in one arena; column k is made into an array when it is asked for."""
+    """The columns of messages in one arena; column k is made into an array when it is asked for."""
 
     __slots__ = ("arena", "columns", "counts", "places", "rows")
 
-    def __init__(self, reader: Reader, running: Program) -> None:
+    def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64]) -> None:
+        """DecodeError for a message that is none."""
+        reader = Reader(running.nodes, running.ops, running.extents, data, spans__mx)
+        problem, offset = reader.measure()
+        if problem:
+            raise DecodeError(problem, offset)
         self.rows, self.counts, self.places, room = reader.arrange()
         self.columns, self.arena = running.columns, np.empty(room, np.uint8)
         reader.fill(self.arena)

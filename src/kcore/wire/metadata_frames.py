@@ -5,14 +5,18 @@ As Kafka's MetadataRecordSerde: three unsigned varints, of which the first is 1.
 
 from typing import cast
 
+import numpy as np
+
 from kcore.errors import DecodeError, EncodeError
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.structure import MetadataRecord
+from kcore.types import Int32s, Int64s
 from kcore.wire.codec import decode, encode
 
 FRAME_VERSION = 1
 HIGHEST = 2**15 - 1  # Kafka's type and version are shorts.
 VARINT_BYTES = 5
+FRAME_BYTES = 3  # Of a frame all of whose numbers are below 128.
 
 
 def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord, int]:
@@ -35,6 +39,19 @@ def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[Metada
         return cast(MetadataRecord, decode(record, version, view[start:])), version
     except DecodeError as error:
         raise DecodeError(f"{record.__name__}: {error.message}", start + error.offset) from None
+
+
+def frame_columns(data: memoryview, begins: Int64s, lengths: Int32s) -> tuple[Int32s, Int32s]:
+    """Type and version of many records; they begin so in `data` and are that long.
+
+    Both are -1 where a frame is not three bytes and of the usual version, an error or not: `decode_metadata_record` tells.
+    """
+    usual = lengths >= FRAME_BYTES
+    if not usual.any():
+        return np.full(len(begins), -1, np.int32), np.full(len(begins), -1, np.int32)
+    head = np.frombuffer(data, np.uint8)[np.where(usual, begins, 0)[:, None] + np.arange(FRAME_BYTES)].astype(np.int32)
+    usual &= (head[:, 0] == FRAME_VERSION) & (head < 0x80).all(axis=1)
+    return np.where(usual, head[:, 1], -1), np.where(usual, head[:, 2], -1)
 
 
 def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
