@@ -4,15 +4,15 @@
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
+    BOOL, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
 )
-from kcore._ext.runs_read cimport (
-    chain, check_texts, copy_block, copy_others, count_alike, count_others, is_alike, learn
-)
+from kcore._ext.layout_read cimport count_alike, is_alike, learn
+from kcore._ext.runs_read cimport chain, copy_others, copy_run, count_others, count_run
+from kcore._ext.steps cimport MAX_BACKOFF
 from kcore._ext.walk cimport (
     BAD_COUNT, BAD_LENGTH, BAD_TAG_ORDER, BAD_TAG_SIZE, BAD_TEXT, BAD_VARINT, LEFT_OVER, NO_MEMORY, NULL_VALUE, SHORT,
     Layout, Places, Walk, fail, peek_big,
@@ -115,13 +115,7 @@ cdef bint read_rows(Walk* w, const Op* op, int64_t row) noexcept nogil:
     if count > (w.size - w.at) // (node.min_size if node.min_size > 1 else 1):
         return fail(w, BAD_COUNT)
     end_rows(w, op, row, count)
-    if node.flat and count >= 2:
-        return read_flat(w, op.child, count)
-    while count > 0:
-        if not read_row(w, op.child):
-            return False
-        count -= 1
-    return True
+    return read_records(w, op.child, count)
 
 
 cdef bint read_struct(Walk* w, const Op* op, int64_t row) noexcept nogil:
@@ -240,14 +234,17 @@ cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
+    """How many of the next records are handled at once, and how."""
     cdef Layout* layout = &w.layouts[child]
-    cdef int64_t fit, alike = 0
-    if layout.size:
-        fit = (w.size - w.at) // layout.size
+    cdef int64_t fit, alike = 0, is_flat = w.nodes[child].flat
+    if layout.steps.size:
+        fit = (w.size - w.at) // layout.steps.size
         alike = count_alike(w.data + w.at, min(count, fit), layout)
-    if alike >= MIN_RUN or alike == count:
+    if alike and (alike >= MIN_RUN or alike == count or not is_flat):
+        layout.misses = 0
         return push_run(w, alike << 1 | 1)
-    return push_run(w, min(count, <int64_t>OTHERS) << 1)
+    layout.misses += layout.misses < MAX_BACKOFF
+    return push_run(w, min(count, <int64_t>OTHERS if is_flat else <int64_t>1 << layout.misses - 1) << 1)
 
 
 cdef bint push_run(Walk* w, int64_t run) noexcept nogil:
@@ -263,28 +260,45 @@ cdef bint push_run(Walk* w, int64_t run) noexcept nogil:
     return True
 
 
-cdef bint read_flat(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """The `count` next structs of a flat node: runs of equal layout at once, others one by one."""
-    cdef int64_t run
+cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
+    """The `count` next structs of an array: runs of equal layout at once, others one by one."""
+    cdef int64_t run, begin
     while count > 0:
         if w.columns == NULL and not find_run(w, child, count):
             return False
         run = w.runs[w.next_run]
         w.next_run += 1
         count -= run >> 1
-        if not (run_of_equals(w, child, run >> 1) if run & 1 else run_of_others(w, child, run >> 1)):
+        if run & 1:
+            if not run_of_equals(w, child, run >> 1):
+                return False
+            continue
+        begin = w.at
+        if not (run_of_others if w.nodes[child].flat else walk_rows)(w, child, run >> 1, &begin):
             return False
+        if w.columns == NULL:
+            learn(w, child, &w.layouts[child], begin)
     return True
 
 
-cdef bint run_of_others(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """`count` records of any layout: a chain of lengths, then field by field; what is unusual by `read_row`."""
+cdef bint walk_rows(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
+    """`count` records of a node that is not flat; `begin` is where the last of them does."""
+    while count:
+        begin[0] = w.at
+        if not read_row(w, child):
+            return False
+        count -= 1
+    return True
+
+
+cdef bint run_of_others(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
+    """`count` flat records of any layout: a chain of lengths, then field by field; what is unusual by `read_row`."""
     cdef Places places
-    cdef int64_t begin = w.at, chained
+    cdef int64_t chained
     while count:
         chained = chain(w, &w.nodes[child], count, &places)
         if chained:
-            begin = places.begin[0][chained - 1]
+            begin[0] = places.begin[0][chained - 1]
             if w.columns != NULL:
                 copy_others(w, &w.nodes[child], w.rows[child], chained, &places)
             elif not count_others(w, &w.nodes[child], chained, &places):
@@ -292,32 +306,21 @@ cdef bint run_of_others(Walk* w, int64_t child, int64_t count) noexcept nogil:
             w.rows[child] += chained
             count -= chained
         if count:
-            begin = w.at
+            begin[0] = w.at
             if not read_row(w, child):
                 return False
             count -= 1
-    if w.columns == NULL:
-        learn(w, &w.nodes[child], &w.layouts[child], begin)
     return True
 
 
 cdef bint run_of_equals(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    cdef const Node* node = &w.nodes[child]
     cdef Layout* layout = &w.layouts[child]
-    cdef int64_t block, row = w.rows[child]
-    w.rows[child] += count
+    cdef int64_t size = layout.steps.size
     if w.columns == NULL:
-        if not check_texts(w, node, layout, count):
-            return False
-        w.at += count * layout.size
-    else:
-        if not (layout.size and layout.size <= w.size - w.at and is_alike(w.data + w.at, layout)):
-            learn(w, node, layout, w.at)
-        while count:
-            block = min(count, <int64_t>BLOCK)
-            copy_block(w, node, layout, row, block)
-            count -= block
-            row += block
+        return count_run(w, layout, count)
+    if not (size and size <= w.size - w.at and is_alike(w.data + w.at, layout)):
+        learn(w, child, layout, w.at)
+    copy_run(w, layout, count)
     return True
 
 
@@ -372,10 +375,12 @@ cdef class Reader:
         w.data = &data[0] if data.shape[0] else NULL
         w.rows = <int64_t*>calloc(nodes.shape[0], sizeof(int64_t))
         w.totals = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
-        w.layouts = <Layout*>calloc(nodes.shape[0], sizeof(Layout))
+        w.layouts = <Layout*>malloc(nodes.shape[0] * sizeof(Layout))
         self.places = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
         if w.rows == NULL or w.totals == NULL or w.layouts == NULL or self.places == NULL:
             raise MemoryError
+        for k in range(nodes.shape[0]):
+            w.layouts[k].steps.size = w.layouts[k].misses = 0  # The rest is written before it is read.
 
     def __dealloc__(self):
         free(self.w.rows)
@@ -429,7 +434,6 @@ cdef class Reader:
             columns[k] = &arena[0] + self.places[k]
         memset(w.rows, 0, self.nodes.shape[0] * sizeof(int64_t))
         memset(w.totals, 0, (self.extents.shape[0] + 1) * sizeof(int64_t))
-        memset(w.layouts, 0, self.nodes.shape[0] * sizeof(Layout))
         w.columns, w.next_run, self.room = columns, 0, -1
         begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
         with nogil:

@@ -4,6 +4,7 @@ A program is two tables of int64, one row a struct and one row a field; the stru
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 cdef enum Code:  # What a field is on the wire.
     FIXED = 0    # `width` bytes; swapped to the host's order where the width is 2, 4 or 8
@@ -18,7 +19,7 @@ cdef enum Prefix:  # How a length is written.
     VARINT = 2   # length + 1
 
 cdef enum Limits:
-    MAX_WINDOWS = 8
+    MAX_WINDOWS = 32
     MAX_VECTORS = 12
     BLOCK = 64       # Records handled field by field at a time: what they touch stays in the L1 cache.
     OTHERS = 32      # Records of other layouts than the one before, likewise; no more than BLOCK.
@@ -106,6 +107,16 @@ cdef extern from *:
     KC_EACH(32x3, kc_move32x3)
     KC_EACH(64, kc_move64)
     KC_EACH(128, kc_move128)
+    static inline void kc_spread(
+        uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n, int64_t width, int is_bool
+    ) {
+        if (is_bool) kc_each_bool(to, step, from, from_step, n);
+        else if (width == 4) kc_each_32(to, step, from, from_step, n);
+        else if (width == 1) kc_each_8(to, step, from, from_step, n);
+        else if (width == 8) kc_each_64(to, step, from, from_step, n);
+        else if (width == 2) kc_each_16(to, step, from, from_step, n);
+        else kc_each_128(to, step, from, from_step, n);
+    }
     /* Between a column and records that begin at places[k]. */
     #define KC_AT(MOVE, WIDTH) for (int64_t k = 0; k < n; k++) \
         if (gather) MOVE(column + k * WIDTH, record + places[k]); else MOVE(record + places[k], column + k * WIDTH)
@@ -206,6 +217,9 @@ cdef extern from *:
         }
         for (int k = 0; k < n; k++) ends[k] = next[k];
     }
+    static inline void kc_ends_apart(int32_t *ends, int64_t step, int32_t end, int32_t length, int64_t n) {
+        for (; n > 0; n--, ends += step, end += length) *ends = end;
+    }
     static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
         uint64_t a = 0, b = 0;  /* Any bit that is not as in `value`, in either: summed apart to be no chain. */
         for (; n >= 4; n -= 4, at += 4 * step) {
@@ -214,6 +228,16 @@ cdef extern from *:
         }
         for (; n > 0; n--, at += step) a |= kc_load64(at) ^ value;
         return (a | b) & mask;
+    }
+    static inline void kc_repeat(uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) {
+        uint32_t word; uint64_t wide[2];  /* The same value to each; the compiler makes whole vectors of dense ones. */
+        memcpy(&word, value, 4); memcpy(wide, value, 16);
+        if (width == 8 && step == 8) for (int64_t k = 0; k < n; k++) memcpy(to + 8 * k, wide, 8);
+        else if (width == 4 && step == 4) for (int64_t k = 0; k < n; k++) memcpy(to + 4 * k, &word, 4);
+        else if (width == 16) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, wide, 16);
+        else if (width == 8) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, wide, 8);
+        else if (width == 4) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, &word, 4);
+        else for (int64_t k = 0; k < n; k++) memcpy(to + step * k, value, width);
     }
     static inline void kc_put(uint8_t *to, int64_t step, uint8_t byte, int64_t n) {
         for (; n >= 4; n -= 4, to += 4 * step) to[0] = to[step] = to[2 * step] = to[3 * step] = byte;
@@ -235,6 +259,9 @@ cdef extern from *:
     ) noexcept nogil
     void gather "kc_gather"(
         uint8_t *column, const uint8_t *source, int64_t step, int64_t n, int64_t width, bint is_bool) noexcept nogil
+    void spread "kc_spread"(
+        uint8_t *to, int64_t step, const uint8_t *source, int64_t source_step, int64_t n, int64_t width, bint is_bool
+    ) noexcept nogil
     void scatter "kc_scatter"(
         uint8_t *to, int64_t step, const uint8_t *column, int64_t n, int64_t width, bint is_bool) noexcept nogil
     bint can_shuffle "KC_SSSE3"
@@ -249,6 +276,10 @@ cdef extern from *:
     void move32x3 "kc_move32x3"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move32x4 "kc_move32x4"(uint8_t *target, const uint8_t *source) noexcept nogil
     void put_ends "kc_ends"(int32_t *ends, int32_t end, int32_t length, int64_t n) noexcept nogil
+    void put_ends_apart "kc_ends_apart"(
+        int32_t *ends, int64_t step, int32_t end, int32_t length, int64_t n) noexcept nogil
+    void repeat "kc_repeat"(
+        uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) noexcept nogil  # `value`: 16 bytes
     void put_bytes "kc_put"(uint8_t *to, int64_t step, uint8_t byte, int64_t n) noexcept nogil
     uint64_t differ "kc_differ"(
         const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) noexcept nogil
@@ -272,8 +303,7 @@ cdef inline void move(
         for k in range(count):
             move16(target + 2 * k, source + 2 * k)
     else:
-        for k in range(count * width):
-            target[k] = source[k]
+        memcpy(target, source, count * width)
 
 
 cdef inline bint is_quad(const Op* op, const Op* end) noexcept nogil:
@@ -294,12 +324,12 @@ cdef inline void move_vectors(
     """Copy `length` elements a record, for `n` records; three int32 a record is what most partitions have."""
     cdef int64_t k
     if op.width == 4 and length == 3:
-        if not can_shuffle:
-            each_32x3(target, target_step, source, source_step, n)
-        elif target_step == 12:
+        if can_shuffle and target_step == 12:
             gather3(target, source, source_step, n)
-        else:
+        elif can_shuffle and source_step == 12:
             scatter3(target, target_step, source, n)
+        else:
+            each_32x3(target, target_step, source, source_step, n)
     elif op.width == 4 and length == 2:
         each_32x2(target, target_step, source, source_step, n)
     elif op.width == 4 and length == 1:

@@ -1,100 +1,18 @@
-"""Runs of flat records: found by their layout, read field by field.
+"""Runs of records, read: those of one layout step by step, flat ones of any layouts field by field.
 
-A walk from length to length is a serial chain, so records are first compared with the layout of the record before
-them: the places of their lengths, eight bytes at a time. Records of other layouts are chained first, to know where
-each part begins.
+A walk from length to length is a serial chain. Records of one layout need none; for others the chain goes first, to
+know where each part begins.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, MAX_WINDOWS, MIN_RUN, VARINT, VECTOR, Node, Op, can_shuffle, differ,
-    gather, gather4, is_quad, is_utf8, load64, move, move32x4, move_at, move_vectors, put_ends,
+    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, can_shuffle, gather, gather4, is_utf8, move,
+    move32x4, move_at, move_vectors, put_bytes, put_ends, put_ends_apart, repeat, spread,
 )
-from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big, peek_prefix
-
-
-cdef void expect(Layout* layout, const uint8_t* record, int64_t begin, int64_t end) noexcept nogil:
-    """Bytes [begin, end) of the record are part of what tells its layout."""
-    cdef int64_t k, window = layout.windows - 1
-    if layout.windows > MAX_WINDOWS:
-        return  # There are too many already.
-    for k in range(begin, end):
-        if window < 0 or k >= layout.start[window] + 8:
-            window += 1
-            if window == MAX_WINDOWS:
-                layout.windows = MAX_WINDOWS + 1
-                return
-            layout.start[window], layout.mask[window], layout.windows = k, 0, window + 1
-        (<uint8_t*>&layout.mask[window])[k - layout.start[window]] = 0xFF
-
-
-cdef bint learn(Walk* w, const Node* node, Layout* layout, int64_t begin) noexcept nogil:
-    """The layout of the record at `begin`, which was read before; False where it cannot be told by its lengths."""
-    cdef const uint8_t* record = w.data + begin
-    cdef int64_t k, length, taken, window, offset = 0
-    cdef const Op* op
-    layout.size = layout.windows = 0
-    if begin < 8:
-        return False  # A window may begin before a record that is shorter than 8 bytes.
-    for k in range(node.op_begin, node.op_end):
-        op = &w.ops[k]
-        if op.code == VECTOR:
-            taken = peek_prefix(record + offset, op, &length)
-            expect(layout, record, offset, offset + taken)
-            offset += taken + length * op.width
-        else:
-            offset += op.width
-    if node.flexible:
-        expect(layout, record, offset, offset + 1)
-        if record[offset]:
-            return False  # Unknown tags: each such record is walked.
-        offset += 1
-    if layout.windows > MAX_WINDOWS:
-        return False
-    for window in range(layout.windows):
-        shift_back(layout, window, offset)
-        layout.value[window] = load64(record + layout.start[window]) & layout.mask[window]
-    layout.size = offset
-    return True
-
-
-cdef inline void shift_back(Layout* layout, int64_t window, int64_t size) noexcept nogil:
-    """Begin a window so that its 8 bytes end no later than the record does: they must not be read past the end."""
-    cdef uint8_t mask[16]
-    cdef int64_t back = layout.start[window] + 8 - size
-    if back > 0:
-        memset(mask, 0, 16)
-        memcpy(mask + back, &layout.mask[window], 8)
-        memcpy(&layout.mask[window], mask, 8)
-        layout.start[window] -= back
-
-
-cdef bint is_alike(const uint8_t* record, const Layout* layout) noexcept nogil:
-    cdef int64_t k
-    for k in range(layout.windows):
-        if load64(record + layout.start[k]) & layout.mask[k] != layout.value[k]:
-            return False
-    return True
-
-
-cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* layout) noexcept nogil:
-    """How many of the next `limit` records have that layout."""
-    cdef int64_t done = 0, k, block, size = layout.size
-    cdef uint64_t different = 0
-    while done + MIN_RUN <= limit:
-        block = min(<int64_t>BLOCK, limit - done)
-        for k in range(layout.windows):
-            different |= differ(record + layout.start[k], size, layout.mask[k], layout.value[k], block)
-        if different:
-            break
-        done += block
-        record += block * size
-    while done < limit and is_alike(record, layout):
-        done += 1
-        record += size
-    return done
+from kcore._ext.steps cimport ENDS, FIELD, QUAD, VALID, VALUES, Step, Steps
+from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big
 
 
 cdef struct Link:
@@ -218,62 +136,122 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
         gap = 0
 
 
-cdef bint check_texts(Walk* w, const Node* node, const Layout* layout, int64_t count) noexcept nogil:
-    """Add up the elements of `count` records of equal layout; False where a string is not UTF-8."""
-    cdef int64_t k, r, length, offset = 0
-    cdef const Op* op
-    for k in range(node.op_begin, node.op_end):
-        op = &w.ops[k]
-        if op.code != VECTOR:
-            offset += op.width
-            continue
-        offset += peek_prefix(w.data + w.at + offset, op, &length)
-        if op.is_text:
+cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil:
+    """Add up what `count` records of that layout hold; False where a string is not UTF-8."""
+    cdef const Steps* steps = &layout.steps
+    cdef int64_t k, r, first = w.size
+    cdef const Step* step
+    cdef const uint8_t* text
+    for k in range(steps.count):
+        step = &steps.step[k]
+        if step.kind == VALUES and step.op.is_text:
+            text = w.data + w.at + step.offset
             for r in range(count):
-                if not is_utf8(w.data + w.at + offset + r * layout.size, length):
-                    w.at += offset + r * layout.size
-                    return fail(w, BAD_TEXT)
-        w.totals[op.column + 1] += count * length
-        offset += length * op.width
+                if not is_utf8(text + r * steps.size, step.length):
+                    first = min(first, w.at + step.offset + r * steps.size)
+                    break
+    if first < w.size:
+        w.at = first
+        return fail(w, BAD_TEXT)
+    for k in range(steps.counters):
+        total_of(w, steps.counter[k].key)[0] += count * steps.counter[k].each
+    w.at += count * steps.size
     return True
 
 
-cdef void copy_block(Walk* w, const Node* node, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
-    """Fill rows [row, row + count) from the records at `w.at`, all of that layout."""
-    cdef int64_t length, filled
-    cdef const uint8_t* source = w.data + w.at
-    cdef const Op* op = &w.ops[node.op_begin]
-    cdef const Op* end = &w.ops[node.op_end]
-    while op < end:
-        if op.code == VECTOR:
-            source += peek_prefix(source, op, &length)
-            filled = w.totals[op.column + 1]
-            put_ends(<int32_t*>w.columns[op.column] + row + 1, <int32_t>filled, <int32_t>length, count)
-            move_vectors(
-                w.columns[op.column + 1] + filled * op.width, length * op.width, source, layout.size, count, length, op
-            )
-            w.totals[op.column + 1] += count * length
-            source += length * op.width
-        elif can_shuffle and is_quad(op, end):
-            copy_quad(w, op, source, layout.size, row, count)
-            source += 16
-            op += 3
+cdef inline int64_t* total_of(const Walk* w, int64_t key) noexcept nogil:
+    """How many rows a node has so far, or elements a column."""
+    return &w.rows[key] if key >= 0 else &w.totals[-1 - key]
+
+
+cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
+    """Fill columns from the `count` records at `w.at`, a block at a time so that it stays in the cache."""
+    cdef Steps* steps = &layout.steps
+    cdef int64_t k, block
+    for k in range(steps.counters):
+        steps.counter[k].base = total_of(w, steps.counter[k].key)[0]
+    while count:
+        block = min(count, <int64_t>BLOCK)
+        copy_block(w, steps, block)
+        for k in range(steps.counters):
+            steps.counter[k].base += block * steps.counter[k].each
+        w.at += block * steps.size
+        count -= block
+    for k in range(steps.counters):
+        total_of(w, steps.counter[k].key)[0] = steps.counter[k].base
+
+
+cdef void copy_block(Walk* w, const Steps* steps, int64_t count) noexcept nogil:
+    cdef int64_t row, each
+    cdef const uint8_t* source
+    cdef const Op* op
+    cdef const Step* step = &steps.step[0]
+    cdef const Step* end = step + steps.count
+    while step < end:
+        op, source = step.op, w.data + w.at + step.offset
+        row, each = steps.counter[step.rows].base + step.row, steps.counter[step.rows].each
+        if step.kind == FIELD:
+            copy_field(w.columns[op.column] + row * op.width, each, source, steps.size, count, op)
+        elif step.kind == QUAD and can_shuffle:
+            copy_quad(w, step, source, steps.size, row, count)
+            step += 3
+        elif step.kind == QUAD:
+            gather(w.columns[op.column] + row * 4, source, steps.size, count, 4, False)
+        elif step.kind == ENDS:
+            copy_ends(<int32_t*>w.columns[op.column] + row + 1, each, step, steps, count)
+        elif step.kind == VALUES:
+            copy_values(w.columns[op.column + 1], source, steps.size, step, steps, count)
+        elif step.kind == VALID:
+            put_bytes(w.columns[op.column + (2 if op.code == VECTOR else 1)] + row, each, step.length, count)
         else:
-            gather(
-                w.columns[op.column] + row * op.width, source, layout.size, count, op.width, op.code == BOOL
-            )
-            source += op.width
-        op += 1
-    w.at += count * layout.size
+            put_default(w.columns[op.column] + row * op.width, each, op, count)
+        step += 1
+
+
+cdef inline void copy_field(
+    uint8_t* target, int64_t each, const uint8_t* source, int64_t size, int64_t count, const Op* op
+) noexcept nogil:
+    if each == 1:
+        gather(target, source, size, count, op.width, op.code == BOOL)
+    else:
+        spread(target, each * op.width, source, size, count, op.width, op.code == BOOL)
+
+
+cdef inline void copy_ends(
+    int32_t* ends, int64_t each, const Step* step, const Steps* steps, int64_t count
+) noexcept nogil:
+    cdef int64_t end = steps.counter[step.items].base + step.item, length = steps.counter[step.items].each
+    if each == 1:
+        put_ends(ends, <int32_t>(end - length), <int32_t>length, count)
+    else:
+        put_ends_apart(ends, each, <int32_t>end, <int32_t>length, count)
+
+
+cdef inline void copy_values(
+    uint8_t* values, const uint8_t* source, int64_t size, const Step* step, const Steps* steps, int64_t count
+) noexcept nogil:
+    cdef int64_t width = step.op.width, filled = steps.counter[step.items].base + step.item
+    move_vectors(
+        values + filled * width, steps.counter[step.items].each * width, source, size, count, step.length, step.op
+    )
+
+
+cdef inline void put_default(uint8_t* target, int64_t each, const Op* op, int64_t count) noexcept nogil:
+    cdef uint8_t value[16]
+    if op.width == 16:
+        memset(value, 0, 16)
+    else:
+        move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
+    repeat(target, each * op.width, value, op.width, count)
 
 
 cdef void copy_quad(
-    Walk* w, const Op* op, const uint8_t* source, int64_t size, int64_t row, int64_t count
+    Walk* w, const Step* step, const uint8_t* source, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
     """Four adjacent int32 fields, four records at a time; the odd records at the end field by field."""
     cdef uint8_t* columns[4]
     cdef int64_t k, even = count & ~<int64_t>3
     for k in range(4):
-        columns[k] = w.columns[op[k].column] + row * 4
+        columns[k] = w.columns[step[k].op.column] + row * 4
         gather(columns[k] + even * 4, source + even * size + k * 4, size, count - even, 4, False)
     gather4(columns[0], columns[1], columns[2], columns[3], source, size, even)

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kcore._ext.program cimport BLOCK, INT16, MAX_VECTORS, MAX_WINDOWS, VARINT, Node, Op
+from kcore._ext.steps cimport Steps
 
 cdef enum Problem:
     SHORT = 1
@@ -17,11 +18,12 @@ cdef enum Problem:
     NO_MEMORY = 10
 
 cdef struct Layout:
-    int64_t size       # of a record; 0 while unknown
+    int64_t misses     # how often the records after it were of other layouts
     int64_t windows    # 8-byte places that tell the layout: where, which bits, what they must be
     int64_t start[MAX_WINDOWS]
     uint64_t mask[MAX_WINDOWS]
     uint64_t value[MAX_WINDOWS]
+    Steps steps
 
 cdef struct Places:
     int32_t begin[MAX_VECTORS + 1][BLOCK]  # of the record, then of what follows each of its vectors
@@ -55,17 +57,25 @@ cdef inline int64_t peek_big(const uint8_t* at, int64_t width) noexcept nogil:
     return <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3])
 
 
-cdef inline int64_t peek_prefix(const uint8_t* at, const Op* op, int64_t* length) noexcept nogil:
-    """The length at a place that was read before; how many bytes it takes."""
+cdef inline int64_t peek_varint(const uint8_t* at, int64_t* value) noexcept nogil:
+    """The varint at a place that was read before; how many bytes it takes."""
     cdef int64_t shift = 0, taken = 0
-    if op.prefix != VARINT:
-        taken = 2 if op.prefix == INT16 else 4
-        length[0] = peek_big(at, taken)
-        return taken
-    length[0] = -1
+    value[0] = 0
     while True:
-        length[0] += <int64_t>(at[taken] & 0x7F) << shift
+        value[0] += <int64_t>(at[taken] & 0x7F) << shift
         shift += 7
         taken += 1
         if at[taken - 1] < 0x80:
             return taken
+
+
+cdef inline int64_t peek_prefix(const uint8_t* at, const Op* op, int64_t* length) noexcept nogil:
+    """The length at a place that was read before; how many bytes it takes."""
+    cdef int64_t taken
+    if op.prefix == VARINT:
+        taken = peek_varint(at, length)
+        length[0] -= 1
+        return taken
+    taken = 2 if op.prefix == INT16 else 4
+    length[0] = peek_big(at, taken)
+    return taken

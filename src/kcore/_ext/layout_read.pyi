@@ -1,0 +1,1 @@
+"""The layouts of records, read: for the other kernels, nothing for Python."""

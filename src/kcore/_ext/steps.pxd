@@ -1,0 +1,91 @@
+"""The layout of a record, tags and all that is nested in it included, as steps: which bytes go to which column.
+
+A record is one struct of an array. Records are alike where all that tells their layout is the same: lengths, counts,
+what is null, which tags were sent. Then a step of one of them is the same step of them all, at other places.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+from kcore._ext.program cimport Op
+
+cdef enum StepLimits:
+    MAX_STEPS = 112     # Of a record; a longer one is walked.
+    MAX_COUNTERS = 32
+    MAX_NESTED = 8      # Structs of one array in a record.
+    MAX_BACKOFF = 5     # 2 to its power: so many records are walked before the next is learned, after that many failures
+
+cdef enum Kind:
+    FIELD = 0    # a FIXED or BOOL
+    QUAD = 1     # four FIELDs of four bytes: this one and the three after it
+    VALUES = 2   # the elements of a VECTOR
+    ENDS = 3     # where a row's elements or children end
+    VALID = 4    # whether a row is not null
+    DEFAULT = 5  # a FIXED or BOOL whose tag is absent
+    SPAN = 6     # bytes that are the same in each record
+
+cdef struct Step:
+    const Op* op
+    int32_t kind
+    int32_t offset  # of the bytes in the record
+    int32_t rows    # the counter of the node's rows
+    int32_t row     # which of the record's rows of that node
+    int32_t items   # VALUES, ENDS: the counter of the elements or children
+    int32_t item    # VALUES: the first of the record's; ENDS: how many of them come before the end
+    int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes
+
+cdef struct Counter:
+    int64_t key      # a node, or what `elements_key` makes of a column
+    int64_t base     # how many there are before the record
+    int64_t each     # how many a record has
+
+cdef struct Steps:
+    int64_t size     # of the record in bytes; 0 while unknown
+    int64_t count
+    int64_t counters
+    Step step[MAX_STEPS]
+    Counter counter[MAX_COUNTERS]
+
+
+cdef inline int64_t elements_key(int64_t column) noexcept nogil:
+    return -1 - column
+
+
+cdef inline int64_t find_counter(Steps* steps, int64_t key) noexcept nogil:
+    """The counter's place; -1 where there is no room for another."""
+    cdef int64_t k
+    for k in range(steps.counters):
+        if steps.counter[k].key == key:
+            return k
+    if steps.counters == MAX_COUNTERS:
+        return -1
+    steps.counter[steps.counters] = Counter(key, 0, 0)
+    steps.counters += 1
+    return steps.counters - 1
+
+
+cdef inline Step* add_step(Steps* steps, Kind kind, const Op* op, int64_t rows, int64_t row) noexcept nogil:
+    """A step at the place that learning has reached; NULL where there is no room for another."""
+    cdef Step* step = &steps.step[steps.count]
+    if steps.count == MAX_STEPS:
+        return NULL
+    steps.count += 1
+    step.op, step.kind, step.offset = op, kind, <int32_t>steps.size
+    step.rows, step.row = <int32_t>rows, <int32_t>row
+    return step
+
+
+cdef inline void fuse(Steps* steps) noexcept nogil:
+    """Four adjacent fields of four bytes, one row of them a record, are one step."""
+    cdef int64_t k, j, fused = 0  # Steps before this one are parts of a QUAD.
+    cdef const Step* step
+    for k in range(steps.count - 3):
+        step = &steps.step[k]
+        if k < fused:
+            continue
+        for j in range(4):
+            if step[j].kind != FIELD or step[j].op.width != 4 or step[j].offset != step.offset + 4 * j:
+                break
+            if step[j].rows != step.rows or steps.counter[step.rows].each != 1:
+                break
+        else:
+            steps.step[k].kind, fused = QUAD, k + 4
