@@ -6,14 +6,15 @@
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
-from kcore._ext.program cimport (
-    BOOL, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
-)
-from kcore._ext.runs_write cimport count_alike, write_others, write_run
-from kcore._ext.sink cimport Sink, offsets_of, put_length, put_varint_at, varint_size
+from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, size_rows
+from kcore._ext.layout_write cimport find_layout
+from kcore._ext.program cimport BOOL, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move
+from kcore._ext.runs_write cimport write_others, write_run
+from kcore._ext.sink cimport Layout, Sink, is_null, offsets_of, put_length, put_varint_at
+from kcore._ext.steps cimport MAX_BACKOFF
 
 cdef enum Problem:
     NOT_ASCENDING = 1
@@ -26,13 +27,6 @@ PROBLEMS = (
     "a string is longer than the 32767 bytes that Kafka allows",
     "a string is not UTF-8",
 )
-
-
-cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Of a nullable VECTOR, ROWS or STRUCT."""
-    if op.code == STRUCT:
-        return offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
-    return not s.columns[op.column + (2 if op.code == VECTOR else 1)][row]
 
 
 cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
@@ -62,110 +56,6 @@ cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
     return 0
 
 
-cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
-    cdef const int32_t* offsets = offsets_of(s, op)
-    cdef int64_t row, size = 0
-    if op.prefix != VARINT:
-        return (end - begin) * (2 if op.prefix == INT16 else 4)
-    if s.widest[op.column] < 127:
-        return end - begin
-    for row in range(begin, end):
-        size += varint_size(offsets[row + 1] - offsets[row] + 1)
-    return size
-
-
-cdef int64_t size_op(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
-    """Bytes of a field in the rows [begin, end)."""
-    cdef const int32_t* offsets
-    if op.code == STRUCT and not op.nullable:
-        return size_rows(s, op.child, begin, end)
-    if op.code < VECTOR:
-        return (end - begin) * op.width
-    offsets = offsets_of(s, op)
-    if op.code == STRUCT:
-        return end - begin + size_rows(s, op.child, offsets[begin], offsets[end])
-    if op.code == ROWS:
-        return size_prefixes(s, op, begin, end) + size_rows(s, op.child, offsets[begin], offsets[end])
-    return size_prefixes(s, op, begin, end) + op.width * <int64_t>(offsets[end] - offsets[begin])
-
-
-cdef int64_t size_rows(const Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
-    cdef const Node* node = &s.nodes[child]
-    cdef int64_t k, size = 0
-    for k in range(node.op_begin, node.op_end):
-        size += size_op(s, &s.ops[k], begin, end)
-    if not node.flexible:
-        return size
-    if node.op_end == node.tag_end and s.tag_counts[child] == 0:
-        return size + end - begin
-    for k in range(begin, end):
-        size += size_tags(s, child, k)
-    return size
-
-
-cdef int64_t first_tag(const Sink* s, int64_t child, int64_t row) noexcept nogil:
-    """The first unknown tag of `row` or of a row after it."""
-    cdef const int32_t* rows = <const int32_t*>s.columns[s.nodes[child].tag_column]
-    cdef int64_t low = 0, high = s.tag_counts[child], middle
-    while low < high:
-        middle = (low + high) // 2
-        if rows[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef int64_t size_tags(const Sink* s, int64_t child, int64_t row) noexcept nogil:
-    cdef const Node* node = &s.nodes[child]
-    cdef const uint32_t* tags
-    cdef const int32_t* ends
-    cdef int64_t k, one, count = 0, size = 0
-    for k in range(node.op_end, node.tag_end):
-        if not is_default(s, &s.ops[k], row):
-            one = size_op(s, &s.ops[k], row, row + 1)
-            size += varint_size(s.ops[k].tag) + varint_size(one) + one
-            count += 1
-    if s.tag_counts[child]:
-        tags = <const uint32_t*>s.columns[node.tag_column + 1]
-        ends = <const int32_t*>s.columns[node.tag_column + 2]
-        for k in range(first_tag(s, child, row), first_tag(s, child, row + 1)):
-            one = ends[k + 1] - ends[k]
-            size += varint_size(tags[k]) + varint_size(one) + one
-            count += 1
-    return size + varint_size(count)
-
-
-cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Whether a tagged field is left out."""
-    cdef uint8_t wire[16]
-    cdef int64_t k
-    if op.code == STRUCT:
-        if op.nullable and is_null(s, op, row):
-            return op.fallback
-        return not op.fallback and is_default_row(s, op.child, offsets_of(s, op)[row] if op.nullable else row)
-    if op.code >= VECTOR:
-        if op.nullable and is_null(s, op, row):
-            return op.fallback
-        return not op.fallback and offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
-    move(wire, s.columns[op.column] + row * op.width, 1, op.width, op.code == BOOL)
-    if op.width < 16:
-        return memcmp(wire, &op.fallback, op.width) == 0
-    for k in range(16):
-        if wire[k]:
-            return False
-    return True
-
-
-cdef bint is_default_row(const Sink* s, int64_t child, int64_t row) noexcept nogil:
-    cdef const Node* node = &s.nodes[child]
-    cdef int64_t k
-    for k in range(node.op_begin, node.tag_end):
-        if not is_default(s, &s.ops[k], row):
-            return False
-    return not s.tag_counts[child] or first_tag(s, child, row) == first_tag(s, child, row + 1)
-
-
 cdef inline void put_varint(Sink* s, int64_t value) noexcept nogil:
     s.at += put_varint_at(s.out + s.at, value)
 
@@ -192,20 +82,31 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
+    """Rows of a layout that is known by its steps, flat ones field by field, others one by one."""
     cdef const Node* node = &s.nodes[child]
-    cdef int64_t alike
+    cdef Layout* layout = &s.layouts[child]
+    cdef int64_t count
     while begin < end:
-        if not node.flat or s.tag_counts[child]:
+        if layout.first < begin < layout.end:
+            count = min(end, layout.end) - begin
+            write_run(s, layout, begin, count)
+        elif find_layout(s, child, begin):
+            layout.template, count, layout.misses = s.at, 1, 0
             write_row(s, child, begin)
-            begin += 1
-            continue
-        alike = count_alike(s, node, begin, end)
-        if alike >= MIN_RUN:
-            write_run(s, node, begin, alike)
+        elif node.flat and not s.tag_counts[child]:
+            count = min(end - begin, <int64_t>OTHERS)
+            write_others(s, node, begin, count)
         else:
-            alike = min(end - begin, <int64_t>OTHERS)
-            write_others(s, node, begin, alike)
-        begin += alike
+            count = min(end - begin, <int64_t>1 << layout.misses)
+            layout.misses += layout.misses < MAX_BACKOFF
+            write_each(s, child, begin, begin + count)
+        begin += count
+
+
+cdef void write_each(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
+    cdef int64_t row
+    for row in range(begin, end):
+        write_row(s, child, row)
 
 
 cdef void write_row(Sink* s, int64_t child, int64_t row) noexcept nogil:
@@ -214,7 +115,7 @@ cdef void write_row(Sink* s, int64_t child, int64_t row) noexcept nogil:
     for k in range(node.op_begin, node.op_end):
         write_op(s, &s.ops[k], row)
     if node.flexible:
-        if node.op_end == node.tag_end and s.tag_counts[child] == 0:
+        if not has_tags(s, child):
             s.out[s.at] = 0
             s.at += 1
         else:
@@ -228,10 +129,10 @@ cdef void write_tags(Sink* s, int64_t child, int64_t row) noexcept nogil:
     if s.tag_counts[child]:
         unknown, unknown_end = first_tag(s, child, row), first_tag(s, child, row + 1)
     for k in range(node.op_end, node.tag_end):
-        count += not is_default(s, &s.ops[k], row)
+        count += not s.absent[k][row]
     put_varint(s, count + unknown_end - unknown)
     for k in range(node.op_end, node.tag_end):
-        if not is_default(s, &s.ops[k], row):
+        if not s.absent[k][row]:
             while unknown < unknown_end and (<const uint32_t*>s.columns[node.tag_column + 1])[unknown] < s.ops[k].tag:
                 write_unknown(s, node.tag_column, unknown)
                 unknown += 1
@@ -265,6 +166,7 @@ cdef class Writer:
     cdef int64_t[::1] tag_counts
     cdef Py_buffer* buffers
     cdef int64_t buffer_count
+    cdef uint8_t* flags  # which rows leave out a tagged field
     cdef readonly int64_t size
 
     def __init__(
@@ -276,7 +178,12 @@ cdef class Writer:
         self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
         self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
         self.s.is_uniform = <int64_t*>calloc(3 * count, sizeof(int64_t))
-        if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL:
+        self.s.absent = <uint8_t**>calloc(ops.shape[0] + 1, sizeof(uint8_t*))
+        self.s.is_absent = <int64_t*>calloc(ops.shape[0] + 1, sizeof(int64_t))
+        self.s.layouts = <Layout*>malloc(nodes.shape[0] * sizeof(Layout))
+        if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL or self.s.absent == NULL:
+            raise MemoryError
+        if self.s.is_absent == NULL or self.s.layouts == NULL:
             raise MemoryError
         self.s.widest, self.s.bytes = self.s.is_uniform + count, self.s.is_uniform + 2 * count
         for array in arrays:
@@ -286,7 +193,7 @@ cdef class Writer:
             self.buffer_count += 1
         self.s.nodes = <const Node*>&nodes[0, 0]
         self.s.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
-        self.s.tag_counts = &tag_counts[0]
+        self.s.tag_counts, self.s.rows = &tag_counts[0], &rows[0]
 
     def __dealloc__(self):
         for k in range(self.buffer_count):
@@ -294,6 +201,10 @@ cdef class Writer:
         free(self.buffers)
         free(self.s.columns)
         free(self.s.is_uniform)
+        free(self.s.absent)
+        free(self.s.is_absent)
+        free(self.s.layouts)
+        free(self.flags)
 
     def measure(self):
         """Check offsets and texts, then set `size`; (what is wrong or "", the column)."""
@@ -306,19 +217,39 @@ cdef class Writer:
                 problem = check_offsets(&self.s, &self.s.ops[k], self.rows[child])
                 if problem:
                     return PROBLEMS[problem], self.s.ops[k].column
+        self.find_all_absent()
         self.size = self.s.size = size_rows(&self.s, 0, 0, 1)
         return "", 0
 
+    cdef int find_all_absent(self) except -1:
+        cdef int64_t child, k, room = 0
+        for child in range(self.nodes.shape[0]):
+            room += (self.s.nodes[child].tag_end - self.s.nodes[child].op_end) * self.rows[child]
+        free(self.flags)
+        self.flags = <uint8_t*>malloc(room + 1)
+        if self.flags == NULL:
+            raise MemoryError
+        room = 0
+        for child in range(self.nodes.shape[0]):
+            for k in range(self.s.nodes[child].op_end, self.s.nodes[child].tag_end):
+                self.s.absent[k] = self.flags + room
+                find_absent(&self.s, k, self.rows[child])
+                room += self.rows[child]
+        return 0
+
+    cdef void write(self, uint8_t* out) noexcept nogil:
+        cdef int64_t child
+        for child in range(self.nodes.shape[0]):
+            self.s.layouts[child].first = self.s.layouts[child].end = self.s.layouts[child].misses = 0
+        self.s.out, self.s.at = out, 0
+        write_rows(&self.s, 0, 0, 1)
+
     def fill(self, uint8_t[::1] out):
         """Write into `out`, which has room for `size` bytes; only after a `measure` without a problem."""
-        self.s.out, self.s.at = &out[0], 0
-        with nogil:
-            write_rows(&self.s, 0, 0, 1)
+        self.write(&out[0])
 
     def to_bytes(self):
         """The message as new bytes."""
         data = PyBytes_FromStringAndSize(NULL, self.size)
-        self.s.out, self.s.at = <uint8_t*>PyBytes_AS_STRING(data), 0
-        with nogil:
-            write_rows(&self.s, 0, 0, 1)
+        self.write(<uint8_t*>PyBytes_AS_STRING(data))
         return data

@@ -239,6 +239,19 @@ cdef extern from *:
         else if (width == 4) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, &word, 4);
         else for (int64_t k = 0; k < n; k++) memcpy(to + step * k, value, width);
     }
+    /* Clear the flags of values that are another; `value`: 16 bytes. */
+    #define KC_MARK(WIDTH) { \
+        for (int64_t k = 0; k < n; k++) flags[k] &= memcmp(column + k * WIDTH, value, WIDTH) == 0; \
+    }
+    static inline void kc_mark_equal(
+        uint8_t *flags, const uint8_t *column, const uint8_t *value, int64_t width, int64_t n
+    ) {
+        if (width == 1) KC_MARK(1)
+        else if (width == 2) KC_MARK(2)
+        else if (width == 4) KC_MARK(4)
+        else if (width == 8) KC_MARK(8)
+        else KC_MARK(16)
+    }
     static inline void kc_put(uint8_t *to, int64_t step, uint8_t byte, int64_t n) {
         for (; n >= 4; n -= 4, to += 4 * step) to[0] = to[step] = to[2 * step] = to[3 * step] = byte;
         for (; n > 0; n--, to += step) *to = byte;
@@ -280,6 +293,8 @@ cdef extern from *:
         int32_t *ends, int64_t step, int32_t end, int32_t length, int64_t n) noexcept nogil
     void repeat "kc_repeat"(
         uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) noexcept nogil  # `value`: 16 bytes
+    void mark_equal "kc_mark_equal"(
+        uint8_t *flags, const uint8_t *column, const uint8_t *value, int64_t width, int64_t n) noexcept nogil
     void put_bytes "kc_put"(uint8_t *to, int64_t step, uint8_t byte, int64_t n) noexcept nogil
     uint64_t differ "kc_differ"(
         const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) noexcept nogil

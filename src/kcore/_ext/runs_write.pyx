@@ -1,97 +1,89 @@
-"""Runs of flat records: rows whose vectors are of equal length are written field by field, others vectors first."""
+"""Runs of records, written: those of one layout step by step, flat ones of any layouts vectors first."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_VECTORS, VARINT, VECTOR, Node, Op, can_shuffle, is_quad, move, move32x4, move_at,
-    move_vectors, put_bytes, scatter, scatter4,
+    BLOCK, BOOL, MAX_VECTORS, VECTOR, Node, Op, can_shuffle, move, move32x4, move_at, move_vectors, put_bytes, repeat,
+    scatter, scatter4, spread,
 )
-from kcore._ext.sink cimport Sink, offsets_of, put_length, varint_size
+from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length
+from kcore._ext.steps cimport QUAD, SPAN, VALUES, Step, Steps
 
 
-cdef int64_t count_alike(const Sink* s, const Node* node, int64_t begin, int64_t end) noexcept nogil:
-    """How many rows from `begin` have vectors as long as its own."""
-    cdef int64_t k, row, block, limit = end
-    cdef int32_t length, different
-    cdef const int32_t* offsets
-    for k in range(node.op_begin, node.op_end):
-        if s.ops[k].code != VECTOR or s.is_uniform[s.ops[k].column]:
-            continue
-        offsets = offsets_of(s, &s.ops[k])
-        length = offsets[begin + 1] - offsets[begin]
-        row = begin
-        while row + BLOCK <= limit:
-            different = 0
-            for block in range(row, row + BLOCK):
-                different |= offsets[block + 1] - offsets[block] ^ length
-            if different:
-                break
-            row += BLOCK
-        while row < limit and offsets[row + 1] - offsets[row] == length:
-            row += 1
-        limit = row
-    return limit - begin
-
-
-cdef void write_run(Sink* s, const Node* node, int64_t row, int64_t count) noexcept nogil:
-    """Rows of equal layout, a block at a time so that what is written is still in the L1 cache."""
-    cdef int64_t block, size = node.flexible, k, length
-    cdef const Op* op
-    for k in range(node.op_begin, node.op_end):
-        op = &s.ops[k]
-        size += op.width
-        if op.code == VECTOR:
-            length = offsets_of(s, op)[row + 1] - offsets_of(s, op)[row]
-            size += op.width * (length - 1) + (
-                varint_size(length + 1) if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
-            )
+cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
+    """Rows of a layout, a block at a time so that what is written is still in the L1 cache."""
+    cdef int64_t block
     while count:
         block = min(count, <int64_t>BLOCK)
-        write_block(s, node, row, block, size)
-        s.at += block * size
+        write_block(s, layout, row - layout.first, block)
+        s.at += block * layout.steps.size
         row += block
         count -= block
 
 
-cdef void write_block(const Sink* s, const Node* node, int64_t row, int64_t count, int64_t size) noexcept nogil:
-    """Rows [row, row + count), all of one layout, as records of that size."""
-    cdef uint8_t length_bytes[8]
-    cdef int64_t k, begin, length, taken
-    cdef const Op* op = &s.ops[node.op_begin]
-    cdef const Op* end = &s.ops[node.op_end]
-    cdef uint8_t* target = s.out + s.at
-    while op < end:
-        if op.code == VECTOR:
-            begin = offsets_of(s, op)[row]
-            length = offsets_of(s, op)[row + 1] - begin
-            taken = put_length(length_bytes, op.prefix, length)
-            for k in range(taken):
-                put_bytes(target + k, size, length_bytes[k], count)
-            target += taken
-            move_vectors(
-                target, size, s.columns[op.column + 1] + begin * op.width, length * op.width, count, length, op
-            )
-            target += length * op.width
-        elif can_shuffle and is_quad(op, end):
-            write_quad(s, op, target, size, row, count)
-            target += 16
-            op += 3
+cdef void write_block(const Sink* s, const Layout* layout, int64_t done, int64_t count) noexcept nogil:
+    """`count` records after the first `done` of the layout."""
+    cdef const Steps* steps = &layout.steps
+    cdef int64_t row, each
+    cdef const Op* op
+    cdef const Step* step = &steps.step[0]
+    cdef const Step* end = step + steps.count
+    cdef uint8_t* target
+    while step < end:
+        op, target, each = step.op, s.out + s.at + step.offset, steps.counter[step.rows].each
+        row = steps.counter[step.rows].base + done * each + step.row
+        if step.kind == SPAN:
+            write_span(target, steps.size, s.out + layout.template + step.offset, step.length, count)
+        elif step.kind == VALUES:
+            write_values(s, target, step, steps, done, count)
+        elif step.kind == QUAD and can_shuffle:
+            write_quad(s, step, target, steps.size, row, count)
+            step += 3
+        elif each == 1:
+            scatter(target, steps.size, s.columns[op.column] + row * op.width, count, op.width, op.code == BOOL)
         else:
-            scatter(target, size, s.columns[op.column] + row * op.width, count, op.width, op.code == BOOL)
-            target += op.width
-        op += 1
-    if node.flexible:
-        put_bytes(target, size, 0, count)
+            spread(
+                target, steps.size, s.columns[op.column] + row * op.width, each * op.width, count, op.width,
+                op.code == BOOL,
+            )
+        step += 1
+
+
+cdef inline void write_span(
+    uint8_t* target, int64_t size, const uint8_t* same, int64_t length, int64_t count
+) noexcept nogil:
+    """The same few bytes in each record."""
+    cdef uint8_t value[16]
+    cdef int64_t width
+    if length == 1:
+        put_bytes(target, size, same[0], count)
+        return
+    while length:
+        width = 8 if length >= 8 else 4 if length >= 4 else 1
+        memcpy(value, same, width)
+        repeat(target, size, value, width, count)
+        target, same, length = target + width, same + width, length - width
+
+
+cdef inline void write_values(
+    const Sink* s, uint8_t* target, const Step* step, const Steps* steps, int64_t done, int64_t count
+) noexcept nogil:
+    cdef int64_t each = steps.counter[step.items].each, width = step.op.width
+    cdef int64_t begin = steps.counter[step.items].base + done * each + step.item
+    move_vectors(
+        target, steps.size, s.columns[step.op.column + 1] + begin * width, each * width, count, step.length, step.op
+    )
 
 
 cdef void write_quad(
-    const Sink* s, const Op* op, uint8_t* target, int64_t size, int64_t row, int64_t count
+    const Sink* s, const Step* step, uint8_t* target, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
     """Four adjacent int32 fields, four records at a time; the odd records at the end field by field."""
     cdef const uint8_t* columns[4]
     cdef int64_t k, even = count & ~<int64_t>3
     for k in range(4):
-        columns[k] = s.columns[op[k].column] + row * 4
+        columns[k] = s.columns[step[k].op.column] + row * 4
         scatter(target + even * size + k * 4, size, columns[k] + even * 4, count - even, 4, False)
     scatter4(target, size, columns[0], columns[1], columns[2], columns[3], even)
 

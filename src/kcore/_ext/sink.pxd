@@ -2,7 +2,15 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
-from kcore._ext.program cimport INT16, VARINT, Node, Op, move16, move32
+from kcore._ext.program cimport INT16, STRUCT, VARINT, VECTOR, Node, Op, move16, move32
+from kcore._ext.steps cimport Steps
+
+cdef struct Layout:
+    int64_t first      # Rows [first, end) are alike, and `first` is written already, at `template` in `out`.
+    int64_t end
+    int64_t template
+    int64_t misses     # how often the rows after one were of other layouts
+    Steps steps
 
 cdef struct Sink:
     const Node* nodes
@@ -12,6 +20,10 @@ cdef struct Sink:
     int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
     int64_t* widest
     const int64_t* bytes  # by column
+    const int64_t* rows  # by node
+    uint8_t** absent     # by op, of a tagged field: whether a row leaves it out
+    int64_t* is_absent   # likewise: whether all rows do
+    Layout* layouts      # by node
     uint8_t* out
     int64_t at
     int64_t size         # of the whole message
@@ -19,6 +31,13 @@ cdef struct Sink:
 
 cdef inline const int32_t* offsets_of(const Sink* s, const Op* op) noexcept nogil:
     return <const int32_t*>s.columns[op.column]
+
+
+cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    """Of a nullable VECTOR, ROWS or STRUCT."""
+    if op.code == STRUCT:
+        return offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
+    return not s.columns[op.column + (2 if op.code == VECTOR else 1)][row]
 
 
 cdef inline int64_t varint_size(int64_t value) noexcept nogil:

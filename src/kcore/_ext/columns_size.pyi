@@ -1,0 +1,1 @@
+"""What columns take as bytes: for the other kernels, nothing for Python."""

@@ -1,0 +1,151 @@
+"""What columns take as bytes, and which tagged fields are left out."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp, memset
+
+from kcore._ext.program cimport BOOL, INT16, ROWS, STRUCT, VARINT, VECTOR, Node, Op, mark_equal, move
+from kcore._ext.sink cimport Sink, is_null, offsets_of, varint_size
+
+
+cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
+    """Whether any row of a flexible node has a tagged field, known or unknown."""
+    cdef int64_t k
+    for k in range(s.nodes[child].op_end, s.nodes[child].tag_end):
+        if not s.is_absent[k]:
+            return True
+    return s.tag_counts[child] > 0
+
+
+cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
+    """Which rows leave out the tagged field `k`, whose flags there is room for: those that hold its default."""
+    cdef uint8_t* absent = s.absent[k]
+    cdef int64_t row
+    cdef uint8_t all_of_them = 1
+    memset(absent, 1, rows)
+    mark_default(s, &s.ops[k], rows, absent)
+    for row in range(rows):
+        all_of_them &= absent[row]
+    s.is_absent[k] = all_of_them
+
+
+cdef void mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags) noexcept nogil:
+    """Clear the flags of rows that do not hold the default."""
+    cdef uint8_t value[16]
+    cdef const Node* below
+    cdef int64_t k
+    if op.code <= BOOL:
+        memset(value, 0, 16)
+        if op.width < 16:
+            move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
+        mark_equal(flags, s.columns[op.column], value, op.width, rows)
+    elif op.code == STRUCT and not op.nullable and not s.tag_counts[op.child]:
+        below = &s.nodes[op.child]
+        for k in range(below.op_begin, below.tag_end):
+            mark_default(s, &s.ops[k], rows, flags)
+    else:
+        for k in range(rows):
+            flags[k] &= is_default(s, op, k)
+
+
+cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
+    cdef const int32_t* offsets = offsets_of(s, op)
+    cdef int64_t row, size = 0
+    if op.prefix != VARINT:
+        return (end - begin) * (2 if op.prefix == INT16 else 4)
+    if s.widest[op.column] < 127:
+        return end - begin
+    for row in range(begin, end):
+        size += varint_size(offsets[row + 1] - offsets[row] + 1)
+    return size
+
+
+cdef int64_t size_op(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
+    """Bytes of a field in the rows [begin, end)."""
+    cdef const int32_t* offsets
+    if op.code == STRUCT and not op.nullable:
+        return size_rows(s, op.child, begin, end)
+    if op.code < VECTOR:
+        return (end - begin) * op.width
+    offsets = offsets_of(s, op)
+    if op.code == STRUCT:
+        return end - begin + size_rows(s, op.child, offsets[begin], offsets[end])
+    if op.code == ROWS:
+        return size_prefixes(s, op, begin, end) + size_rows(s, op.child, offsets[begin], offsets[end])
+    return size_prefixes(s, op, begin, end) + op.width * <int64_t>(offsets[end] - offsets[begin])
+
+
+cdef int64_t size_rows(const Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t k, size = 0
+    for k in range(node.op_begin, node.op_end):
+        size += size_op(s, &s.ops[k], begin, end)
+    if not node.flexible:
+        return size
+    if not has_tags(s, child):
+        return size + end - begin
+    for k in range(begin, end):
+        size += size_tags(s, child, k)
+    return size
+
+
+cdef int64_t first_tag(const Sink* s, int64_t child, int64_t row) noexcept nogil:
+    """The first unknown tag of `row` or of a row after it."""
+    cdef const int32_t* rows = <const int32_t*>s.columns[s.nodes[child].tag_column]
+    cdef int64_t low = 0, high = s.tag_counts[child], middle
+    while low < high:
+        middle = (low + high) // 2
+        if rows[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef int64_t size_tags(const Sink* s, int64_t child, int64_t row) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef const uint32_t* tags
+    cdef const int32_t* ends
+    cdef int64_t k, one, count = 0, size = 0
+    for k in range(node.op_end, node.tag_end):
+        if not s.absent[k][row]:
+            one = size_op(s, &s.ops[k], row, row + 1)
+            size += varint_size(s.ops[k].tag) + varint_size(one) + one
+            count += 1
+    if s.tag_counts[child]:
+        tags = <const uint32_t*>s.columns[node.tag_column + 1]
+        ends = <const int32_t*>s.columns[node.tag_column + 2]
+        for k in range(first_tag(s, child, row), first_tag(s, child, row + 1)):
+            one = ends[k + 1] - ends[k]
+            size += varint_size(tags[k]) + varint_size(one) + one
+            count += 1
+    return size + varint_size(count)
+
+
+cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    """Whether a tagged field is left out."""
+    cdef uint8_t wire[16]
+    cdef int64_t k
+    if op.code == STRUCT:
+        if op.nullable and is_null(s, op, row):
+            return op.fallback
+        return not op.fallback and is_default_row(s, op.child, offsets_of(s, op)[row] if op.nullable else row)
+    if op.code >= VECTOR:
+        if op.nullable and is_null(s, op, row):
+            return op.fallback
+        return not op.fallback and offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
+    move(wire, s.columns[op.column] + row * op.width, 1, op.width, op.code == BOOL)
+    if op.width < 16:
+        return memcmp(wire, &op.fallback, op.width) == 0
+    for k in range(16):
+        if wire[k]:
+            return False
+    return True
+
+
+cdef bint is_default_row(const Sink* s, int64_t child, int64_t row) noexcept nogil:
+    cdef const Node* node = &s.nodes[child]
+    cdef int64_t k
+    for k in range(node.op_begin, node.tag_end):
+        if not is_default(s, &s.ops[k], row):
+            return False
+    return not s.tag_counts[child] or first_tag(s, child, row) == first_tag(s, child, row + 1)

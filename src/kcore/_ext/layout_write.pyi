@@ -1,0 +1,1 @@
+"""The layouts of records, to be written: for the other kernels, nothing for Python."""
