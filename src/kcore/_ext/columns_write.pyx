@@ -20,17 +20,21 @@ cdef enum Problem:
     NOT_ASCENDING = 1
     TOO_LONG = 2
     BAD_TEXT = 3
+    NULL_HAS_ELEMENTS = 4
+    NOT_ONE = 5
 
 PROBLEMS = (
     "",
     "the offsets are not ascending",
     "a string is longer than the 32767 bytes that Kafka allows",
     "a string is not UTF-8",
+    "a row that is null has elements",
+    "there is one struct a row, or none",
 )
 
 
 cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """What is wrong with the offsets of a VECTOR or ROWS, 0 if nothing; notes the widest row."""
+    """What is wrong with the offsets of a field that has some, 0 if nothing; notes the widest row."""
     cdef const int32_t* offsets = offsets_of(s, op)
     cdef int32_t length, different = 0, negative = 0, first = offsets[1] - offsets[0] if rows else 0
     cdef int32_t widest = first
@@ -46,6 +50,10 @@ cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
     s.is_uniform[op.column], s.widest[op.column] = different == 0, widest
     if negative < 0:
         return NOT_ASCENDING
+    if op.code == STRUCT and widest > 1:
+        return NOT_ONE
+    if op.code != STRUCT and op.nullable and not nulls_are_empty(s, op, rows):
+        return NULL_HAS_ELEMENTS
     if not op.is_text:
         return 0
     if widest > MAX_TEXT:
@@ -54,6 +62,16 @@ cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
         if not is_utf8(s.columns[op.column + 1] + offsets[k], offsets[k + 1] - offsets[k]):
             return BAD_TEXT
     return 0
+
+
+cdef bint nulls_are_empty(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    cdef const int32_t* offsets = offsets_of(s, op)
+    cdef const uint8_t* valid = s.columns[op.column + (2 if op.code == VECTOR else 1)]
+    cdef int32_t wrong = 0
+    cdef int64_t k
+    for k in range(rows):
+        wrong |= 0 if valid[k] else offsets[k + 1] - offsets[k]
+    return wrong == 0
 
 
 cdef inline void put_varint(Sink* s, int64_t value) noexcept nogil:

@@ -108,6 +108,18 @@ class Filled:
         return np.ndarray(self.counts[k], self.columns[k].dtype, self.arena, self.places[k])
 
 
+class Slots:
+    """The columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`)."""
+
+    __slots__ = ("filled", "names")
+
+    def __init__(self, branch: Branch, filled: Filled) -> None:
+        self.names, self.filled = branch.by_name, filled
+
+    def make(self, name: str) -> Any:
+        return column_of(self.names[name], self.filled)
+
+
 def rows_of(branch: Branch, slot: Slot | None, filled: Filled, made: type[Rows] = Rows) -> Any:
     """The columns of a struct's node and of those below it under their names."""
     assert branch.plan is not None
@@ -117,11 +129,7 @@ def rows_of(branch: Branch, slot: Slot | None, filled: Filled, made: type[Rows] 
         valid = filled[slot.column + 1] if slot.code is Code.ROWS and slot.step.nullable else None
     if branch.plan.flexible and filled.counts[branch.tag_column]:
         tags = UnknownTags(*(filled[branch.tag_column + k] for k in range(4)))
-    columns = {
-        below.name: filled[below.column] if below.code <= Code.BOOL else column_of(below, filled)
-        for below in branch.slots
-    }
-    return made.decoded(branch.plan.struct, filled.rows[branch.node], offsets, valid, tags, columns)
+    return made.decoded(branch.plan.struct, filled.rows[branch.node], offsets, valid, tags, Slots(branch, filled))
 
 
 def column_of(slot: Slot, filled: Filled) -> Any:

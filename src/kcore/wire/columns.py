@@ -4,8 +4,8 @@ The names mirror the message: `columns.controller_epoch` is a number, `columns.t
 topic, `columns.topic_states.partition_states.controller_epoch` one number a partition.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,16 @@ class UnknownTags:
         return len(self.rows)
 
 
+class Pending(Protocol):
+    """Columns of decoded rows that nobody has asked for yet."""
+
+    @property
+    def names(self) -> Collection[str]: ...
+
+    def make(self, name: str) -> Any:
+        """The column of that name."""
+
+
 class Rows:
     """Structs of one kind, as columns; an attribute a field, with Kafka's name in snake_case.
 
@@ -112,7 +122,8 @@ class Rows:
         **columns: Any,
     ) -> None:
         self.row_offsets, self.valid, self.unknown_tags = row_offsets, valid, unknown_tags
-        self._columns: dict[str, Any] = columns
+        self._made: dict[str, Any] = columns
+        self._pending: Pending | None = None
         self._struct: type[Struct] = Struct
         self._count = 0
 
@@ -124,13 +135,21 @@ class Rows:
         row_offsets: Int32s | None,
         valid: Bools | None,
         unknown_tags: UnknownTags | None,
-        columns: dict[str, Any],
+        pending: Pending,
     ) -> Self:
-        """Rows of columns that are known to be right."""
+        """Rows of columns that are known to be right, and made into arrays when they are asked for."""
         rows = cls.__new__(cls)
         rows.row_offsets, rows.valid, rows.unknown_tags = row_offsets, valid, unknown_tags
-        rows._columns, rows._struct, rows._count = columns, struct, count
+        rows._made, rows._pending, rows._struct, rows._count = {}, pending, struct, count
         return rows
+
+    @property
+    def _columns(self) -> dict[str, Any]:
+        """All columns that are set, by name."""
+        if self._pending is not None:
+            self._made = {name: self.column(name) for name in self._pending.names}
+            self._pending = None
+        return self._made
 
     def bind(self, struct: type[Struct], count: int) -> Self:
         """Say what the rows are; EncodeError for a column that the struct has no field for."""
@@ -152,8 +171,8 @@ class Rows:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if name in self._columns:
-            return self._columns[name]
+        if (found := self.column(name)) is not None:
+            return found
         for field in self._struct.__fields__:
             if field.name == name:
                 return default_column(field, self._count)
@@ -164,7 +183,10 @@ class Rows:
 
     def column(self, name: str) -> Any:
         """The column of that field, or None where it is not set."""
-        return self._columns.get(name)
+        found = self._made.get(name)
+        if found is None and self._pending is not None and name in self._pending.names:
+            found = self._made[name] = self._pending.make(name)
+        return found
 
     def to_arrow(self) -> "pa.RecordBatch":
         """As Arrow, a row a struct, arrays of structs nested in it; memory is shared but for bools and nulls.
@@ -191,7 +213,7 @@ class Columns(Rows):
         self.bind(self.message, 1)
         fields = {field.name: field for field in self.message.__fields__}
         for name, value in values.items():
-            self._columns[name] = one_row(fields[name], value)
+            self._made[name] = one_row(fields[name], value)
 
     def __getattr__(self, name: str) -> Any:
         value = super().__getattr__(name)

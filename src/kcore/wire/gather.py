@@ -102,22 +102,18 @@ def gather_struct(into: Gathered, program: Program, slot: Slot, column: Any, cou
     if slot.step.nullable:
         assert column.row_offsets is not None
         below = gather_ends(into, slot, column.row_offsets, None, count, 0)
-        if (np.diff(column.row_offsets) > 1).any():
-            raise EncodeError(f"{slot.path}: there is one struct a row, or none")
     gather_rows(into, program, slot.child, column, below)
 
 
 def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int, place: int) -> int:
     """Offsets, and which rows are not null (`place` columns further on); how many elements there are."""
     offsets = into.arrays[slot.column] = checked(offsets, OFFSETS, count + 1, slot.path, "offsets")
-    below = int(offsets[-1])
-    if offsets[0] != 0 or below < 0:
+    below: int = offsets.item(-1)
+    if offsets.item(0) != 0 or below < 0:
         raise EncodeError(f"{slot.path}: offsets begin at 0, not at {offsets[0]}")
     if place and slot.step.nullable:
         known = np.ones(count, np.bool_) if valid is None else checked(valid, VALID, count, slot.path, "valid")
         into.arrays[slot.column + place] = known
-        if valid is not None and np.diff(offsets)[~known].any():
-            raise EncodeError(f"{slot.path}: a row that is null has elements")
     elif valid is not None and not valid.all():
         raise EncodeError(f"{slot.path}: null, but not nullable")
     return below
@@ -146,8 +142,12 @@ def gather_tags(into: Gathered, branch: Branch, rows: Rows, count: int) -> None:
 
 def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str = "") -> Array:
     """The column, C-contiguous; EncodeError where it has another dtype or length."""
-    if type(column) is np.ndarray and column.dtype == dtype.base and column.shape == (count, *dtype.shape):
-        return column if column.flags.c_contiguous else np.ascontiguousarray(column)
+    if type(column) is np.ndarray:
+        is_dense = column.flags.c_contiguous
+        if column.dtype is dtype and is_dense and column.shape == (count,):  # Nearly always; the rest takes its time.
+            return column
+        if column.dtype == dtype.base and column.shape == (count, *dtype.shape):
+            return column if is_dense else np.ascontiguousarray(column)
     found = f"{column.dtype}{column.shape}" if isinstance(column, np.ndarray) else repr(column)
     name = f"{path}.{part}" if part else path
     raise EncodeError(f"{name}: expected {dtype.base}{(count, *dtype.shape)}, not {found}")

@@ -94,6 +94,7 @@ class Branch:
     slots: tuple[Slot, ...]
     tag_column: int
     refused: tuple[Field, ...]  # What the version lacks and may not drop.
+    by_name: dict[str, Slot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class Compiler:
         min_size = flexible + sum(self.min_size(slot) for slot in slots[:in_line])
         self.nodes[node] = [in_line, flexible, tag_column, min_size, plain and len(slots) == in_line]
         refused = tuple(field for field in plan.absent if not field.options.ignorable) if plan else ()
-        return Branch(node, path, plan, slots, tag_column, refused)
+        return Branch(node, path, plan, slots, tag_column, refused, {slot.name: slot for slot in slots})
 
     def min_size(self, slot: Slot) -> int:
         """The fewest bytes that the field takes."""
