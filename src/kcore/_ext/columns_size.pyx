@@ -3,7 +3,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
 
-from kcore._ext.program cimport BOOL, INT16, ROWS, STRUCT, VARINT, VECTOR, Node, Op, mark_equal, move
+from kcore._ext.program cimport (
+    BOOL, INT16, ROWS, STRUCT, VARINT, VECTOR, Node, Op, all_are, default_bytes, mark_equal, move
+)
 from kcore._ext.sink cimport Sink, is_null, offsets_of, varint_size
 
 
@@ -22,29 +24,32 @@ cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
     cdef int64_t row
     cdef uint8_t all_of_them = 1
     memset(absent, 1, rows)
-    mark_default(s, &s.ops[k], rows, absent)
-    for row in range(rows):
-        all_of_them &= absent[row]
+    if not mark_default(s, &s.ops[k], rows, absent):
+        for row in range(rows):
+            all_of_them &= absent[row]
     s.is_absent[k] = all_of_them
 
 
-cdef void mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags) noexcept nogil:
-    """Clear the flags of rows that do not hold the default."""
+cdef bint mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags) noexcept nogil:
+    """Clear the flags of rows that do not hold the default; True if there is none, which most fields are quick to tell."""
     cdef uint8_t value[16]
     cdef const Node* below
     cdef int64_t k
+    cdef bint all_of_them = True
     if op.code <= BOOL:
-        memset(value, 0, 16)
-        if op.width < 16:
-            move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
-        mark_equal(flags, s.columns[op.column], value, op.width, rows)
+        default_bytes(op, value)
+        if not all_are(s.columns[op.column], value, op.width, rows):
+            mark_equal(flags, s.columns[op.column], value, op.width, rows)
+            return False
     elif op.code == STRUCT and not op.nullable and not s.tag_counts[op.child]:
         below = &s.nodes[op.child]
         for k in range(below.op_begin, below.tag_end):
-            mark_default(s, &s.ops[k], rows, flags)
+            all_of_them &= mark_default(s, &s.ops[k], rows, flags)
     else:
         for k in range(rows):
             flags[k] &= is_default(s, op, k)
+        return False
+    return all_of_them
 
 
 cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:

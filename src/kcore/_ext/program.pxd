@@ -4,7 +4,7 @@ A program is two tables of int64, one row a struct and one row a field; the stru
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cdef enum Code:  # What a field is on the wire.
     FIXED = 0    # `width` bytes; swapped to the host's order where the width is 2, 4 or 8
@@ -21,7 +21,8 @@ cdef enum Prefix:  # How a length is written.
 cdef enum Limits:
     MAX_WINDOWS = 32
     MAX_VECTORS = 12
-    BLOCK = 64       # Records handled field by field at a time: what they touch stays in the L1 cache.
+    BLOCK = 64       # Records compared at a time.
+    BLOCK_BYTES = 8192  # Records moved field by field at a time: what they touch stays in the L1 cache.
     OTHERS = 32      # Records of other layouts than the one before, likewise; no more than BLOCK.
     MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.
     MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
@@ -252,6 +253,14 @@ cdef extern from *:
         else if (width == 8) KC_MARK(8)
         else KC_MARK(16)
     }
+    static inline int kc_all_are(const uint8_t *column, const uint8_t *value, int64_t width, int64_t n) {
+        uint64_t all[2], different = 0;  /* `value`: 16 bytes. Whole words first. */
+        int64_t k, bytes = n * width;
+        for (k = 0; k < 16; k += width) memcpy((uint8_t *)all + k, value, width);
+        for (k = 0; k + 16 <= bytes; k += 16)
+            different |= (kc_load64(column + k) ^ all[0]) | (kc_load64(column + k + 8) ^ all[1]);
+        return different == 0 && memcmp(column + k, all, bytes - k) == 0;
+    }
     static inline void kc_put(uint8_t *to, int64_t step, uint8_t byte, int64_t n) {
         for (; n >= 4; n -= 4, to += 4 * step) to[0] = to[step] = to[2 * step] = to[3 * step] = byte;
         for (; n > 0; n--, to += step) *to = byte;
@@ -295,6 +304,8 @@ cdef extern from *:
         uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) noexcept nogil  # `value`: 16 bytes
     void mark_equal "kc_mark_equal"(
         uint8_t *flags, const uint8_t *column, const uint8_t *value, int64_t width, int64_t n) noexcept nogil
+    bint all_are "kc_all_are"(
+        const uint8_t *column, const uint8_t *value, int64_t width, int64_t n) noexcept nogil
     void put_bytes "kc_put"(uint8_t *to, int64_t step, uint8_t byte, int64_t n) noexcept nogil
     uint64_t differ "kc_differ"(
         const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) noexcept nogil
@@ -330,6 +341,13 @@ cdef inline bint is_quad(const Op* op, const Op* end) noexcept nogil:
         if op[k].code != FIXED or op[k].width != 4:
             return False
     return True
+
+
+cdef inline void default_bytes(const Op* op, uint8_t* value) noexcept nogil:
+    """The 16 bytes that begin with a FIXED or BOOL field's default, as a column has it."""
+    memset(value, 0, 16)
+    if op.width < 16:
+        move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
 
 
 cdef inline void move_vectors(

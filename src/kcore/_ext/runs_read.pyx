@@ -5,13 +5,12 @@ know where each part begins.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
 
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, can_shuffle, gather, gather4, is_utf8, move,
+    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, can_shuffle, default_bytes, gather, gather4, is_utf8, move,
     move32x4, move_at, move_vectors, put_bytes, put_ends, put_ends_apart, repeat, spread,
 )
-from kcore._ext.steps cimport ENDS, FIELD, QUAD, VALID, VALUES, Step, Steps
+from kcore._ext.steps cimport ENDS, FIELD, QUAD, VALID, VALUES, Step, Steps, block_of
 from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big
 
 
@@ -171,7 +170,7 @@ cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
     for k in range(steps.counters):
         steps.counter[k].base = total_of(w, steps.counter[k].key)[0]
     while count:
-        block = min(count, <int64_t>BLOCK)
+        block = min(count, block_of(steps))
         copy_block(w, steps, block)
         for k in range(steps.counters):
             steps.counter[k].base += block * steps.counter[k].each
@@ -238,10 +237,7 @@ cdef inline void copy_values(
 
 cdef inline void put_default(uint8_t* target, int64_t each, const Op* op, int64_t count) noexcept nogil:
     cdef uint8_t value[16]
-    if op.width == 16:
-        memset(value, 0, 16)
-    else:
-        move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
+    default_bytes(op, value)
     repeat(target, each * op.width, value, op.width, count)
 
 

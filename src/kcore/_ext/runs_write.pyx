@@ -8,14 +8,14 @@ from kcore._ext.program cimport (
     scatter, scatter4, spread,
 )
 from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length
-from kcore._ext.steps cimport QUAD, SPAN, VALUES, Step, Steps
+from kcore._ext.steps cimport QUAD, SPAN, VALUES, Step, Steps, block_of
 
 
 cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
     """Rows of a layout, a block at a time so that what is written is still in the L1 cache."""
     cdef int64_t block
     while count:
-        block = min(count, <int64_t>BLOCK)
+        block = min(count, block_of(&layout.steps))
         write_block(s, layout, row - layout.first, block)
         s.at += block * layout.steps.size
         row += block

@@ -6,7 +6,7 @@ what is null, which tags were sent. Then a step of one of them is the same step 
 
 from libc.stdint cimport int32_t, int64_t
 
-from kcore._ext.program cimport Op
+from kcore._ext.program cimport BLOCK_BYTES, Op
 
 cdef enum StepLimits:
     MAX_STEPS = 112     # Of a record; a longer one is walked.
@@ -44,6 +44,11 @@ cdef struct Steps:
     int64_t counters
     Step step[MAX_STEPS]
     Counter counter[MAX_COUNTERS]
+
+
+cdef inline int64_t block_of(const Steps* steps) noexcept nogil:
+    """So many records are moved step by step at a time."""
+    return min(max(BLOCK_BYTES // steps.size, <int64_t>16), <int64_t>256)
 
 
 cdef inline int64_t elements_key(int64_t column) noexcept nogil:
