@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kcore.errors import EncodeError, UnsupportedVersionError
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Field
-from kcore.wire.columns import Columns, Rows, Vectors, default_column
+from kcore.wire.columns import Columns, Rows, UnknownTags, Vectors, default_column
 from kcore.wire.layout import BYTES, DTYPES, OFFSETS, VALID, Branch, Code, Program, Slot
 
 Array = npt.NDArray[Any]
@@ -31,15 +31,14 @@ def gather(program: Program, columns: Columns) -> Gathered:
 
     UnsupportedVersionError where a field is set that the version lacks and may not drop.
     """
-    nodes = len(program.nodes)
-    into = Gathered([NOTHING] * len(program.columns), np.zeros(nodes, np.int64), np.zeros(nodes, np.int64))
+    counts = np.zeros((2, len(program.nodes)), np.int64)
+    into = Gathered([NOTHING] * len(program.columns), counts[0], counts[1])
     gather_rows(into, program, program.root, columns, 1)
     return into
 
 
 def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, count: int) -> None:
     """The columns of a node and of those below it."""
-    assert branch.plan is not None
     if branch.refused:
         refuse(rows, branch.refused, branch.path)
     into.rows[branch.node] = count
@@ -47,22 +46,18 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
         column = rows.column(slot.name)
         if column is None:
             column = default_of(slot, count)
-        if slot.code <= Code.BOOL:
-            into.arrays[slot.column] = checked(column, program.columns[slot.column].dtype, count, slot.path)
-        else:
+        if slot.dtype is None:
             gather_lengths(into, program, slot, column, count)
-    if branch.plan.flexible:
-        gather_tags(into, branch, rows, count)
-    elif rows.unknown_tags:
-        raise UnsupportedVersionError(
-            f"{branch.path}: unknown tagged fields are set, version {branch.plan.version} has none"
-        )
+        else:
+            into.arrays[slot.column] = checked(column, slot.dtype, count, slot.path)
+    if rows.unknown_tags is not None:
+        gather_tags(into, branch, rows.unknown_tags, count)
 
 
 def default_of(slot: Slot, count: int) -> Any:
     """The column of a field that is not set."""
     assert slot.field is not None
-    if slot.code <= Code.BOOL and slot.type.kind is not Kind.UUID:
+    if slot.dtype is not None and slot.type.kind is not Kind.UUID:
         return np.full(count, slot.field.default(), DTYPES[slot.type.kind])  # Cheaper than a view of one value.
     return default_column(slot.field, count)
 
@@ -71,7 +66,7 @@ def gather_lengths(into: Gathered, program: Program, slot: Slot, column: Any, co
     """A field that is no plain array."""
     if slot.code is Code.STRUCT:
         gather_struct(into, program, slot, column, count)
-    elif slot.code is Code.ROWS and slot.child is not None and slot.child.plan is not None:
+    elif slot.child is not None and slot.child.plan is not None:
         if not isinstance(column, Rows) or column.row_offsets is None:
             raise EncodeError(f"{slot.path}: expected Rows with row_offsets, not {column!r}")
         below = gather_ends(into, slot, column.row_offsets, column.valid, count, 1)
@@ -119,12 +114,16 @@ def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int
     return below
 
 
-def gather_tags(into: Gathered, branch: Branch, rows: Rows, count: int) -> None:
+def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -> None:
     """Unknown tags; they are few, so they are checked here and not in the kernel."""
-    tags, path = rows.unknown_tags, f"{branch.path}.unknown_tags"
-    if tags is None or not len(tags.rows):
+    if not len(tags.rows):
         return
     assert branch.plan is not None
+    if not branch.plan.flexible:
+        raise UnsupportedVersionError(
+            f"{branch.path}: unknown tagged fields are set, version {branch.plan.version} has none"
+        )
+    path = f"{branch.path}.unknown_tags"
     known = [step.tag for step in branch.plan.tagged if step.tag is not None]
     number = len(tags.rows)
     owners = checked(tags.rows, OFFSETS, number, path, "rows").astype(np.int64)
@@ -143,10 +142,10 @@ def gather_tags(into: Gathered, branch: Branch, rows: Rows, count: int) -> None:
 def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str = "") -> Array:
     """The column, C-contiguous; EncodeError where it has another dtype or length."""
     if type(column) is np.ndarray:
-        is_dense = column.flags.c_contiguous
-        if column.dtype is dtype and is_dense and column.shape == (count,):  # Nearly always; the rest takes its time.
+        is_dense, known = column.flags.c_contiguous, column.dtype
+        if known is dtype and is_dense and column.shape == (count,):  # Nearly always; the rest takes its time.
             return column
-        if column.dtype == dtype.base and column.shape == (count, *dtype.shape):
+        if known == dtype.base and column.shape == (count, *dtype.shape):
             return column if is_dense else np.ascontiguousarray(column)
     found = f"{column.dtype}{column.shape}" if isinstance(column, np.ndarray) else repr(column)
     name = f"{path}.{part}" if part else path

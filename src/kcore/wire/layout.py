@@ -82,6 +82,7 @@ class Slot:
     code: Code
     column: int
     child: "Branch | None" = None
+    dtype: np.dtype[Any] | None = None  # of a field of fixed width
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,8 @@ class Compiler:
         below = -1 if child is None else child.node
         fallback = 0 if field is None else fallback_bits(field)
         ops[place] = [code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback]
-        return Slot(name, path, type_, step, field.field if field else None, code, column, child)
+        dtype = columns[0].dtype if code <= Code.BOOL else None
+        return Slot(name, path, type_, step, field.field if field else None, code, column, child, dtype)
 
     def child(self, type_: FieldType, step: Step, path: str) -> Branch:
         if step.struct is not None:
