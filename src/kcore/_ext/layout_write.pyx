@@ -7,10 +7,11 @@ rows below them.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kcore._ext.columns_size cimport size_op
+from kcore._ext.fused cimport fuse
 from kcore._ext.program cimport BLOCK, BOOL, INT16, MIN_RUN, STRUCT, VARINT, VECTOR, Node, Op
 from kcore._ext.sink cimport Layout, Sink, offsets_of, varint_size
 from kcore._ext.steps cimport (
-    FIELD, MAX_NESTED, SPAN, VALUES, Step, Steps, add_step, elements_key, find_counter, fuse
+    FIELD, MAX_NESTED, SPAN, VALUES, Step, Steps, add_step, elements_key, find_counter
 )
 
 cdef enum:

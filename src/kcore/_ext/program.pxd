@@ -332,17 +332,6 @@ cdef inline void move(
         memcpy(target, source, count * width)
 
 
-cdef inline bint is_quad(const Op* op, const Op* end) noexcept nogil:
-    """Whether this field and the three after it are four bytes each."""
-    cdef int64_t k
-    if end - op < 4:
-        return False
-    for k in range(4):
-        if op[k].code != FIXED or op[k].width != 4:
-            return False
-    return True
-
-
 cdef inline void default_bytes(const Op* op, uint8_t* value) noexcept nogil:
     """The 16 bytes that begin with a FIXED or BOOL field's default, as a column has it."""
     memset(value, 0, 16)

@@ -6,11 +6,12 @@ know where each part begins.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from kcore._ext.fused cimport fields_of, gather_fused
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, can_shuffle, default_bytes, gather, gather4, is_utf8, move,
+    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, default_bytes, gather, is_utf8, move,
     move32x4, move_at, move_vectors, put_bytes, put_ends, put_ends_apart, repeat, spread,
 )
-from kcore._ext.steps cimport ENDS, FIELD, QUAD, VALID, VALUES, Step, Steps, block_of
+from kcore._ext.steps cimport ENDS, FIELD, PAIR, VALID, VALUES, Step, Steps, block_of
 from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big
 
 
@@ -191,11 +192,9 @@ cdef void copy_block(Walk* w, const Steps* steps, int64_t count) noexcept nogil:
         row, each = steps.counter[step.rows].base + step.row, steps.counter[step.rows].each
         if step.kind == FIELD:
             copy_field(w.columns[op.column] + row * op.width, each, source, steps.size, count, op)
-        elif step.kind == QUAD and can_shuffle:
-            copy_quad(w, step, source, steps.size, row, count)
-            step += 3
-        elif step.kind == QUAD:
-            gather(w.columns[op.column] + row * 4, source, steps.size, count, 4, False)
+        elif step.kind <= PAIR:
+            gather_fused(w.columns, step, source, steps.size, row, count)
+            step += fields_of(step.kind) - 1
         elif step.kind == ENDS:
             copy_ends(<int32_t*>w.columns[op.column] + row + 1, each, step, steps, count)
         elif step.kind == VALUES:
@@ -239,15 +238,3 @@ cdef inline void put_default(uint8_t* target, int64_t each, const Op* op, int64_
     cdef uint8_t value[16]
     default_bytes(op, value)
     repeat(target, each * op.width, value, op.width, count)
-
-
-cdef void copy_quad(
-    Walk* w, const Step* step, const uint8_t* source, int64_t size, int64_t row, int64_t count
-) noexcept nogil:
-    """Four adjacent int32 fields, four records at a time; the odd records at the end field by field."""
-    cdef uint8_t* columns[4]
-    cdef int64_t k, even = count & ~<int64_t>3
-    for k in range(4):
-        columns[k] = w.columns[step[k].op.column] + row * 4
-        gather(columns[k] + even * 4, source + even * size + k * 4, size, count - even, 4, False)
-    gather4(columns[0], columns[1], columns[2], columns[3], source, size, even)

@@ -3,12 +3,13 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from kcore._ext.fused cimport fields_of, scatter_fused
 from kcore._ext.program cimport (
-    BLOCK, BOOL, MAX_VECTORS, VECTOR, Node, Op, can_shuffle, move, move32x4, move_at, move_vectors, put_bytes, repeat,
-    scatter, scatter4, spread,
+    BLOCK, BOOL, MAX_VECTORS, VECTOR, Node, Op, move, move32x4, move_at, move_vectors, put_bytes, repeat,
+    scatter, spread,
 )
 from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length
-from kcore._ext.steps cimport QUAD, SPAN, VALUES, Step, Steps, block_of
+from kcore._ext.steps cimport PAIR, QUAD, SPAN, TRIO, VALUES, Step, Steps, block_of
 
 
 cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
@@ -37,9 +38,9 @@ cdef void write_block(const Sink* s, const Layout* layout, int64_t done, int64_t
             write_span(target, steps.size, s.out + layout.template + step.offset, step.length, count)
         elif step.kind == VALUES:
             write_values(s, target, step, steps, done, count)
-        elif step.kind == QUAD and can_shuffle:
-            write_quad(s, step, target, steps.size, row, count)
-            step += 3
+        elif step.kind in (QUAD, TRIO, PAIR):
+            scatter_fused(target, steps.size, s.columns, step, row, count)
+            step += fields_of(step.kind) - 1
         elif each == 1:
             scatter(target, steps.size, s.columns[op.column] + row * op.width, count, op.width, op.code == BOOL)
         else:
@@ -74,18 +75,6 @@ cdef inline void write_values(
     move_vectors(
         target, steps.size, s.columns[step.op.column + 1] + begin * width, each * width, count, step.length, step.op
     )
-
-
-cdef void write_quad(
-    const Sink* s, const Step* step, uint8_t* target, int64_t size, int64_t row, int64_t count
-) noexcept nogil:
-    """Four adjacent int32 fields, four records at a time; the odd records at the end field by field."""
-    cdef const uint8_t* columns[4]
-    cdef int64_t k, even = count & ~<int64_t>3
-    for k in range(4):
-        columns[k] = s.columns[step[k].op.column] + row * 4
-        scatter(target + even * size + k * 4, size, columns[k] + even * 4, count - even, 4, False)
-    scatter4(target, size, columns[0], columns[1], columns[2], columns[3], even)
 
 
 cdef struct Part:

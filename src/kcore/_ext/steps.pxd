@@ -16,12 +16,14 @@ cdef enum StepLimits:
 
 cdef enum Kind:
     FIELD = 0    # a FIXED or BOOL
-    QUAD = 1     # four FIELDs of four bytes: this one and the three after it
-    VALUES = 2   # the elements of a VECTOR
-    ENDS = 3     # where a row's elements or children end
-    VALID = 4    # whether a row is not null
-    DEFAULT = 5  # a FIXED or BOOL whose tag is absent
-    SPAN = 6     # bytes that are the same in each record
+    QUAD = 1     # four FIELDs of four bytes: this one and the three after it (`fused.pxd`)
+    TRIO = 2     # three FIELDs, of four, four and eight bytes in any order
+    PAIR = 3     # two FIELDs of eight bytes
+    VALUES = 4   # the elements of a VECTOR
+    ENDS = 5     # where a row's elements or children end
+    VALID = 6    # whether a row is not null
+    DEFAULT = 7  # a FIXED or BOOL whose tag is absent
+    SPAN = 8     # bytes that are the same in each record
 
 cdef struct Step:
     const Op* op
@@ -77,20 +79,3 @@ cdef inline Step* add_step(Steps* steps, Kind kind, const Op* op, int64_t rows, 
     step.op, step.kind, step.offset = op, kind, <int32_t>steps.size
     step.rows, step.row = <int32_t>rows, <int32_t>row
     return step
-
-
-cdef inline void fuse(Steps* steps) noexcept nogil:
-    """Four adjacent fields of four bytes, one row of them a record, are one step."""
-    cdef int64_t k, j, fused = 0  # Steps before this one are parts of a QUAD.
-    cdef const Step* step
-    for k in range(steps.count - 3):
-        step = &steps.step[k]
-        if k < fused:
-            continue
-        for j in range(4):
-            if step[j].kind != FIELD or step[j].op.width != 4 or step[j].offset != step.offset + 4 * j:
-                break
-            if step[j].rows != step.rows or steps.counter[step.rows].each != 1:
-                break
-        else:
-            steps.step[k].kind, fused = QUAD, k + 4

@@ -1,0 +1,177 @@
+"""Sixteen adjacent bytes of a record that are two, three or four fields: moved with one load or store a record.
+
+Where the processor can shuffle bytes (SSSE3; asked at run time). The shuffle brings the fields into the host's order,
+those of eight bytes behind the others; then records are transposed into columns, or the other way round.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kcore._ext.program cimport can_shuffle, gather, gather4, scatter, scatter4
+from kcore._ext.steps cimport FIELD, PAIR, QUAD, TRIO, Step, Steps
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <tmmintrin.h>
+    #define KF_FAST __attribute__((target("ssse3"), unused)) static void
+    #define KF_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
+    #define KF_STORE(p, v) _mm_storeu_si128((__m128i *)(p), v)
+    #define KF_FIELDS(p) _mm_shuffle_epi8(KF_LOAD(p), order)
+    /* Fields e and f of four bytes, g of eight, of n records (n a multiple of 4). */
+    KF_FAST kc_gather_trio(
+        uint8_t *e, uint8_t *f, uint8_t *g, const uint8_t *from, int64_t step, int64_t n, const uint8_t *mask
+    ) {
+        const __m128i order = KF_LOAD(mask);
+        for (int64_t k = 0; k < 4 * n; k += 16, from += 4 * step) {
+            __m128i a = KF_FIELDS(from), b = KF_FIELDS(from + step);
+            __m128i c = KF_FIELDS(from + 2 * step), d = KF_FIELDS(from + 3 * step);
+            __m128i ab = _mm_unpacklo_epi32(a, b), cd = _mm_unpacklo_epi32(c, d);
+            KF_STORE(e + k, _mm_unpacklo_epi64(ab, cd));
+            KF_STORE(f + k, _mm_unpackhi_epi64(ab, cd));
+            KF_STORE(g + 2 * k, _mm_unpackhi_epi64(a, b));
+            KF_STORE(g + 2 * k + 16, _mm_unpackhi_epi64(c, d));
+        }
+    }
+    KF_FAST kc_scatter_trio(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, const uint8_t *g, int64_t n, const uint8_t *mask
+    ) {
+        const __m128i order = KF_LOAD(mask);
+        for (int64_t k = 0; k < 4 * n; k += 16, to += 4 * step) {
+            __m128i es = KF_LOAD(e + k), fs = KF_LOAD(f + k), gs = KF_LOAD(g + 2 * k), hs = KF_LOAD(g + 2 * k + 16);
+            __m128i ab = _mm_unpacklo_epi32(es, fs), cd = _mm_unpackhi_epi32(es, fs);
+            KF_STORE(to, _mm_shuffle_epi8(_mm_unpacklo_epi64(ab, gs), order));
+            KF_STORE(to + step, _mm_shuffle_epi8(_mm_unpackhi_epi64(ab, gs), order));
+            KF_STORE(to + 2 * step, _mm_shuffle_epi8(_mm_unpacklo_epi64(cd, hs), order));
+            KF_STORE(to + 3 * step, _mm_shuffle_epi8(_mm_unpackhi_epi64(cd, hs), order));
+        }
+    }
+    /* Fields e and f of eight bytes, of n records (n even). */
+    KF_FAST kc_gather_pair(
+        uint8_t *e, uint8_t *f, const uint8_t *from, int64_t step, int64_t n, const uint8_t *mask
+    ) {
+        const __m128i order = KF_LOAD(mask);
+        for (int64_t k = 0; k < 8 * n; k += 16, from += 2 * step) {
+            __m128i a = KF_FIELDS(from), b = KF_FIELDS(from + step);
+            KF_STORE(e + k, _mm_unpacklo_epi64(a, b));
+            KF_STORE(f + k, _mm_unpackhi_epi64(a, b));
+        }
+    }
+    KF_FAST kc_scatter_pair(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n, const uint8_t *mask
+    ) {
+        const __m128i order = KF_LOAD(mask);
+        for (int64_t k = 0; k < 8 * n; k += 16, to += 2 * step) {
+            __m128i a = KF_LOAD(e + k), b = KF_LOAD(f + k);
+            KF_STORE(to, _mm_shuffle_epi8(_mm_unpacklo_epi64(a, b), order));
+            KF_STORE(to + step, _mm_shuffle_epi8(_mm_unpackhi_epi64(a, b), order));
+        }
+    }
+    #else  /* Nothing is fused there. */
+    #define kc_gather_trio(e, f, g, from, step, n, mask)
+    #define kc_scatter_trio(to, step, e, f, g, n, mask)
+    #define kc_gather_pair(e, f, from, step, n, mask)
+    #define kc_scatter_pair(to, step, e, f, n, mask)
+    #endif
+    """
+    void gather_trio "kc_gather_trio"(
+        uint8_t *e, uint8_t *f, uint8_t *g, const uint8_t *source, int64_t step, int64_t n, const uint8_t *mask
+    ) noexcept nogil
+    void scatter_trio "kc_scatter_trio"(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, const uint8_t *g, int64_t n, const uint8_t *mask
+    ) noexcept nogil
+    void gather_pair "kc_gather_pair"(
+        uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n, const uint8_t *mask) noexcept nogil
+    void scatter_pair "kc_scatter_pair"(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n, const uint8_t *mask) noexcept nogil
+
+
+cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
+    """How many fields a fused step has."""
+    return 4 if kind == QUAD else 3 if kind == TRIO else 2
+
+
+cdef inline void fuse(Steps* steps) noexcept nogil:
+    """Make one step of fields that fill sixteen bytes, one row of them a record."""
+    cdef int64_t k = 0, kind
+    while k < steps.count:
+        kind = fused_kind(steps, &steps.step[k], steps.count - k) if can_shuffle else FIELD
+        if kind != FIELD:
+            steps.step[k].kind = <int32_t>kind
+        k += 1 if kind == FIELD else fields_of(kind)
+
+
+cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t left) noexcept nogil:
+    """What the step and those after it are together; FIELD for nothing in particular."""
+    cdef int64_t k, size = 0
+    for k in range(min(left, <int64_t>4)):
+        if step[k].kind != FIELD or step[k].offset != step.offset + size or step[k].rows != step.rows:
+            return FIELD
+        if step[k].op.width != 4 and step[k].op.width != 8 or steps.counter[step.rows].each != 1:
+            return FIELD
+        size += step[k].op.width
+        if size == 16:
+            return QUAD if k == 3 else TRIO if k == 2 else PAIR
+    return FIELD
+
+
+cdef inline int64_t field_order(const Step* step, int64_t kind, const Step** fields, uint8_t* mask) noexcept nogil:
+    """The step's fields with that of eight bytes last, and the shuffle of a record into them; how many they are."""
+    cdef int64_t k, j, width, count = fields_of(kind), at = 0, field = 0
+    for width in range(4, 9, 4):
+        for k in range(count):
+            if step[k].op.width == width:
+                fields[field] = &step[k]
+                field += 1
+                for j in range(width):
+                    mask[at + j] = <uint8_t>(step[k].offset - step.offset + width - 1 - j)
+                at += width
+    return count
+
+
+cdef inline void gather_fused(
+    uint8_t** columns, const Step* step, const uint8_t* source, int64_t size, int64_t row, int64_t count
+) noexcept nogil:
+    """`count` records into the columns from `row` on; the odd records at the end field by field."""
+    cdef const Step* fields[4]
+    cdef uint8_t* to[4]
+    cdef uint8_t mask[16]
+    cdef int64_t k, width, even = count & ~<int64_t>3
+    for k in range(field_order(step, step.kind, fields, mask)):
+        width = fields[k].op.width
+        to[k] = columns[fields[k].op.column] + row * width
+        gather(
+            to[k] + even * width, source + even * size + fields[k].offset - step.offset, size, count - even, width, False
+        )
+    if step.kind == QUAD:
+        gather4(to[0], to[1], to[2], to[3], source, size, even)
+    elif step.kind == TRIO:
+        gather_trio(to[0], to[1], to[2], source, size, even, mask)
+    else:
+        gather_pair(to[0], to[1], source, size, even, mask)
+
+
+cdef inline void scatter_fused(
+    uint8_t* target, int64_t size, const uint8_t** columns, const Step* step, int64_t row, int64_t count
+) noexcept nogil:
+    """The other way round."""
+    cdef const Step* fields[4]
+    cdef const uint8_t* source[4]
+    cdef uint8_t mask[16]
+    cdef uint8_t back[16]
+    cdef int64_t k, width, even = count & ~<int64_t>3
+    for k in range(field_order(step, step.kind, fields, mask)):
+        width = fields[k].op.width
+        source[k] = columns[fields[k].op.column] + row * width
+        scatter(
+            target + even * size + fields[k].offset - step.offset, size, source[k] + even * width, count - even, width,
+            False,
+        )
+    for k in range(16):
+        back[mask[k]] = <uint8_t>k
+    if step.kind == QUAD:
+        scatter4(target, size, source[0], source[1], source[2], source[3], even)
+    elif step.kind == TRIO:
+        scatter_trio(target, size, source[0], source[1], source[2], even, back)
+    else:
+        scatter_pair(target, size, source[0], source[1], even, back)
