@@ -14,9 +14,11 @@ class Writer:
         nodes: npt.NDArray[np.int64],
         ops: npt.NDArray[np.int64],
         arrays: list[npt.NDArray[Any]],
-        rows: npt.NDArray[np.int64],
-        tag_counts: npt.NDArray[np.int64],
-    ) -> None: ...
+        rows: list[int],
+        tag_counts: list[int],
+    ) -> None:
+        """ValueError for an array that is not C-contiguous."""
+
     def measure(self) -> tuple[str, int]:
         """Check offsets and texts and set `size`; (what is wrong or "", the column where)."""
 

@@ -3,7 +3,7 @@
 `runs_write` has the fast way through many rows of fixed fields and vectors; here is the way through anything.
 """
 
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
@@ -180,19 +180,17 @@ cdef class Writer:
     cdef Sink s
     cdef const int64_t[:, ::1] nodes
     cdef const int64_t[:, ::1] ops
-    cdef const int64_t[::1] rows
-    cdef int64_t[::1] tag_counts
+    cdef int64_t* rows
     cdef Py_buffer* buffers
     cdef int64_t buffer_count
     cdef uint8_t* flags  # which rows leave out a tagged field
     cdef readonly int64_t size
 
     def __init__(
-        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, list arrays, const int64_t[::1] rows,
-        int64_t[::1] tag_counts,
+        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, list arrays, list rows, list tag_counts
     ):
-        self.nodes, self.ops, self.rows, self.tag_counts = nodes, ops, rows, tag_counts
-        cdef Py_ssize_t count = max(len(arrays), 1)
+        self.nodes, self.ops = nodes, ops
+        cdef Py_ssize_t k, count = max(len(arrays), 1)
         self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
         self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
         self.s.is_uniform = <int64_t*>calloc(3 * count, sizeof(int64_t))
@@ -201,17 +199,20 @@ cdef class Writer:
         self.s.layouts = <Layout*>malloc(nodes.shape[0] * sizeof(Layout))
         if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL or self.s.absent == NULL:
             raise MemoryError
-        if self.s.is_absent == NULL or self.s.layouts == NULL:
+        self.rows = <int64_t*>calloc(2 * nodes.shape[0], sizeof(int64_t))
+        if self.s.is_absent == NULL or self.s.layouts == NULL or self.rows == NULL:
             raise MemoryError
         self.s.widest, self.s.bytes = self.s.is_uniform + count, self.s.is_uniform + 2 * count
         for array in arrays:
-            PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE | PyBUF_FORMAT)
+            PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE)
             self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
             self.s.is_uniform[2 * count + self.buffer_count] = self.buffers[self.buffer_count].len
             self.buffer_count += 1
         self.s.nodes = <const Node*>&nodes[0, 0]
         self.s.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
-        self.s.tag_counts, self.s.rows = &tag_counts[0], &rows[0]
+        self.s.rows, self.s.tag_counts = self.rows, self.rows + nodes.shape[0]
+        for k in range(nodes.shape[0]):
+            self.rows[k], self.s.tag_counts[k] = rows[k], tag_counts[k]
 
     def __dealloc__(self):
         for k in range(self.buffer_count):
@@ -223,6 +224,7 @@ cdef class Writer:
         free(self.s.is_absent)
         free(self.s.layouts)
         free(self.flags)
+        free(self.rows)
 
     def measure(self):
         """Check offsets and texts, then set `size`; (what is wrong or "", the column)."""

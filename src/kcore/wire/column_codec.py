@@ -80,7 +80,11 @@ def prepare(columns: Columns, version: int) -> Writer:
     running = program(columns.message, version)
     shape = old_shape(columns.message, version)
     gathered = gather(running, columns if shape is None else ungroup(columns, shape))
-    writer = Writer(running.nodes, running.ops, gathered.arrays, gathered.rows, gathered.tag_counts)
+    try:
+        writer = Writer(running.nodes, running.ops, gathered.arrays, gathered.rows, gathered.tag_counts)
+    except ValueError:  # Not C-contiguous.
+        arrays = [np.ascontiguousarray(array) for array in gathered.arrays]
+        writer = Writer(running.nodes, running.ops, arrays, gathered.rows, gathered.tag_counts)
     problem, column = writer.measure()
     if problem:
         raise EncodeError(f"{path_of(running.root, column)}: {problem}")

@@ -19,11 +19,11 @@ NOTHING = np.empty(0, np.uint8)
 
 @dataclass(slots=True)
 class Gathered:
-    """What a Writer takes."""
+    """What a Writer takes: arrays (but for C-contiguity: a Writer sees that), rows and unknown tags a node."""
 
     arrays: list[Array]
-    rows: npt.NDArray[np.int64]
-    tag_counts: npt.NDArray[np.int64]
+    rows: list[int]
+    tag_counts: list[int]
 
 
 def gather(program: Program, columns: Columns) -> Gathered:
@@ -31,8 +31,8 @@ def gather(program: Program, columns: Columns) -> Gathered:
 
     UnsupportedVersionError where a field is set that the version lacks and may not drop.
     """
-    counts = np.zeros((2, len(program.nodes)), np.int64)
-    into = Gathered([NOTHING] * len(program.columns), counts[0], counts[1])
+    nodes = len(program.nodes)
+    into = Gathered([NOTHING] * len(program.columns), [0] * nodes, [0] * nodes)
     gather_rows(into, program, program.root, columns, 1)
     return into
 
@@ -42,14 +42,17 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
     if branch.refused:
         refuse(rows, branch.refused, branch.path)
     into.rows[branch.node] = count
+    shape = (count,)
     for slot in branch.slots:
-        column = rows.column(slot.name)
+        column, dtype = rows.column(slot.name), slot.dtype
         if column is None:
             column = default_of(slot, count)
-        if slot.dtype is None:
+        if dtype is None:
             gather_lengths(into, program, slot, column, count)
+        elif type(column) is np.ndarray and column.dtype is dtype and column.shape == shape:
+            into.arrays[slot.column] = column  # Nearly always; to check the others takes its time.
         else:
-            into.arrays[slot.column] = checked(column, slot.dtype, count, slot.path)
+            into.arrays[slot.column] = checked(column, dtype, count, slot.path)
     if rows.unknown_tags is not None:
         gather_tags(into, branch, rows.unknown_tags, count)
 
@@ -64,7 +67,9 @@ def default_of(slot: Slot, count: int) -> Any:
 
 def gather_lengths(into: Gathered, program: Program, slot: Slot, column: Any, count: int) -> None:
     """A field that is no plain array."""
-    if slot.code is Code.STRUCT:
+    if slot.code is Code.VECTOR:
+        gather_vectors(into, program, slot, column, count)
+    elif slot.code is Code.STRUCT:
         gather_struct(into, program, slot, column, count)
     elif slot.child is not None and slot.child.plan is not None:
         if not isinstance(column, Rows) or column.row_offsets is None:
@@ -133,20 +138,17 @@ def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -
     ascending = (np.diff(owners << 32 | numbers) > 0).all() and owners[0] >= 0 and owners[-1] < count
     if not ascending or ends[0] != 0 or (np.diff(ends) < 0).any() or np.isin(numbers, known).any():
         raise EncodeError(f"{path}: rows, tags or offsets are not ascending, or a tag is a known one")
-    into.arrays[branch.tag_column : branch.tag_column + 4] = [
-        np.ascontiguousarray(array) for array in (tags.rows, tags.tags, tags.offsets, tags.values)
-    ]
+    into.arrays[branch.tag_column : branch.tag_column + 4] = [tags.rows, tags.tags, tags.offsets, tags.values]
     into.tag_counts[branch.node] = number
 
 
 def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str = "") -> Array:
-    """The column, C-contiguous; EncodeError where it has another dtype or length."""
+    """The column; EncodeError where it has another dtype or length."""
     if type(column) is np.ndarray:
-        is_dense, known = column.flags.c_contiguous, column.dtype
-        if known is dtype and is_dense and column.shape == (count,):  # Nearly always; the rest takes its time.
+        if column.dtype is dtype and column.shape == (count,):
             return column
-        if known == dtype.base and column.shape == (count, *dtype.shape):
-            return column if is_dense else np.ascontiguousarray(column)
+        if column.dtype == dtype.base and column.shape == (count, *dtype.shape):
+            return column
     found = f"{column.dtype}{column.shape}" if isinstance(column, np.ndarray) else repr(column)
     name = f"{path}.{part}" if part else path
     raise EncodeError(f"{name}: expected {dtype.base}{(count, *dtype.shape)}, not {found}")
