@@ -15,7 +15,7 @@ from kcore._ext.runs_read cimport chain, copy_others, copy_run, count_others, co
 from kcore._ext.steps cimport MAX_BACKOFF
 from kcore._ext.walk cimport (
     BAD_COUNT, BAD_LENGTH, BAD_TAG_ORDER, BAD_TAG_SIZE, BAD_TEXT, BAD_VARINT, LEFT_OVER, NO_MEMORY, NULL_VALUE, SHORT,
-    Layout, Places, Walk, fail, peek_big,
+    Layout, Places, Problem, Walk, fail, peek_big,
 )
 
 cdef enum:
@@ -73,6 +73,12 @@ cdef inline bint read_length(Walk* w, const Op* op, int64_t* length) noexcept no
     return True
 
 
+cdef inline bint fail_at(Walk* w, int64_t at, Problem problem) noexcept nogil:
+    """A length is wrong that began there."""
+    w.at = at
+    return fail(w, problem)
+
+
 cdef inline void end_vector(Walk* w, const Op* op, int64_t row, bint is_null) noexcept nogil:
     if w.columns != NULL:
         (<int32_t*>w.columns[op.column])[row + 1] = <int32_t>w.totals[op.column + 1]
@@ -81,13 +87,13 @@ cdef inline void end_vector(Walk* w, const Op* op, int64_t row, bint is_null) no
 
 
 cdef bint read_vector(Walk* w, const Op* op, int64_t row) noexcept nogil:
-    cdef int64_t length
+    cdef int64_t length, begin = w.at
     cdef int64_t* total = &w.totals[op.column + 1]
     if not read_length(w, op, &length):
         return False
     if length > 0:
         if length * op.width > w.size - w.at or op.is_text and length > MAX_TEXT:
-            return fail(w, BAD_LENGTH)
+            return fail_at(w, begin, BAD_LENGTH)
         if w.columns != NULL:
             move(w.columns[op.column + 1] + total[0] * op.width, w.data + w.at, length, op.width, op.is_bool)
         elif op.is_text and not is_utf8(w.data + w.at, length):
@@ -107,13 +113,13 @@ cdef inline void end_rows(Walk* w, const Op* op, int64_t row, int64_t count) noe
 
 
 cdef bint read_rows(Walk* w, const Op* op, int64_t row) noexcept nogil:
-    cdef int64_t count
+    cdef int64_t count, begin = w.at
     cdef const Node* node = &w.nodes[op.child]
     if not read_length(w, op, &count):
         return False
     # A row of no bytes would let a count allocate without end, so each is taken to have one.
     if count > (w.size - w.at) // (node.min_size if node.min_size > 1 else 1):
-        return fail(w, BAD_COUNT)
+        return fail_at(w, begin, BAD_COUNT)
     end_rows(w, op, row, count)
     return read_records(w, op.child, count)
 

@@ -82,7 +82,7 @@ cdef int64_t find_links(const Walk* w, const Node* node, Link* links, int64_t* t
 
 cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* places) noexcept nogil:
     """Add up the elements of chained records; False where a string is not UTF-8."""
-    cdef int64_t k, r, vector = 0, total
+    cdef int64_t k, r, begin, vector = 0, total, first = w.size
     cdef const Op* op
     for k in range(node.op_begin, node.op_end):
         op = &w.ops[k]
@@ -94,13 +94,18 @@ cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* p
         w.totals[op.column + 1] += total
         if op.is_text:
             for r in range(count):
-                if not is_utf8(
-                    w.data + places.begin[vector + 1][r] - places.length[vector][r], places.length[vector][r]
-                ):
-                    w.at = places.begin[vector + 1][r]
-                    return fail(w, BAD_TEXT)
+                begin = places.begin[vector + 1][r] - places.length[vector][r]
+                if not is_utf8(w.data + begin, places.length[vector][r]):
+                    first = min(first, begin)
+                    break
         vector += 1
-    return True
+    return first == w.size or fail_at(w, first)
+
+
+cdef inline bint fail_at(Walk* w, int64_t at) noexcept nogil:
+    """Of all strings that are not UTF-8, the first in the message is told."""
+    w.at = at
+    return fail(w, BAD_TEXT)
 
 
 cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, const Places* places) noexcept nogil:
@@ -151,8 +156,7 @@ cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil
                     first = min(first, w.at + step.offset + r * steps.size)
                     break
     if first < w.size:
-        w.at = first
-        return fail(w, BAD_TEXT)
+        return fail_at(w, first)
     for k in range(steps.counters):
         total_of(w, steps.counter[k].key)[0] += count * steps.counter[k].each
     w.at += count * steps.size
