@@ -1,135 +1,235 @@
-"""Mutated messages and record batches against every decoder: `ci/sanitize fuzz` runs it on the instrumented kernels.
+"""Changed messages, frames and record batches against every decoder; `ci/sanitize fuzz` has the kernels instrumented.
 
-Seeds are the recorded bytes of tests/data. A mutant must be refused by an error of ours or be read, written and read
-again as the same; anything else (a crash, another exception, bytes that differ) ends the run with what replays it.
+An input must be refused by an error of ours, or be read, written and read again as the same, in both views alike.
+Anything else (a crash, another exception, bytes that differ, too much memory, a minute without an end) is a finding:
+it ends the run with exit code 1 and with the line that says the input.
 """
 
 import argparse
-import random
+import json
+import re
+import resource
 import sys
 import time
 from collections import Counter
-from functools import cache
-from multiprocessing import Pool
-from pathlib import Path
+from collections.abc import Callable
+from functools import lru_cache
+from mmap import mmap
+from multiprocessing import connection, get_context
+from os import cpu_count
+from typing import NoReturn
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+from fuzz_inputs import A_ROUND, Input, batches, frames, input_of, messages, numbers
 
-import cases  # noqa: E402
-import kcore  # noqa: E402
-from wire.golden import vectors  # noqa: E402
+import kcore
+from kcore.wire.record_building import encode_batches
+from wire.golden import put_back
 
-EXTREMES = (
-    b"\xff\xff\xff\xff",
-    b"\x7f\xff\xff\xff",
-    b"\x80\x00\x00\x00",
-    b"\xff\xff\xff\xff\x0f",
-    b"\x00",
-    b"\xff\xfe",
-)
-COLUMNS_EVERY = 16  # Columns take ten times as long as objects: so often they read the mutant too.
-BATCHES_EVERY = 8
-A_ROUND = 2_000
-MOST_BYTES = 1 << 22  # Of a mutant's compressed records.
+MOST_BYTES = 1 << 21  # Of an input's compressed records.
+MOST_GROWTH = 1 << 26  # Of the process by one input.
+MOST_SECONDS = 60  # For one input.
+SHOWN = 12  # Reasons a kind.
+FORK = get_context("fork")  # The inputs' seeds are shared.
+
+Found = Counter[tuple[str, str, int, str]]  # Kind, name, version, and what became of such inputs.
 
 
-def mutated(dice: random.Random, data: bytes, other: bytes) -> bytes:
-    """One to three changes: a bit, a byte, a length's extreme, a cut, a piece repeated, or another's tail."""
-    made = bytearray(data)
-    for _ in range(dice.choice((1, 1, 1, 2, 3))):
-        at, kind = dice.randrange(len(made) + 1), dice.randrange(6)
-        if kind == 0 and made:
-            made[at % len(made)] ^= 1 << dice.randrange(8)
-        elif kind == 1 and made:
-            made[at % len(made)] = dice.randrange(256)
-        elif kind == 2:
-            extreme = dice.choice(EXTREMES)
-            made[at : at + len(extreme)] = extreme
-        elif kind == 3:
-            del made[at:]
-        elif kind == 4:
-            made[at:at] = made[at : at + dice.randrange(1, 9)]
-        else:
-            made[at:] = other[at:]
-    return bytes(made)
-
-
-def message(name: str, version: int, data: bytes, with_columns: bool) -> str:
-    """What became of one mutant: "read" or "refused"."""
+def objects(given: Input) -> str:
+    """Read, written, and read again as the same."""
     try:
-        read = kcore.decode(name, version, data)
+        read = kcore.decode(given.name, given.version, given.data)
     except kcore.DecodeError as error:
-        assert 0 <= error.offset <= len(data)
-        read = None
-    if read is not None:
-        written = kcore.encode(read, version)
-        assert kcore.encode(kcore.decode(name, version, written), version) == written
-    if with_columns:
-        try:
-            columns = kcore.decode_columns(name, version, data)
-        except kcore.DecodeError:
-            assert read is None
-        else:
-            assert read is not None
-            assert kcore.encode_columns(columns, version) == written
-    return "refused" if read is None else "read"
+        return refused(error, len(given.data))
+    written = kcore.encode(read, given.version)
+    assert kcore.encode(kcore.decode(given.name, given.version, written), given.version) == written
+    return "read"
 
 
-def batches(data: bytes) -> str:
-    """The same for record batches; the CRC is not asked, so that what it covers is reached."""
-    scanned = kcore.scan_batches(data, stop=True, skip=True)
-    assert 0 <= scanned.end <= len(data)
+def columns(given: Input) -> str:
+    """As `objects`, and the columns say the same."""
+    outcome = objects(given)
     try:
-        records = kcore.decode_records(data, check_crc=False, max_bytes=MOST_BYTES)
+        made = kcore.decode_columns(given.name, given.version, given.data)
     except kcore.DecodeError as error:
-        assert 0 <= error.offset <= len(data)
-        return "batches refused"
-    list(records)
-    return "batches read"
+        assert outcome != "read"
+        return refused(error, len(given.data))
+    assert outcome == "read"
+    written = kcore.encode(kcore.decode(given.name, given.version, given.data), given.version)
+    assert kcore.encode_columns(made, given.version) == written
+    return "read"
 
 
-@cache
-def record_files() -> list[bytes]:
-    return [bytes.fromhex(case["hex"]) for case in cases.load("records")]
+def views(given: Input) -> str:
+    """As `columns`, and through JSON and back; Arrow finds nothing wrong with its arrays."""
+    outcome = columns(given)
+    if outcome == "read":
+        kcore.decode_columns(given.name, given.version, given.data).to_arrow().validate(full=True)
+        read = kcore.decode(given.name, given.version, given.data)
+        again = kcore.from_json(given.name, given.version, json.loads(json.dumps(kcore.to_json(read, given.version))))
+        put_back(again, read)
+        assert kcore.encode(again, given.version) == kcore.encode(read, given.version)
+    return outcome
 
 
-def fuzz(task: tuple[int, int]) -> Counter[str]:
-    """One round: the seed says all of it."""
-    seed, count = task
-    dice = random.Random(seed)
-    found: Counter[str] = Counter()
-    known, files = vectors(), record_files()
-    for k in range(count):
-        try:
-            if k % BATCHES_EVERY == 0:
-                data = mutated(dice, dice.choice(files), dice.choice(files))
-                found[batches(data)] += 1
-                continue
-            name, case = dice.choice(known)
-            data = mutated(dice, bytes.fromhex(case["hex"]), bytes.fromhex(dice.choice(known)[1]["hex"]))
-            found[message(name, case["version"], data, k % COLUMNS_EVERY == 1)] += 1
-        except BaseException:
-            print(f"ci/fuzz: seed {seed}, input {k}: {data.hex()}", file=sys.stderr, flush=True)
-            raise
+def framed(given: Input) -> str:
+    """A metadata record in its frame, as `objects`."""
+    try:
+        record, version = kcore.decode_record(given.data)
+    except kcore.DecodeError as error:
+        return refused(error, len(given.data))
+    written = kcore.encode_record(record, version)
+    again, version_again = kcore.decode_record(written)
+    assert version_again == version
+    assert kcore.encode_record(again, version) == written
+    return "read"
+
+
+def record_batches(given: Input) -> str:
+    """The CRC is not asked, so that what it covers is reached; what was read is built, and read with its CRC."""
+    scanned = kcore.scan_batches(given.data, stop=True, skip=True)
+    assert 0 <= scanned.end <= len(given.data)
+    try:
+        records = kcore.decode_records(given.data, check_crc=False, max_bytes=MOST_BYTES)
+    except kcore.DecodeError as error:
+        return refused(error, len(given.data))
+    assert len(records.decompressed) <= MOST_BYTES
+    built = encode_batches(records, codec="none")
+    assert encode_batches(kcore.decode_records(built)) == built
+    return "read"
+
+
+READERS: dict[str, Callable[[Input], str]] = {
+    "objects": objects,
+    "columns": columns,
+    "views": views,
+    "frames": framed,
+    "batches": record_batches,
+}
+
+
+def refused(error: kcore.DecodeError, length: int) -> str:
+    """Why, once its offset is seen to lie within the bytes."""
+    assert 0 <= error.offset <= length
+    return reason(error.message)
+
+
+@lru_cache(1 << 16)
+def reason(message: str) -> str:
+    """Without the field's path and without numbers."""
+    return re.sub(r"\d+", "N", re.sub(r"^([\w.\[\]]+: )+", "", message))
+
+
+def check(given: Input) -> str:
+    """What became of the input: "read", or why it was refused. Raises for a finding."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcome = READERS[given.kind](given)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown <= MOST_GROWTH, f"{grown:,} bytes of memory"
+    return outcome
+
+
+class Worker:
+    """A process with its rounds, the input that it is at, and what it found in the rounds that are done."""
+
+    def __init__(self, tasks: list[tuple[int, int]]) -> None:
+        self.shared = mmap(-1, 16)  # Round and index: here they outlive a crash.
+        self.at = memoryview(self.shared).cast("q")
+        self.pipe, sender = FORK.Pipe(duplex=False)
+        self.process = FORK.Process(target=self._run, args=(tasks, sender), daemon=True)
+        self.process.start()
+        sender.close()
+        self.moved, self.last = time.monotonic(), (-1, -1)
+
+    def _run(self, tasks: list[tuple[int, int]], sender: connection.Connection) -> None:
+        for round_, size in tasks:
+            numbers.cache_clear()
+            self.at[0], self.at[1] = round_, 0
+            found: Found = Counter()
+            for index in range(size):
+                self.at[1] = index
+                given = input_of(round_, index)
+                found[given.kind, given.name, given.version, check(given)] += 1
+            sender.send(found)
+
+    def received(self) -> Found:
+        """What has come since; EOFError after the last."""
+        self.moved = time.monotonic()
+        return self.pipe.recv()
+
+    def hangs(self) -> bool:
+        if self.last != (now := tuple(self.at)):
+            self.last, self.moved = now, time.monotonic()
+        return time.monotonic() - self.moved > MOST_SECONDS
+
+
+def run(tasks: list[tuple[int, int]], jobs: int) -> Found:
+    """Every round in `jobs` processes; ends this one with exit code 1 at the first finding."""
+    workers = {worker.pipe: worker for worker in (Worker(tasks[number::jobs]) for number in range(jobs))}
+    found: Found = Counter()
+    began = told = time.monotonic()
+    while workers:
+        for pipe in connection.wait(list(workers), timeout=1):
+            try:
+                found += workers[pipe].received()
+            except EOFError:
+                ended = workers.pop(pipe)
+                ended.process.join()
+                if ended.process.exitcode:
+                    finding(ended, f"its process ended with {ended.process.exitcode}, see above")
+        for worker in workers.values():
+            if worker.hangs():
+                worker.process.kill()
+                finding(worker, f"no end after {MOST_SECONDS} s")
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            print(f"ci/fuzz: {found.total():,} inputs, {found.total() / (told - began):,.0f}/s", flush=True)
     return found
+
+
+def finding(worker: Worker, what: str) -> NoReturn:
+    round_, index = worker.at
+    given = input_of(round_, index)
+    print(f"ci/fuzz: FINDING: {what}\n{given.kind} {given.name} {given.version} {given.data.hex()}")
+    print(f"again: ci/sanitize fuzz --again {round_}:{index}", flush=True)
+    sys.exit(1)
+
+
+def summary(found: Found) -> None:
+    """For each kind how many, of how much, how many were read, and why the others were refused."""
+    for kind in sorted({key[0] for key in found}):
+        inputs = {key[1:]: times for key, times in found.items() if key[0] == kind}
+        read = {key[:2] for key in inputs if key[2] == "read"}
+        outcomes: Counter[str] = Counter()
+        for (_, _, outcome), times in inputs.items():
+            outcomes[outcome] += times
+        what = "codecs" if kind == "batches" else "messages and versions"
+        print(f"{kind}: {outcomes.total():,} inputs of {len({key[:2] for key in inputs})} {what};")
+        print(f"    {outcomes.pop('read', 0):>9,} read, of {len(read)}; refused:")
+        for outcome, times in outcomes.most_common(SHOWN):
+            print(f"    {times:>9,} {outcome}")
+        if len(outcomes) > SHOWN:
+            print(f"    {sum(sorted(outcomes.values())[:-SHOWN]):>9,} for {len(outcomes) - SHOWN} other reasons")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=10_000_000, help="inputs in all")
-    parser.add_argument("--seed", type=int, default=0, help=f"of the first round; a round has {A_ROUND:,} inputs")
+    parser.add_argument("--seed", type=int, default=0, help=f"the first round; a round has {A_ROUND:,} inputs")
+    parser.add_argument("--jobs", type=int, default=cpu_count() or 1, help="processes")
+    parser.add_argument("--again", metavar="ROUND:INDEX", help="one input, in this process")
     options = parser.parse_args()
-    tasks = [(options.seed + k, min(A_ROUND, options.count - k * A_ROUND)) for k in range(-(-options.count // A_ROUND))]
-    found: Counter[str] = Counter()
-    began = last = time.monotonic()
-    with Pool() as pool:
-        for result in pool.imap_unordered(fuzz, tasks):
-            found += result
-            if time.monotonic() - last > 10:
-                last = time.monotonic()
-                print(f"ci/fuzz: {found.total():,} of {options.count:,} inputs, {last - began:.0f} s", flush=True)
-    print(f"ci/fuzz: {found.total():,} inputs, no finding: {dict(found)}")
+    if options.again:
+        print(*check(input_of(*map(int, options.again.split(":")))))
+        return
+    rounds = -(-options.count // A_ROUND)
+    tasks = [(options.seed + k, min(A_ROUND, options.count - k * A_ROUND)) for k in range(rounds)]
+    messages(), frames(), batches()  # Read once, before the processes part.
+    for seed in messages()[:100]:
+        views(Input("views", *seed))  # PyArrow and the like are loaded before memory is measured.
+    began = time.monotonic()
+    found = run(tasks, options.jobs)
+    summary(found)
+    print(f"ci/fuzz: {found.total():,} inputs, no finding, {time.monotonic() - began:,.0f} s")
 
 
 if __name__ == "__main__":
