@@ -74,13 +74,13 @@ def views(given: Input) -> str:
 def framed(given: Input) -> str:
     """A metadata record in its frame, as `objects`."""
     try:
-        record, version = kcore.decode_record(given.data)
+        record, version = kcore.decode_metadata_record(given.data)
     except kcore.DecodeError as error:
         return refused(error, len(given.data))
-    written = kcore.encode_record(record, version)
-    again, version_again = kcore.decode_record(written)
+    written = kcore.encode_metadata_record(record, version)
+    again, version_again = kcore.decode_metadata_record(written)
     assert version_again == version
-    assert kcore.encode_record(again, version) == written
+    assert kcore.encode_metadata_record(again, version) == written
     return "read"
 
 

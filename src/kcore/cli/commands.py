@@ -116,6 +116,9 @@ def diverge(
     read: Annotated[
         str, typer.Option(help="bytes: all that may be equal; headers: each batch's; epochs: from the last common one.")
     ] = "bytes",
+    master: Annotated[
+        str | None, typer.Option(help="Compare log directories over Spark, at this master URL such as local[*].")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON a partition.")] = False,
 ) -> None:
     """Find the first offset at which two replicas on disk differ.
@@ -124,7 +127,7 @@ def diverge(
     """
     from kcore.cli import diverge_command
 
-    raise typer.Exit(diverge_command.run(a, b, read, json))
+    raise typer.Exit(diverge_command.run(a, b, read, master, json))
 
 
 @app.command()

@@ -8,53 +8,74 @@ import typer
 from kcore.bench.results import Exit
 from kcore.cli.bench_command import fail
 from kcore.errors import StorageError
-from kcore.storage.diverge import SAME, Divergence, diverge
+from kcore.spark.java import NoJavaError
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.diverge import SAME, diverge
 from kcore.storage.diverge_dirs import diverge_log_dirs
+from kcore.storage.divergence_rows import divergence_row
 from kcore.storage.dump import compact
-from kcore.storage.log import segment_files
+from kcore.storage.log import partition_of, segment_files
+
+Row = dict[str, Any]
 
 
-def run(folder_a: Path, folder_b: Path, read: str, as_json: bool) -> Exit:
+def run(folder_a: Path, folder_b: Path, read: str, master: str | None, as_json: bool) -> Exit:
     """Compare and show: one line a partition that differs, and what was read; exit code 1 if any does."""
     try:
-        found = _found(folder_a, folder_b, read)
-    except (StorageError, OSError) as error:
+        rows = _rows(folder_a, folder_b, read, master)
+    except (StorageError, OSError, NoJavaError) as error:
         fail(str(error))
-    differ = {name: each for name, each in found.items() if each.reason != SAME}
-    bytes_read = sum(each.bytes_read for each in found.values())
+    differ = sum(row["reason"] != SAME for row in rows)
     if as_json:
-        for name, each in found.items():
-            typer.echo(compact({"partition": name} | _as_json(each)))
+        for row in rows:
+            typer.echo(compact({"partition": _name(row)} | {key: row[key] for key in list(row)[2:]}))
     else:
-        for name, each in found.items():
-            if each.reason != SAME or each.detail:
-                typer.echo(_line(name, each))
-        typer.echo(f"{len(differ)} of {len(found)} partitions differ; {bytes_read:,} bytes read")
+        for row in rows:
+            if row["reason"] != SAME or row["detail"]:
+                typer.echo(_line(row))
+        bytes_read = sum(row["bytesRead"] for row in rows)
+        typer.echo(f"{differ} of {len(rows)} partitions differ; {bytes_read:,} bytes read")
     return Exit.FAILED if differ else Exit.GOOD
 
 
-def _found(folder_a: Path, folder_b: Path, read: str) -> dict[str, Divergence]:
+def _rows(folder_a: Path, folder_b: Path, read: str, master: str | None) -> list[Row]:
     if segment_files(folder_a) or segment_files(folder_b):
-        return {folder_a.resolve().name: diverge(folder_a, folder_b, read=read)}
-    found = diverge_log_dirs(folder_a, folder_b, read=read)
-    if not found:
+        if master is not None:
+            raise StorageError(f"--master is for log directories: {folder_a} and {folder_b} are one partition's")
+        folder = folder_a.resolve()
+        topic, number = partition_of(folder) or (folder.name, None)
+        return [divergence_row(topic, number, diverge(folder_a, folder_b, read=read))]
+    if master is not None:
+        return _over_spark(folder_a, folder_b, read, master)
+    compared = diverge_log_dirs(folder_a, folder_b, read=read)
+    if not compared:
         raise StorageError(f"neither {folder_a} nor {folder_b} holds a partition")
-    return {str(partition): each for partition, each in found.items()}
+    return [divergence_row(*partition, found) for partition, found in compared.items()]
 
 
-def _line(name: str, found: Divergence) -> str:
-    where = "the same" if found.offset is None else f"offset {found.offset}"
-    epochs = "" if found.epoch_offset is None else f"; leader epochs part at {found.epoch_offset}"
-    places = "".join(f"\n  {place.path} at {place.position}" for place in found.places or ())
-    return f"{name}: {where} ({found.reason}){': ' if found.detail else ''}{found.detail}{epochs}{places}"
+def _over_spark(folder_a: Path, folder_b: Path, read: str, master: str) -> list[Row]:
+    from pyspark.errors import PySparkException
+
+    from kcore.spark import divergence, session
+
+    spark = session.start(master)
+    try:
+        found = divergence.diverge_log_dirs(spark, folder_a, folder_b, read=read)
+        rows: list[Row] = found.orderBy("topic", "partition").toArrow().to_pylist()
+        return rows
+    except PySparkException as error:
+        raise StorageError(f"Spark failed: {error}") from error
+    finally:
+        spark.stop()
 
 
-def _as_json(found: Divergence) -> dict[str, Any]:
-    return {
-        "offset": found.offset,
-        "reason": found.reason,
-        "detail": found.detail,
-        "epochOffset": found.epoch_offset,
-        "places": [{"file": str(place.path), "position": place.position} for place in found.places or ()],
-        "bytesRead": found.bytes_read,
-    }
+def _name(row: Row) -> str:
+    return row["topic"] if row["partition"] is None else str(TopicPartition(row["topic"], row["partition"]))
+
+
+def _line(row: Row) -> str:
+    where = "the same" if row["offset"] is None else f"offset {row['offset']}"
+    epochs = "" if row["epochOffset"] is None else f"; leader epochs part at {row['epochOffset']}"
+    places = "".join(f"\n  {place['file']} at {place['position']}" for place in row["places"])
+    told = f"{': ' if row['detail'] else ''}{row['detail']}"
+    return f"{_name(row)}: {where} ({row['reason']}){told}{epochs}{places}"

@@ -1,15 +1,17 @@
 """Spark: the runners, which give the same cells in this process or on a cluster, and Kafka's files as DataFrames."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcore.spark.divergence import diverge_log_dirs as diverge_log_dirs
     from kcore.spark.sources import register as register
+
+_LATER = {"register": "sources", "diverge_log_dirs": "divergence"}
 
 
 def __getattr__(name: str) -> Any:
-    """`register` loads PySpark when it is named."""
-    if name == "register":
-        from kcore.spark.sources import register
-
-        return register
+    """PySpark is loaded when one of them is named."""
+    if name in _LATER:
+        return getattr(import_module(f"kcore.spark.{_LATER[name]}"), name)
     raise AttributeError(f"module 'kcore.spark' has no attribute {name!r}")

@@ -66,7 +66,7 @@ def diverge(folder_a: str | Path, folder_b: str | Path, *, read: str = "bytes") 
     """
     if read not in READS:
         raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
-    a, b = Replica(Path(folder_a)), Replica(Path(folder_b))
+    a, b = Replica(str(folder_a)), Replica(str(folder_b))
     start = max(a.base_offsets[0], b.base_offsets[0])
     parted = epochs_part(a.epochs, b.epochs, start)
     begin = max(start, _last_common_epoch(a.epochs, b.epochs, parted)) if read == "epochs" else start
@@ -78,7 +78,7 @@ def diverge(folder_a: str | Path, folder_b: str | Path, *, read: str = "bytes") 
 
 def epochs_part(a: EpochCache, b: EpochCache, start: int) -> int | None:
     """The first offset from `start` on to which two leader-epoch-checkpoints give another epoch; None if none."""
-    if not a.entries or not b.entries:
+    if not a.entries or not b.entries or a.entries == b.entries:
         return None
     begins = {entry.start_offset for entry in (*a.entries, *b.entries) if entry.start_offset > start}
     parted = (at for at in sorted({start, *begins}) if a.epoch_for_offset(at) != b.epoch_for_offset(at))
@@ -106,8 +106,8 @@ def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length:
     """How many of the next `length` bytes are equal. Read, not mapped: that is faster than so many page faults."""
     ours, theirs = bytearray(min(length, _CHUNK)), bytearray(min(length, _CHUNK))
     with (
-        a.files[place_a.segment].open("rb", buffering=0) as file_a,
-        b.files[place_b.segment].open("rb", buffering=0) as file_b,
+        open(a.files[place_a.segment], "rb", buffering=0) as file_a,
+        open(b.files[place_b.segment], "rb", buffering=0) as file_b,
     ):
         file_a.seek(place_a.position)
         file_b.seek(place_b.position)
@@ -127,7 +127,7 @@ def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length:
 
 def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
     """As `_equal_bytes`, of the headers of the batches alone: up to the first batch that differs in its header."""
-    data_a, data_b = map_file(a.files[place_a.segment]), map_file(b.files[place_b.segment])
+    data_a, data_b = map_file(Path(a.files[place_a.segment])), map_file(Path(b.files[place_b.segment]))
     apart, end = place_b.position - place_a.position, place_a.position + length
     at = place_a.position
     while at < end:
@@ -159,8 +159,8 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
     (batch_a, data_a), (batch_b, data_b) = a.batch_at(place_a), b.batch_at(place_b)
     details = [*_flaws("first", a, place_a, batch_a), *_flaws("second", b, place_b, batch_b)]
     places = (
-        BatchPlace(a.files[place_a.segment], place_a.position),
-        BatchPlace(b.files[place_b.segment], place_b.position),
+        BatchPlace(Path(a.files[place_a.segment]), place_a.position),
+        BatchPlace(Path(b.files[place_b.segment]), place_b.position),
     )
     bases = [int(batch.base_offset[0]) for batch in (batch_a, batch_b) if len(batch)]
     if not bases or data_a == data_b:

@@ -9,7 +9,7 @@ from kcore.errors import StorageError
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: str | Path) -> Iterator[None]:
     """A StorageError from inside says which file it is about."""
     try:
         yield

@@ -1,14 +1,17 @@
 """One replica of a partition as `diverge` reads it: files opened when they are needed, every byte read counted."""
 
 import os
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from kcore.errors import StorageError
-from kcore.replication.epochs import EpochCache
-from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs
+from kcore.replication.epochs import EpochCache, EpochEntry
+from kcore.storage.checkpoints import LEADER_EPOCHS, parse_leader_epochs
+from kcore.storage.files import naming, text_of
 from kcore.storage.indexes import OffsetIndex
 from kcore.storage.segment import OFFSET_INDEX, SEGMENT_NAME, Segment, base_offset_of
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, RecordBatches, scan_batches
@@ -22,41 +25,48 @@ class Place:
     position: int
 
 
+@lru_cache(64)
+def _epochs_of(data: bytes) -> tuple[EpochEntry, ...]:
+    """A checkpoint's entries. Most replicas have them alike: those of the second cost nothing."""
+    return tuple(parse_leader_epochs(text_of(data)))
+
+
 @dataclass(slots=True)
 class Replica:
-    """The files of one partition's folder."""
+    """The files of one partition's folder: one pass over it, and no file opened early, since there may be thousands."""
 
-    folder: Path
-    files: list[Path] = field(init=False)
+    folder: str
+    files: list[str] = field(init=False)  # Paths of the segments.
     base_offsets: list[int] = field(init=False)
     sizes: list[int] = field(init=False)
     epochs: EpochCache = field(init=False)
     bytes_read: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        found, epochs = [], None
-        with os.scandir(self.folder) as entries:  # One pass, since there may be thousands of folders.
+        found, epochs = [], b""
+        with os.scandir(self.folder) as entries:
             for entry in entries:
-                if SEGMENT_NAME.fullmatch(entry.name):
-                    found.append((entry.path, entry.stat().st_size))
+                if match := SEGMENT_NAME.fullmatch(entry.name):
+                    found.append((int(match[1]), entry.path, entry.stat().st_size))
                 elif entry.name == LEADER_EPOCHS:
-                    epochs = Path(entry.path)
+                    with open(entry.path, "rb", buffering=0) as file:
+                        epochs = file.readall()
         if not found:
             raise StorageError(f"{self.folder}: no segment there")
-        paths, sizes = zip(*sorted(found), strict=True)
-        self.files, self.sizes = [Path(path) for path in paths], list(sizes)
-        self.base_offsets = [base_offset_of(path) for path in self.files]
-        self.epochs = EpochCache()
-        if epochs:
-            self.epochs.entries = read_leader_epochs(epochs)
-            self.bytes_read += epochs.stat().st_size
+        found.sort()
+        base_offset_of(Path(found[-1][1]))  # The largest, if any, is none.
+        self.base_offsets, self.files, self.sizes = (list(column) for column in zip(*found, strict=True))
+        with naming(os.path.join(self.folder, LEADER_EPOCHS)):
+            self.epochs = EpochCache()
+            self.epochs.entries = list(_epochs_of(epochs))
+        self.bytes_read += len(epochs)
 
     def place_of(self, offset: int) -> Place:
         """Where the first batch begins that reaches `offset` or lies above it; the end if none does."""
-        number = int(np.searchsorted(self.base_offsets, offset, side="right")) - 1
+        number = bisect_right(self.base_offsets, offset) - 1
         if number < 0 or offset == self.base_offsets[number]:
             return self.settled(Place(max(number, 0), 0))
-        with Segment(self.files[number]) as segment:
+        with Segment(Path(self.files[number])) as segment:
             begin, end = self._window(segment, offset)
             batches = self._scan(segment, begin, end)
         last = batches.base_offset + batches.last_offset_delta
@@ -75,7 +85,7 @@ class Replica:
 
     def batch_begin(self, place: Place) -> int:
         """Where the batch begins that holds that byte; if the bytes before are no batches, where they cease to be."""
-        with Segment(self.files[place.segment]) as segment:
+        with Segment(Path(self.files[place.segment])) as segment:
             index = self._index(segment)
             entry = index.entry_before(place.position) if index else -1
             begin = (self._indexed(segment, index, entry) or 0) if index and entry >= 0 else 0
@@ -84,7 +94,7 @@ class Replica:
 
     def batch_at(self, place: Place) -> tuple[RecordBatches, bytes]:
         """The one batch that begins there, with its bytes; none and nothing if there is no whole batch."""
-        with Segment(self.files[place.segment]) as segment:
+        with Segment(Path(self.files[place.segment])) as segment:
             begin = place.position
             length = int.from_bytes(segment.data[begin + 8 : begin + LENGTH_END], signed=True)
             with memoryview(segment.data)[begin : begin + LENGTH_END + max(length, 0)] as view:

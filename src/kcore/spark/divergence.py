@@ -1,0 +1,57 @@
+"""Two brokers' log directories compared over Spark: partitions spread over tasks, a row each."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kcore.errors import StorageError
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.diverge import READS
+from kcore.storage.diverge_dirs import Pair, compare, pairs_in
+from kcore.storage.divergence_rows import SCHEMA, divergence_row
+
+_TASKS_A_SLOT: Final = 4  # Partitions differ in size: whoever is done early takes another task.
+_PAIRS: Final = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("folder_a", pa.string()), ("folder_b", pa.string())]
+)
+
+
+def diverge_log_dirs(
+    spark: SparkSession,
+    log_dir_a: str | Path,
+    log_dir_b: str | Path,
+    *,
+    read: str = "bytes",
+    partitions: Iterable[TopicPartition] | None = None,
+    tasks: int | None = None,
+) -> DataFrame:
+    """As `kcore.diverge_log_dirs`, a row a partition (divergence_rows.SCHEMA); both paths must be there on executors.
+
+    The directories are listed at once, StorageError if they hold nothing; what they hold is compared whenever the
+    DataFrame is asked for rows. `tasks`: four a core of the cluster unless told otherwise.
+    """
+    if read not in READS:
+        raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
+    pairs = pairs_in(Path(log_dir_a).resolve(), Path(log_dir_b).resolve(), partitions)
+    if not pairs:
+        raise StorageError(f"neither {log_dir_a} nor {log_dir_b} holds a partition")
+    count = min(len(pairs), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    table = pa.Table.from_pylist([pair._asdict() for pair in pairs], schema=_PAIRS)
+    spread = spark.createDataFrame(table).repartition(count)
+    return spread.mapInArrow(partial(_compared, read), from_arrow_schema(SCHEMA))
+
+
+def _compared(read: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In the executor: the rows of its share."""
+    for batch in batches:
+        pairs = [Pair(**row) for row in batch.to_pylist()]
+        rows = (
+            divergence_row(pair.topic, pair.partition, found)
+            for pair, found in zip(pairs, compare(pairs, read), strict=True)
+        )
+        yield pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
