@@ -151,6 +151,16 @@ def test_many_unknown_tags_take_linear_time() -> None:
     assert message.unknown_tagged_fields == tuple((tag, b"") for tag in range(count))
 
 
+@pytest.mark.parametrize("tag", [2**31 - 1, 2**31, 2**32 - 1])
+def test_tags_beyond_an_int32_are_written_as_they_were_read(tag: int) -> None:
+    """A tag is an unsigned varint; both views keep it."""
+    data = bytes(4) + b"\1" + slow.write_varint(tag) + b"\1x"
+    message = kcore.decode("ResponseHeader", 1, data)
+    assert message.unknown_tagged_fields == ((tag, b"x"),)
+    assert kcore.encode(message, 1) == data
+    assert kcore.encode_columns(kcore.decode_columns("ResponseHeader", 1, data), 1) == data
+
+
 def test_flips_of_every_kind() -> None:
     message = EveryKind(
         names=["a", "b"], numbers=[1], tagged_int=9, tagged_names=["x"], maybe_part=None, some_bytes=None

@@ -174,7 +174,7 @@ def test_a_tagged_struct_is_left_out_where_it_has_only_defaults() -> None:
         ("unknown_tagged_fields", [5], "unknown_tagged_fields[0]: expected (tag, bytes): 5"),
         ("unknown_tagged_fields", [(9, "x")], "unknown_tagged_fields[0]: expected bytes: 'x'"),
         ("unknown_tagged_fields", [(-1, b"")], "unknown_tagged_fields[0]: out of range: -1"),
-        ("unknown_tagged_fields", [(2**31, b"")], "unknown_tagged_fields[0]: out of range: 2147483648"),
+        ("unknown_tagged_fields", [(2**32, b"")], "unknown_tagged_fields[0]: out of range: 4294967296"),
         ("unknown_tagged_fields", [(4, b"")], "unknown_tagged_fields[0]: the tag of a field that is known: 4"),
         ("unknown_tagged_fields", [(9, b""), (9, b"")], "unknown_tagged_fields[1]: tags must be in ascending order: 9"),
     ],

@@ -7,7 +7,7 @@ and a list's size is looked up anew for each element.
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kcore._ext.wire_buffer cimport (
@@ -73,7 +73,6 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    MAX_TAG = 0x7FFFFFFF
     MAX_LENGTH = 0x7FFFFFFE  # A compact length is one more, and Java's int has to hold it.
     SHOWN = 60  # Characters of a culprit in an error.
 
@@ -84,7 +83,7 @@ cdef struct Unknown:
 
 
 cdef Step TAG  # The tag of an unknown field: its range.
-TAG.lowest, TAG.highest = 0, MAX_TAG
+TAG.lowest, TAG.highest = 0, UINT32_MAX
 UNKNOWN_TAGGED_FIELDS = "unknown_tagged_fields"
 cdef PyObject *UNKNOWN_NAME = <PyObject *>UNKNOWN_TAGGED_FIELDS
 
@@ -423,7 +422,7 @@ cdef int merge_tagged(Writer *w, const Layout *layout, PyObject *instance, Unkno
             leave_crumb(w, step.name, 0)
             return -1
         count += 1
-    if write_unknown(w, layout, unknown, <int64_t>MAX_TAG + 1) < 0:
+    if write_unknown(w, layout, unknown, <int64_t>UINT32_MAX + 1) < 0:
         return -1
     return insert_varint(w, mark, count + <uint32_t>unknown.next)
 
