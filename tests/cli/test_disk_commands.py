@@ -12,6 +12,7 @@ import cases
 from kcore.cli.commands import app
 from kcore.schema import TopicRecord
 from kcore.storage.log_writer import LogWriter
+from kcore.storage.producer_snapshot import ProducerState, format_producers
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from storage.building import batch
@@ -71,6 +72,20 @@ def test_dump_as_arrow(options: tuple[str, ...], rows: int, tmp_path: Path):
         assert json.loads(table["decoded"][7].as_py())["type"] == "BEGIN_TRANSACTION_RECORD"
     else:
         assert table["baseOffset"].to_pylist() == [0, 3]
+
+
+def test_dump_of_a_producer_snapshot_has_a_row_a_producer(tmp_path: Path):
+    path, arrow = tmp_path / f"{5:020}.snapshot", tmp_path / "producers.arrow"
+    path.write_bytes(format_producers([ProducerState(7, 2, 41, 1000, 3, 1000, 5, -1)]))
+    done = kcore("dump", path)
+    assert done.exit_code == 0 and done.stdout.splitlines()[1].startswith("producerId: 7 producerEpoch: 2 ")
+    [row] = [json.loads(line) for line in kcore("dump", path, "--json", "--arrow", arrow).stdout.splitlines()]
+    assert (row["producerId"], row["firstSequence"], row["currentTxnFirstOffset"]) == (7, 38, None)
+    assert feather.read_table(arrow).to_pylist() == [row]
+    refused = kcore("dump", path, "--json", "--deep")
+    assert refused.exit_code == 2 and "only segments and snapshots have records" in refused.stderr
+    path.write_bytes(path.read_bytes()[:-1])
+    assert kcore("dump", path).exit_code == 2
 
 
 def test_dump_tells_what_is_torn_and_what_is_no_metadata(tmp_path: Path):
@@ -189,7 +204,7 @@ def test_headers_in_front(name: str, version: int, header: str):
         (["dump", "nowhere"], 2, "nowhere"),
         (["dump", "."], 2, "neither a segment nor a snapshot there"),
         (["dump", str(ORDERS / "partition.metadata")], 2, "not named as a segment"),
-        (["dump", str(ORDERS / "leader-epoch-checkpoint"), "--json"], 2, "only segments and snapshots have rows"),
+        (["dump", str(ORDERS / "leader-epoch-checkpoint"), "--json"], 2, "neither a segment nor a snapshot, nor"),
         (["diverge", "nowhere", "."], 2, "nowhere"),
         (["diverge", ".", "."], 2, "neither . nor . holds a partition"),
         (["diverge", str(ORDERS), str(ORDERS), "--read", "all"], 2, "'all' is not one of"),

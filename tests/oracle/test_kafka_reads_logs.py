@@ -7,8 +7,10 @@ import pytest
 
 from kcore import schema as s
 from kcore.storage.dump import Detail, dump_lines
+from kcore.storage.indexes import AbortedTransaction, format_aborted
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import LogWriter
+from kcore.storage.producer_snapshot import ProducerState, format_producers
 from kcore.storage.snapshot import SnapshotId, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.codec import encode
@@ -65,6 +67,21 @@ def test_a_log_with_its_indexes(codec: str, tmp_path: Path):
     passed, complaints = dump_log(indexes, "--index-sanity-check")
     assert complaints == ""
     assert passed[1::2] == [f"{path} passed sanity check." for path in indexes]
+
+
+def test_files_beside_a_segment(tmp_path: Path):
+    producers, aborted = tmp_path / f"{1005:020}.snapshot", tmp_path / f"{0:020}.txnindex"
+    states = [
+        ProducerState(7, 2, 41, 1000, 3, TIME_MS, 5, 998),
+        ProducerState(8, 0, 1, 1004, 3, TIME_MS + 1, 0, -1),
+        ProducerState(2**62, 9, -1, -1, 0, -1, -1, -1),
+    ]
+    producers.write_bytes(format_producers(states))
+    aborted.write_bytes(format_aborted([AbortedTransaction(7, 5, 9, 5), AbortedTransaction(8, 6, 12, 6)]))
+    theirs, complaints = dump_log([producers, aborted])
+    assert complaints == ""
+    assert theirs == our_lines([producers, aborted], Detail())
+    assert len(theirs) == 2 + 3 + 2
 
 
 def test_a_metadata_log_and_its_snapshot(tmp_path: Path):

@@ -70,6 +70,8 @@ def test_indexes(tmp_path: Path):
     assert list(dump_lines(log.with_suffix(".txnindex"), Detail())) == [
         "version: 0 producerId: 1 firstOffset: 2 lastOffset: 3 lastStableOffset: 2"
     ]
+    log.unlink()
+    assert len(list(dump_lines(log.with_suffix(".index"), Detail()))) == 2  # An index needs no segment to be read.
 
 
 @pytest.mark.parametrize("detail", [Detail(), Detail(deep=True)])

@@ -88,7 +88,7 @@ def rivals(
 
 @app.command()
 def dump(
-    path: Annotated[Path, typer.Argument(help="A segment, snapshot or index, or a partition's folder.")],
+    path: Annotated[Path, typer.Argument(help="A segment, a snapshot, a file beside one, or a partition's folder.")],
     deep: Annotated[bool, typer.Option("--deep", help="A line a record, too.")] = False,
     records: Annotated[bool, typer.Option("--records", help="Keys and values of the records, too.")] = False,
     metadata: Annotated[bool, typer.Option("--metadata", help="Values as cluster metadata records.")] = False,

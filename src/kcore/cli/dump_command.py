@@ -1,4 +1,4 @@
-"""`kcore dump`: what lies in segments, snapshots and indexes, as Kafka prints it, as JSON lines or as Arrow."""
+"""`kcore dump`: what lies in segments, snapshots and files beside them, as Kafka prints it, as JSON lines or Arrow."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ from kcore.storage.dump import (
     files_of,
     metadata_json,
 )
+from kcore.storage.dump_beside import beside_rows, is_beside
 from kcore.storage.log import partition_of
 from kcore.storage.segment import LOG
 from kcore.storage.snapshot import SUFFIX
@@ -59,8 +60,10 @@ def _told(file: Path, error: KcoreError) -> Exit:
 def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
     exit_code, kept = Exit.GOOD, list[Row]()
     for file in files:
-        if not file.name.endswith((LOG, SUFFIX)):
-            raise StorageError(f"{file}: only segments and snapshots have rows")
+        if not is_beside(file) and not file.name.endswith((LOG, SUFFIX)):
+            raise StorageError(f"{file}: neither a segment nor a snapshot, nor a file beside one")
+        if detail.records and is_beside(file):
+            raise StorageError(f"{file}: only segments and snapshots have records")
         try:
             for row in _rows_of(file, detail):
                 if as_json:
@@ -75,7 +78,10 @@ def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) 
 
 
 def _rows_of(file: Path, detail: Detail) -> Iterator[Row]:
-    """A row a batch, or a row a record where records are shown."""
+    """A row a batch, or a row a record where records are shown; of a file beside a segment, a row an entry."""
+    if is_beside(file):
+        yield from ({"file": str(file)} | row for row in beside_rows(file))
+        return
     partition = partition_of(file.resolve().parent)
     for batches, row, records in batches_of(file, detail.records):
         batch = {"file": str(file)} | batch_json(batches, row)

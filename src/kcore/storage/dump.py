@@ -1,4 +1,4 @@
-"""What kafka-dump-log prints of segments, snapshots and indexes, line by line (DumpLogSegments of 4.3)."""
+"""What kafka-dump-log prints of segments, snapshots and files beside them, line by line (DumpLogSegments of 4.3)."""
 
 import json
 import re
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcore.errors import DecodeError
+from kcore.storage.dump_beside import beside_line, beside_rows, is_beside
 from kcore.storage.log import segment_files
-from kcore.storage.segment import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Segment, map_file
+from kcore.storage.segment import LOG, Segment, map_file
 from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
 from kcore.wire.jsonform import to_json
 from kcore.wire.metadata_frames import decode_metadata_record
@@ -70,8 +71,8 @@ def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, 
 
 def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
     """The lines of one file. Problems are raised after the lines that could be had: DecodeError, StorageError."""
-    if path.suffix in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
-        yield from _index_lines(path)
+    if is_beside(path):
+        yield from map(beside_line, beside_rows(path))
         return
     yield _first_line(path)
     problem = None
@@ -98,22 +99,6 @@ def _first_line(path: Path) -> str:
         return f"Snapshot end offset: {found.end_offset}, epoch: {found.epoch}" if found else "Snapshot"
     with Segment(path) as segment:
         return f"Log starting offset: {segment.base_offset}"
-
-
-def _index_lines(path: Path) -> Iterator[str]:
-    with Segment(path.with_suffix(LOG)) as segment:
-        if path.suffix == OFFSET_INDEX and (index := segment.offset_index):
-            for offset, position in zip(index.offsets.tolist(), index.positions.tolist(), strict=True):
-                yield f"offset: {offset} position: {position}"
-        elif path.suffix == TIME_INDEX and (times := segment.time_index):
-            for timestamp, offset in zip(times.timestamps.tolist(), times.offsets.tolist(), strict=True):
-                yield f"timestamp: {timestamp} offset: {offset}"
-        elif path.suffix == TRANSACTION_INDEX:
-            for each in segment.aborted:
-                yield (
-                    f"version: 0 producerId: {each.producer_id} firstOffset: {each.first_offset} "
-                    f"lastOffset: {each.last_offset} lastStableOffset: {each.last_stable_offset}"
-                )
 
 
 def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
