@@ -93,6 +93,12 @@ def test_one_log_ends_first(kept: int, read: str, tmp_path: Path):
     assert diverge(short, whole, read=read).detail == "the first log ends first"
 
 
+def test_a_segment_of_no_offset(tmp_path: Path):
+    folders = [write_log(tmp_path / name, {0: batch(0), 10**20 - 1: b""}) for name in "ab"]
+    with pytest.raises(StorageError, match="not named as a segment"):
+        diverge(*folders)
+
+
 @pytest.mark.parametrize("read", ["bytes", "headers"])
 def test_a_torn_tail_is_no_record(read: str, tmp_path: Path):
     made = batches(10)

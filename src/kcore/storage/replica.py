@@ -54,7 +54,8 @@ class Replica:
         if not found:
             raise StorageError(f"{self.folder}: no segment there")
         found.sort()
-        base_offset_of(Path(found[-1][1]))  # The largest, if any, is none.
+        if found[-1][0] >> 63:
+            base_offset_of(Path(found[-1][1]))  # It says what is wrong: no offset is that large.
         self.base_offsets, self.files, self.sizes = (list(column) for column in zip(*found, strict=True))
         with naming(os.path.join(self.folder, LEADER_EPOCHS)):
             self.epochs = EpochCache()
