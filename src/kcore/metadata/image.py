@@ -112,13 +112,13 @@ class ClusterImage:
     def change_all(self, changes: Rows) -> bool:
         """Many PartitionChangeRecords in their order, likewise."""
         starts, owners = _runs(changes.topic_id)
-        indexes, rows = changes.partition_id.tolist(), list[int]()
-        for owner, begin, end in zip(owners, starts.tolist(), [*starts[1:].tolist(), len(indexes)], strict=True):
+        indexes, rows = changes.partition_id.tolist(), list[int | None]()
+        for owner, begin, end in zip(owners, starts.tolist(), [*starts.tolist(), len(indexes)][1:], strict=True):
             if owner not in self._topics:
                 return False
             known = self.partitions.rows_of(self._topics[owner][1])
-            rows.extend(known.get(index, -1) for index in indexes[begin:end])
-        if self.in_transaction or -1 in rows or not self.partitions.change_all(np.array(rows, np.int64), changes):
+            rows.extend(map(known.get, indexes[begin:end]))
+        if self.in_transaction or None in rows or not self.partitions.change_all(np.array(rows, np.int64), changes):
             return False
         self._table = None
         return True

@@ -17,6 +17,7 @@ from kcore.wire.columns import Rows, Vectors
 MIGRATING: Final = ZERO_UUID  # DirectoryId.MIGRATING: nobody has told the replica's directory yet.
 _GONE: Final = -1  # The topic of a row whose topic was removed.
 _MOST_EPOCH: Final = 2**31 - 1
+_ONE: Final = np.int32(1)  # Of the epochs' type: NumPy adds it thirty times as fast as the number.
 
 
 class PartitionRegistration(NamedTuple):
@@ -114,7 +115,7 @@ class PartitionStates:
             return None
         indexes, row = told.partition_id.tolist(), len(self.topic)
         fresh: dict[int, dict[int, int]] = {}
-        for topic, begin, end in zip(topics, starts, [*starts[1:], len(told)], strict=True):
+        for topic, begin, end in zip(topics, starts, [*starts, len(told)][1:], strict=True):
             of_topic = fresh.setdefault(topic, {})
             of_topic.update(zip(indexes[begin:end], range(row + begin, row + end), strict=True))
         known = {topic: self._rows[topic] for topic in fresh if topic < len(self._rows)}
@@ -152,7 +153,7 @@ class PartitionStates:
         after = np.where(moved, np.diff(told.replicas.offsets), before)
         directories = np.diff(told.directories.offsets)
         named, lost = directories > 0, moved & (directories == 0) & (after != before)
-        if np.isin(rows, rows[moved]).sum() > moved.sum() or (named & (directories != after)).any():
+        if np.isin(rows, rows[moved]).sum() > len(np.unique(rows[moved])) or (named & (directories != after)).any():
             return False
         for epochs in (self.leader_epoch, self.partition_epoch):
             if np.frombuffer(epochs, np.int32)[rows].max(initial=0) > _MOST_EPOCH - len(rows):
@@ -163,10 +164,10 @@ class PartitionStates:
         self.isr.set_all(rows[told.isr.valid], np.diff(told.isr.offsets)[told.isr.valid], told.isr.values)
         led = told.leader != NO_LEADER_CHANGE
         _set_last(np.frombuffer(self.leader, np.int32), rows[led], told.leader[led])
-        np.add.at(np.frombuffer(self.leader_epoch, np.int32), rows[led], 1)
+        np.add.at(np.frombuffer(self.leader_epoch, np.int32), rows[led], _ONE)
         recovers = told.leader_recovery_state != NO_RECOVERY_CHANGE
         _set_last(np.frombuffer(self.recovery, np.int8), rows[recovers], told.leader_recovery_state[recovers])
-        np.add.at(np.frombuffer(self.partition_epoch, np.int32), rows, 1)
+        np.add.at(np.frombuffer(self.partition_epoch, np.int32), rows, _ONE)
         self._put_all_rare(rows, told)
         return True
 

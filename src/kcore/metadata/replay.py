@@ -6,6 +6,7 @@ sees the other. What both see (a topic that goes, a transaction) ends the stretc
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -45,6 +46,7 @@ _STRETCHES: Final[dict[type[Message], int]] = {
     AbortTransactionRecord: ONE_BY_ONE,
 }
 AT_ONCE: Final = 1 << 14  # Records: their columns stay in the L2 cache.
+TYPES: Final = 128  # Of frames whose numbers have one byte each.
 FEW: Final = 32  # Records that are done sooner one by one.
 
 
@@ -137,8 +139,18 @@ class _Replay:
 
 def _stretches(types: Array, versions: Array) -> Array:
     """What each record belongs to."""
-    stretches = np.full(len(types), ONE_BY_ONE)
-    for api_key, record in METADATA_RECORDS.items():
-        known = (types == api_key) & (versions >= record.versions[0]) & (versions <= record.versions[1])
-        stretches[known] = _STRETCHES.get(record, APART)
+    stretch_of, lowest, highest = _facts()
+    known = (versions >= lowest[types]) & (versions <= highest[types])
+    stretches = np.where(known, stretch_of[types], ONE_BY_ONE)
     return np.where(stretches == CHANGES, CHANGES + versions, stretches)
+
+
+@cache
+def _facts() -> tuple[Array, Array, Array]:
+    """By type: what such records belong to, and their versions. The last, for -1 as well, is no type."""
+    stretch_of, lowest, highest = np.zeros((3, TYPES + 1), np.int32)
+    highest -= 1
+    for api_key, record in METADATA_RECORDS.items():
+        stretch_of[api_key] = _STRETCHES.get(record, APART)
+        lowest[api_key], highest[api_key] = record.versions
+    return stretch_of, lowest, highest

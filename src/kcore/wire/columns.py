@@ -5,6 +5,7 @@ topic, `columns.topic_states.partition_states.controller_epoch` one number a par
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -77,7 +78,10 @@ class Strings(Vectors):
 
     def tolist(self) -> list[str | None]:
         """All of them as Python strings."""
-        return list(self)
+        text = self.values.tobytes().decode()
+        if self.valid is not None or len(text) != len(self.values):
+            return list(self)
+        return [text[begin:end] for begin, end in pairwise(self.offsets.tolist())]  # ASCII: a character a byte.
 
 
 class UnknownTags:

@@ -1,0 +1,348 @@
+"""Records applied in bulk leave the image that they leave one by one, and end in the same error."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcore import schema as s
+from kcore.errors import DecodeError, TableError
+from kcore.metadata import replay as bulk
+from kcore.metadata.columns import PARTITION_COLUMNS
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.int_lists import IntLists
+from kcore.types import Uuid
+from kcore.wire.metadata_frames import encode_record
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record, Records, decode_records
+from reference import replay as twin
+
+TIME_MS = 1_795_248_000_000
+DIRECTORIES = [Uuid(bytes([k] * 16)) for k in range(9)]
+
+
+@pytest.fixture(params=[(0, 5), (0, 1 << 14), (3, 40)], ids=["pieces", "at once", "some alone"])
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    few, at_once = request.param
+    monkeypatch.setattr(bulk, "FEW", few)
+    monkeypatch.setattr(bulk, "AT_ONCE", at_once)
+
+
+def log_of(values: list[bytes], codec: str = "none", first: int = 0) -> Records:
+    rows = [Record(first + k, TIME_MS, None, value) for k, value in enumerate(values)]
+    return decode_records(encode_records(rows, codec=codec))
+
+
+def state_of(image: ClusterImage) -> dict[str, Any]:
+    return {
+        "brokers": image.brokers,
+        "features": image.features,
+        "configs": image.configs,
+        "topics": list(image.topic_ids.items()),
+        "ids are Uuids": {type(topic_id) for topic_id in image.topic_ids.values()} <= {Uuid},
+        "partitions": {
+            name: {index: image.partition(name, index) for index in image.partitions.rows_of(image._number(topic_id))}
+            for name, topic_id in image.topic_ids.items()
+        },
+        "columns": columns_of(image),
+        "in_transaction": image.in_transaction,
+    }
+
+
+def columns_of(image: ClusterImage) -> Any:
+    try:
+        table = image.table
+    except TableError as error:  # What a record may say, and no table hold.
+        return str(error)
+    return (
+        {column.name: getattr(table, column.name).tolist() for column in PARTITION_COLUMNS},
+        table.adding,
+        table.removing,
+    )
+
+
+def outcome(apply: Any, *logs: Records, start_offset: int = 0) -> tuple[Any, dict[str, Any] | None]:
+    """The error, or the image; what an image holds after an error is not said."""
+    image = ClusterImage()
+    try:
+        for log in logs:
+            apply(image, log, start_offset)
+    except (DecodeError, TableError) as error:
+        return (type(error), str(error), getattr(error, "offset", None)), None
+    return None, state_of(image)
+
+
+def assert_like_twin(*logs: Records, start_offset: int = 0) -> Any:
+    told = outcome(bulk.replay, *logs, start_offset=start_offset)
+    assert told == outcome(twin.replay, *logs, start_offset=start_offset)
+    return told[0]
+
+
+class Story:
+    """Records of a cluster's life, most of which fit; `wild` of a thousand do not."""
+
+    def __init__(self, seed: int, wild: int = 0) -> None:
+        self.dice, self.wild = Random(seed), wild
+        self.topics: dict[Uuid, dict[int, int]] = {}  # Replicas by partition.
+        self.made, self.version = 0, self.dice.randrange(3)
+        self.open = False
+
+    def told(self, count: int) -> list[bytes]:
+        # A stretch of one kind is what bulk is for.
+        kinds = [self.topic, self.partition, self.change, self.config, self.broker, self.rare]
+        values: list[bytes] = []
+        while len(values) < count:
+            weights = self.dice.choice([(3, 12, 0, 1, 1, 0), (0, 0, 20, 1, 0, 0), (2, 5, 9, 1, 1, 1)])
+            for kind in self.dice.choices(kinds, weights, k=self.dice.randrange(1, 60)):
+                values += [value if self.dice.randrange(1000) >= self.wild else self.spoilt(value) for value in kind()]
+        if self.open:
+            self.open = False
+            values.append(encode_record(s.EndTransactionRecord(), 0))
+        return values
+
+    def spoilt(self, value: bytes) -> bytes:
+        at = self.dice.randrange(len(value))
+        return self.dice.choice(
+            [value[:at], value + b"\0", value[:at] + bytes([value[at] ^ 1 << at % 8]) + value[at + 1 :]]
+        )
+
+    def brokers(self, count: int) -> list[int]:
+        return self.dice.sample(range(20), count)
+
+    def lists(self) -> list[int]:
+        return self.brokers(self.dice.choice((0, 0, 0, 0, 1, 2)))
+
+    def directories(self, count: int) -> list[Uuid]:
+        return self.dice.choices(DIRECTORIES, k=count)
+
+    def topic(self) -> list[bytes]:
+        self.made += 1
+        topic_id = Uuid(self.dice.randbytes(16))
+        self.topics[topic_id] = {}
+        return [encode_record(s.TopicRecord(name=f"tö{self.made}"[self.made % 2 :], topic_id=topic_id), 0)]
+
+    def partition(self) -> list[bytes]:
+        if not self.topics:
+            return self.topic()
+        topic_id = self.dice.choice(list(self.topics)[-2:])
+        again = self.dice.random() < self.wild / 1000
+        index = len(self.topics[topic_id]) - again
+        replicas = self.brokers(self.dice.randrange(1, 5))
+        self.topics[topic_id][index] = len(replicas)
+        record = s.PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=replicas[: self.dice.randrange(1, 5)],
+            adding_replicas=self.lists(),
+            removing_replicas=self.lists(),
+            leader=replicas[0],
+            leader_recovery_state=self.dice.choice((0, 0, 1)),
+            leader_epoch=self.dice.randrange(5),
+            partition_epoch=self.dice.randrange(9),
+        )
+        if self.version:
+            record.directories = self.directories(len(replicas) if self.dice.random() < 0.95 else 0)
+        if self.version == 2:
+            record.eligible_leader_replicas = self.dice.choice((None, [], [1, 2]))
+        return [encode_record(record, self.version)]
+
+    def change(self) -> list[bytes]:
+        known = [(topic_id, index) for topic_id, indexes in list(self.topics.items())[-6:] for index in indexes]
+        if not known:
+            return self.partition()
+        topic_id, index = self.dice.choice(known)
+        record = s.PartitionChangeRecord(topic_id=topic_id, partition_id=index)
+        if self.dice.random() < 0.7:
+            record.isr = self.brokers(self.dice.randrange(5))
+        if self.dice.random() < 0.5:
+            record.leader = self.dice.choice((-1, 0, 1, 2))
+        if self.dice.random() < 0.1:
+            record.leader_recovery_state = self.dice.choice((0, 1))
+        if self.dice.random() < 0.03:
+            record.replicas = self.brokers(self.dice.randrange(1, 6))
+            self.topics[topic_id][index] = len(record.replicas)
+        if self.dice.random() < 0.1:
+            record.adding_replicas, record.removing_replicas = self.lists(), self.lists()
+        if self.version and self.dice.random() < 0.2:
+            record.directories = self.directories(self.topics[topic_id][index])
+        if self.version == 2 and self.dice.random() < 0.3:
+            record.eligible_leader_replicas, record.last_known_elr = self.lists(), self.lists()
+        return [encode_record(record, self.version)]
+
+    def config(self) -> list[bytes]:
+        value = self.dice.choice((None, "1", "2"))
+        return [encode_record(s.ConfigRecord(resource_type=2, resource_name="t", name="k", value=value), 0)]
+
+    def broker(self) -> list[bytes]:
+        number = self.dice.randrange(20)
+        return [encode_record(s.RegisterBrokerRecord(broker_id=number, broker_epoch=self.made, rack="r"), 3)]
+
+    def rare(self) -> list[bytes]:
+        kind = self.dice.randrange(6)
+        if kind == 0 and self.topics:
+            topic_id = self.dice.choice(list(self.topics))
+            del self.topics[topic_id]
+            return [encode_record(s.RemoveTopicRecord(topic_id=topic_id), 0)]
+        if kind == 1:
+            self.open = not self.open
+            return [encode_record(s.BeginTransactionRecord() if self.open else s.EndTransactionRecord(), 0)]
+        if kind == 2:
+            return [encode_record(s.ClearElrRecord(topic_name=""), 0)]
+        if kind == 3:
+            self.version = min(2, self.version + 1)
+        if kind == 4:  # Two bytes for a type that fits in one: unusual, and no error.
+            value = encode_record(s.NoOpRecord(), 0)
+            return [value[:1] + bytes([value[1] | 0x80, 0]) + value[2:]]
+        return []
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("seed", range(12))
+def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
+    story = Story(seed)
+    first, second = story.told(300), story.told(200)
+    codec = ("none", "zstd")[seed % 2]
+    error = assert_like_twin(log_of(first[:150], codec), log_of(first[150:] + second, first=150))
+    assert error is None
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("seed", range(30))
+def test_what_does_not_fit_ends_in_the_same_error(seed: int) -> None:
+    assert_like_twin(log_of(Story(seed, wild=4).told(400)))
+
+
+def test_wild_stories_do_end_in_errors_of_both_kinds() -> None:
+    errors = {outcome(bulk.replay, log_of(Story(seed, wild=4).told(400)))[0] for seed in range(30)}
+    assert {None, DecodeError, TableError} == {error and error[0] for error in errors}
+
+
+@pytest.fixture
+def story() -> list[bytes]:
+    return Story(1).told(200)
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"\2\x14\0\0", "a frame of version 2, not 1"),
+        (b"\1\x7f\0\0", "no metadata record is of type 127"),
+        (b"\1\3\3\0", r"PartitionRecord has versions 0-2, not 3"),
+        (b"\1\2\1\0", r"TopicRecord has versions 0, not 1"),
+        (b"", "the bytes end inside a varint"),
+        (b"\1", "the bytes end inside a varint"),
+        (b"\1\3", "the bytes end inside a varint"),
+        (b"\1\5\1", "PartitionChangeRecord"),
+        (b"\1\3\1" + bytes(9), "PartitionRecord"),
+        (encode_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
+        (encode_record(s.PartitionRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
+    ],
+)
+def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) -> None:
+    told = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
+    assert told is not None and said.replace("\\", "") in told[1] and "record 120:" in told[1]
+
+
+@pytest.mark.usefixtures("sizes")
+def test_reading_begins_at_an_offset() -> None:
+    values = Story(3).told(100)
+    changes = [encode_record(s.NoOpRecord(), 0)] * 5
+    assert_like_twin(log_of(values), log_of(values + changes), start_offset=0)
+    image, again = (
+        ClusterImage(),
+        log_of([*values, encode_record(s.TopicRecord(name="new", topic_id=DIRECTORIES[0]), 0)]),
+    )
+    bulk.replay(image, log_of(values))
+    bulk.replay(image, again, len(values))
+    assert list(image.topic_ids)[-1] == "new"
+
+
+@pytest.mark.usefixtures("sizes")
+def test_topics_after_their_partitions_and_partitions_told_anew_are_for_one_by_one() -> None:
+    topic = encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
+    twice = encode_record(s.TopicRecord(name="b", topic_id=DIRECTORIES[1]), 0)
+    partitions = [
+        encode_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=k, replicas=[k], isr=[k], leader=k), 0)
+        for k in range(60)
+    ]
+    assert assert_like_twin(log_of([*partitions, topic])) is not None
+    assert assert_like_twin(log_of([topic, *partitions, *partitions[:3]])) is None
+    assert assert_like_twin(log_of([topic, *partitions[:9]]), log_of(partitions[3:])) is None
+    assert assert_like_twin(log_of([topic, twice, *partitions])) is None
+    assert assert_like_twin(log_of([topic, topic, *partitions])) is not None
+
+
+@pytest.mark.usefixtures("sizes")
+def test_replicas_that_move_twice_take_their_directories_along() -> None:
+    made = [
+        encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
+        encode_record(
+            s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2], directories=DIRECTORIES[3:5]), 1
+        ),
+    ]
+
+    def change(**fields: Any) -> bytes:
+        return encode_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, **fields), 1)
+
+    moves = [change(replicas=[1, 2, 3]), change(directories=DIRECTORIES[:3]), change(replicas=[4]), change(leader=4)]
+    there_and_back = [change(replicas=[1, 2, 3]), change(replicas=[4, 5])]
+    for order in (moves, moves[2:], moves[:1], [moves[0], moves[0], moves[1]], there_and_back):
+        assert assert_like_twin(log_of(made), log_of(order)) is None
+    assert assert_like_twin(log_of(made), log_of([moves[1], moves[0]])) is not None
+
+
+@pytest.mark.usefixtures("sizes")
+def test_what_topics_and_others_both_see_keeps_its_place() -> None:
+    made = [
+        encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
+        encode_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2]), 0),
+    ]
+    told = s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1, eligible_leader_replicas=[2])
+    changes = [encode_record(told, 2)] * 4
+    for record, is_error in (
+        (s.RemoveTopicRecord(topic_id=DIRECTORIES[1]), True),
+        (s.ClearElrRecord(topic_name="a"), False),
+        (s.BeginTransactionRecord(), False),
+    ):
+        between = encode_record(record, 0)
+        assert (assert_like_twin(log_of([*made, *changes, between, *changes])) is not None) == is_error
+        assert assert_like_twin(log_of([*made, *changes, between])) is None
+    aborted = [encode_record(record, 0) for record in (s.BeginTransactionRecord(), s.AbortTransactionRecord())]
+    assert assert_like_twin(log_of([*made, aborted[0], *changes, aborted[1], changes[0]])) is None
+    assert assert_like_twin(log_of([aborted[0], *made, aborted[1], *changes])) is not None
+
+
+@pytest.mark.usefixtures("sizes")
+def test_an_epoch_at_its_end_is_no_lower_one_afterwards() -> None:
+    values = [
+        encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
+        encode_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, leader_epoch=2**31 - 2), 0),
+        encode_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1), 0),
+    ]
+    image = ClusterImage()
+    bulk.replay(image, log_of(values))
+    assert image.partition("a", 0).leader_epoch == 2**31 - 1
+    with pytest.raises(OverflowError):
+        bulk.replay(image, log_of(values[2:]))
+
+
+def test_many_rows_of_lists_are_set_as_one_by_one() -> None:
+    dice = Random(5)
+    for _ in range(200):
+        lists, one_by_one = IntLists(), IntLists()
+        counts = np.array([dice.randrange(4) for _ in range(6)])
+        values = np.array([dice.randrange(99) for _ in range(counts.sum())], np.int32)
+        lists.append_all(counts, values)
+        for count, end in zip(counts.tolist(), np.cumsum(counts).tolist(), strict=True):
+            one_by_one.append(values[end - count : end].tolist())
+        rows = np.array([dice.randrange(6) for _ in range(dice.randrange(9))], np.int64)
+        counts = np.array([dice.randrange(5) for _ in rows], np.int64)
+        values = np.array([dice.randrange(99) for _ in range(counts.sum())], np.int32)
+        lists.set_all(rows, counts, values)
+        for row, count, end in zip(rows.tolist(), counts.tolist(), np.cumsum(counts).tolist(), strict=True):
+            one_by_one[row] = values[end - count : end].tolist()
+        assert [lists[row] for row in range(6)] == [one_by_one[row] for row in range(6)]
+        assert lists.counts(np.arange(6)).tolist() == [len(one_by_one[row]) for row in range(6)]
