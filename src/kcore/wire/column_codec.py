@@ -45,6 +45,7 @@ def decode_rows(
     that is wrong, or for more than 2 GiB of them.
     """
     view = memoryview(data).cast("B")
+    spans__mx = np.ascontiguousarray(spans__mx, np.int64)
     begins, ends = spans__mx.T
     if (begins < 0).any() or (begins > ends).any() or (ends > len(view)).any():
         raise DecodeError(f"a message beyond the {len(view)} bytes", len(view))

@@ -1,0 +1,108 @@
+"""Many messages of one kind decoded to columns at once are each of them decoded by itself."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kcore
+from kcore.errors import DecodeError, UnsupportedVersionError
+from kcore.schema import PartitionChangeRecord, PartitionRecord
+from kcore.types import Uuid
+from kcore.wire.column_codec import decode_columns, decode_rows
+from kcore.wire.columns import Columns, Rows, Vectors
+from wire.golden import vectors
+
+
+def row_of(rows: Rows, row: int) -> dict[str, Any]:
+    """Everything that a row and the rows below it hold, as Python values."""
+    values = {name: value_of(rows.column(name), row) for name in rows._columns}
+    tags = rows.unknown_tags
+    unknown = [] if tags is None else np.flatnonzero(tags.rows == row).tolist()
+    for k in unknown:
+        assert tags is not None
+        values[f"tag {tags.tags[k]}"] = tags.values[tags.offsets[k] : tags.offsets[k + 1]].tobytes()
+    return values
+
+
+def value_of(column: Any, row: int) -> Any:
+    if isinstance(column, Rows):
+        if column.row_offsets is None:
+            return row_of(column, row)
+        if column.valid is not None and not column.valid[row]:
+            return None
+        return [row_of(column, k) for k in range(column.row_offsets[row], column.row_offsets[row + 1])]
+    value = column[row]
+    if isinstance(column, Vectors):
+        return value.tolist() if isinstance(value, np.ndarray) else [listed(each) for each in value or ()]
+    return value.tolist()
+
+
+def listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def kinds() -> dict[tuple[str, int], list[bytes]]:
+    """The recorded metadata records, and the requests of two kinds, by name and version."""
+    found = defaultdict(list)
+    for name, case in vectors():
+        if case["type"] == "metadata" or name in ("VoteRequest", "BrokerRegistrationRequest", "FetchResponse"):
+            found[name, case["version"]].append(bytes.fromhex(case["hex"]))
+    return found
+
+
+@pytest.mark.recorded
+def test_every_row_is_its_message() -> None:
+    for (name, version), messages in kinds().items():
+        messages = [*messages, *messages[::-1]]
+        data, spans = bytearray(b"no message"), []
+        for message in messages:
+            spans.append((len(data), len(data) + len(message)))
+            data += message + b"between"
+        columns = decode_columns(name, version, messages[0])
+        rows = decode_rows(columns.message, version, bytes(data), np.array(spans))
+        assert len(rows) == len(messages) and not isinstance(rows, Columns)
+        for row, message in enumerate(messages):
+            assert row_of(rows, row) == row_of(decode_columns(name, version, message), 0)
+
+
+def record(number: int) -> bytes:
+    topic_id = Uuid(bytes([number] * 16))
+    return kcore.encode(PartitionRecord(partition_id=number, topic_id=topic_id, replicas=[1] * number, isr=[2]), 1)
+
+
+def test_rows_may_come_in_any_order_and_overlap() -> None:
+    first, second = record(1), record(3)
+    spans = [(len(first), len(first + second)), (0, len(first)), (0, len(first))]
+    rows = decode_rows(PartitionRecord, 1, first + second, np.array(spans))
+    assert rows.partition_id.tolist() == [3, 1, 1]
+    assert [each.tolist() for each in rows.replicas] == [[1, 1, 1], [1], [1]]
+
+
+def test_no_messages_are_no_rows() -> None:
+    for data in (b"", b"abc"):
+        rows = decode_rows(PartitionChangeRecord, 2, data, np.empty((0, 2), np.int64))
+        assert len(rows) == 0 and rows.isr.offsets.tolist() == [0] and rows.topic_id.shape == (0, 16)
+
+
+def test_a_span_that_is_not_its_message_is_told_with_its_place() -> None:
+    first, second = record(1), record(3)
+    data, end = first + second, len(first + second)
+    for cut in range(1, len(second)):
+        with pytest.raises(DecodeError) as raised:
+            decode_rows(PartitionRecord, 1, data, np.array([(0, len(first)), (len(first), end - cut)]))
+        assert len(first) <= raised.value.offset <= end - cut
+    with pytest.raises(DecodeError, match="left"):
+        decode_rows(PartitionRecord, 1, data, np.array([(0, len(first) + 1)]))
+
+
+@pytest.mark.parametrize("span", [(-1, 5), (5, 4), (0, 10**6), (10**6, 10**6), (-(2**63), 2**63 - 1)])
+def test_spans_lie_in_the_bytes(span: tuple[int, int]) -> None:
+    with pytest.raises(DecodeError, match="beyond"):
+        decode_rows(PartitionRecord, 1, record(1), np.array([span]))
+
+
+def test_a_version_that_is_none() -> None:
+    with pytest.raises(UnsupportedVersionError):
+        decode_rows(PartitionRecord, 3, b"", np.empty((0, 2), np.int64))
