@@ -177,8 +177,9 @@ def test_targets_of_messages_know_short_ones() -> None:
 
 def test_targets_of_records_are_ratios_of_the_scan() -> None:
     times = {(KCORE, "batches:segment"): 125, (KCORE, "crc:segment"): 95, ("java 4.3", "batches:segment"): 375}
+    times["java 4.3", "mapped:segment"] = 200
     rows = [{"peer": peer, "case": case, "ns_min": ns, "mib": None} for (peer, case), ns in times.items()]
-    assert [(outcome.value, outcome.met) for outcome in outcomes(rows)] == [(0.76, False), (3.0, True)]
+    assert [(outcome.value, outcome.met) for outcome in outcomes(rows)] == [(0.76, False), (3.0, True), (1.6, None)]
     assert rivals.short_name("batches:segment") == "batches with CRC"
 
 

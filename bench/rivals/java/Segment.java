@@ -1,25 +1,36 @@
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.file.Files;
+import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.util.Map;
 import org.apache.kafka.common.record.FileRecords;
+import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.Records;
 
 /** Kafka's own reading of a segment, batch by batch, each checked against its CRC. */
 final class Segment implements Peer.Case {
     private static final int KIB = 1024;
 
-    private final FileRecords records;
+    private final Records records;
     private final int kibibytes;
 
-    private Segment(Path file) throws Exception {
-        records = FileRecords.open(file.toFile(), false);
-        kibibytes = (int) (Files.size(file) / KIB);
+    private Segment(Records records) {
+        this.records = records;
+        kibibytes = records.sizeInBytes() / KIB;
     }
 
+    /** `batches`: as a broker reads its segments. `mapped`: the classes for bytes in memory, over the mapped file. */
     static void cases(Path directory, Map<String, Peer.Maker> makers) {
-        makers.put("batches:segment", () -> new Segment(directory.resolve("segment.log")));
+        Path file = directory.resolve("segment.log");
+        makers.put("batches:segment", () -> new Segment(FileRecords.open(file.toFile(), false)));
+        makers.put("mapped:segment", () -> new Segment(mapped(file)));
+    }
+
+    private static MemoryRecords mapped(Path file) throws Exception {
+        try (FileChannel channel = FileChannel.open(file)) {
+            return MemoryRecords.readableRecords(channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size()));
+        }
     }
 
     /** The base offset of every batch. */

@@ -133,6 +133,8 @@ def _records(figures: Figures) -> Iterable[Outcome | None]:
     ours = figures.ns(KCORE, "batches:segment")
     yield _at_least("segment scan with CRC, in the speed of a bare CRC-32C", 0.8, crc, ours)
     yield _at_least("segment scan with CRC, against Kafka's classes", 3, java, ours)
+    mapped = figures.ns(NEWEST_JAVA, "mapped:segment")
+    yield _reported("segment scan with CRC, against Kafka's classes over a mapped file", mapped, ours)
 
 
 def _short(request: str) -> str:

@@ -68,7 +68,7 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "divergence": ("end_offsets", "truncation"),
     "messages": tuple(f"{op}:{message}" for message in (*SMALL_MESSAGES, *BIG_MESSAGES) for op in ("decode", "encode")),
-    "records": ("batches:segment", "crc:segment"),
+    "records": ("batches:segment", "mapped:segment", "crc:segment"),
 }
 WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}  # Of a group's inputs, if not workload.py.
 BYTES: Final = ("codec", "messages")  # The results of these groups are the input's bytes.
@@ -78,6 +78,7 @@ ONLY: Final = {
     "fanout_copy": (KCORE, "memcpy"),
     "decode_nogc": (OBJECTS, "kio"),
     "crc": (KCORE,),
+    "mapped": (NEWEST_JAVA,),  # kcore maps the file in `batches`.
 }
 """Operations that not all peers have."""
 VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
@@ -90,7 +91,7 @@ MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"
 WORDS: Final = {
     **{"decode_nogc": "decode, gc off", "fanout": "fan-out", "fanout_copy": "fan-out, one copy"},
     **{"scan": "one down, full scan", "full": "every partition elects"},
-    **{"batches:segment": "batches with CRC", "crc:segment": "bare CRC-32C"},
+    **{"batches:segment": "batches with CRC", "mapped:segment": "the same, mapped", "crc:segment": "bare CRC-32C"},
 }
 """Operations in print, where the name does not say enough."""
 TITLES: Final = {
