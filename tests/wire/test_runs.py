@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore import Columns, DecodeError, EncodeError, Rows, Vectors
-from kcore.schema import FetchRequest, message_class
+from kcore import DecodeError
+from kcore.schema import message_class
 from kcore.wire.plan import plan
 from reference.columns import write
 from wire.growing import DIALS, GROWING, Dials, message_row
