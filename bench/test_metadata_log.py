@@ -9,7 +9,7 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.schema import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
-from kcore.wire.metadata_frames import encode_record
+from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, Records, decode_records
 from reference import replay as one_by_one
@@ -29,7 +29,7 @@ def log(partitions: int) -> Records:
         topic_id = Uuid(topic.to_bytes(8, "big") * 2)
         replicas = [(number + k) % BROKERS for k in range(3)]
         if not index:
-            made.append(encode_record(TopicRecord(name=f"topic-{topic}", topic_id=topic_id), 0))
+            made.append(encode_metadata_record(TopicRecord(name=f"topic-{topic}", topic_id=topic_id), 0))
         partition = PartitionRecord(
             partition_id=index,
             topic_id=topic_id,
@@ -40,9 +40,9 @@ def log(partitions: int) -> Records:
             partition_epoch=0,
             directories=[directories[broker] for broker in replicas],
         )
-        made.append(encode_record(partition, 1))
+        made.append(encode_metadata_record(partition, 1))
         change = PartitionChangeRecord(partition_id=index, topic_id=topic_id, isr=replicas[1:], leader=replicas[1])
-        changed.append(encode_record(change, 1))
+        changed.append(encode_metadata_record(change, 1))
     return decode_records(encode_records(Record(k, TIME_MS, None, value) for k, value in enumerate(made + changed)))
 
 

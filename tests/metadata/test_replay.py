@@ -13,7 +13,7 @@ from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.int_lists import IntLists
 from kcore.types import Uuid
-from kcore.wire.metadata_frames import encode_record
+from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, Records, decode_records
 from reference import replay as twin
@@ -98,7 +98,7 @@ class Story:
                 values += [value if self.dice.randrange(1000) >= self.wild else self.spoilt(value) for value in kind()]
         if self.open:
             self.open = False
-            values.append(encode_record(s.EndTransactionRecord(), 0))
+            values.append(encode_metadata_record(s.EndTransactionRecord(), 0))
         return values
 
     def spoilt(self, value: bytes) -> bytes:
@@ -120,7 +120,7 @@ class Story:
         self.made += 1
         topic_id = Uuid(self.dice.randbytes(16))
         self.topics[topic_id] = {}
-        return [encode_record(s.TopicRecord(name=f"tö{self.made}"[self.made % 2 :], topic_id=topic_id), 0)]
+        return [encode_metadata_record(s.TopicRecord(name=f"tö{self.made}"[self.made % 2 :], topic_id=topic_id), 0)]
 
     def partition(self) -> list[bytes]:
         if not self.topics:
@@ -146,7 +146,7 @@ class Story:
             record.directories = self.directories(len(replicas) if self.dice.random() < 0.95 else 0)
         if self.version == 2:
             record.eligible_leader_replicas = self.dice.choice((None, [], [1, 2]))
-        return [encode_record(record, self.version)]
+        return [encode_metadata_record(record, self.version)]
 
     def change(self) -> list[bytes]:
         known = [(topic_id, index) for topic_id, indexes in list(self.topics.items())[-6:] for index in indexes]
@@ -169,31 +169,31 @@ class Story:
             record.directories = self.directories(self.topics[topic_id][index])
         if self.version == 2 and self.dice.random() < 0.3:
             record.eligible_leader_replicas, record.last_known_elr = self.lists(), self.lists()
-        return [encode_record(record, self.version)]
+        return [encode_metadata_record(record, self.version)]
 
     def config(self) -> list[bytes]:
         value = self.dice.choice((None, "1", "2"))
-        return [encode_record(s.ConfigRecord(resource_type=2, resource_name="t", name="k", value=value), 0)]
+        return [encode_metadata_record(s.ConfigRecord(resource_type=2, resource_name="t", name="k", value=value), 0)]
 
     def broker(self) -> list[bytes]:
         number = self.dice.randrange(20)
-        return [encode_record(s.RegisterBrokerRecord(broker_id=number, broker_epoch=self.made, rack="r"), 3)]
+        return [encode_metadata_record(s.RegisterBrokerRecord(broker_id=number, broker_epoch=self.made, rack="r"), 3)]
 
     def rare(self) -> list[bytes]:
         kind = self.dice.randrange(6)
         if kind == 0 and self.topics:
             topic_id = self.dice.choice(list(self.topics))
             del self.topics[topic_id]
-            return [encode_record(s.RemoveTopicRecord(topic_id=topic_id), 0)]
+            return [encode_metadata_record(s.RemoveTopicRecord(topic_id=topic_id), 0)]
         if kind == 1:
             self.open = not self.open
-            return [encode_record(s.BeginTransactionRecord() if self.open else s.EndTransactionRecord(), 0)]
+            return [encode_metadata_record(s.BeginTransactionRecord() if self.open else s.EndTransactionRecord(), 0)]
         if kind == 2:
-            return [encode_record(s.ClearElrRecord(topic_name=""), 0)]
+            return [encode_metadata_record(s.ClearElrRecord(topic_name=""), 0)]
         if kind == 3:
             self.version = min(2, self.version + 1)
         if kind == 4:  # Two bytes for a type that fits in one: unusual, and no error.
-            value = encode_record(s.NoOpRecord(), 0)
+            value = encode_metadata_record(s.NoOpRecord(), 0)
             return [value[:1] + bytes([value[1] | 0x80, 0]) + value[2:]]
         return []
 
@@ -237,8 +237,8 @@ def story() -> list[bytes]:
         (b"\1\3", "the bytes end inside a varint"),
         (b"\1\5\1", "PartitionChangeRecord"),
         (b"\1\3\1" + bytes(9), "PartitionRecord"),
-        (encode_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
-        (encode_record(s.PartitionRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
+        (encode_metadata_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
+        (encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
     ],
 )
 def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) -> None:
@@ -249,11 +249,11 @@ def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) ->
 @pytest.mark.usefixtures("sizes")
 def test_reading_begins_at_an_offset() -> None:
     values = Story(3).told(100)
-    changes = [encode_record(s.NoOpRecord(), 0)] * 5
+    changes = [encode_metadata_record(s.NoOpRecord(), 0)] * 5
     assert_like_twin(log_of(values), log_of(values + changes), start_offset=0)
     image, again = (
         ClusterImage(),
-        log_of([*values, encode_record(s.TopicRecord(name="new", topic_id=DIRECTORIES[0]), 0)]),
+        log_of([*values, encode_metadata_record(s.TopicRecord(name="new", topic_id=DIRECTORIES[0]), 0)]),
     )
     bulk.replay(image, log_of(values))
     bulk.replay(image, again, len(values))
@@ -262,10 +262,12 @@ def test_reading_begins_at_an_offset() -> None:
 
 @pytest.mark.usefixtures("sizes")
 def test_topics_after_their_partitions_and_partitions_told_anew_are_for_one_by_one() -> None:
-    topic = encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
-    twice = encode_record(s.TopicRecord(name="b", topic_id=DIRECTORIES[1]), 0)
+    topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
+    twice = encode_metadata_record(s.TopicRecord(name="b", topic_id=DIRECTORIES[1]), 0)
     partitions = [
-        encode_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=k, replicas=[k], isr=[k], leader=k), 0)
+        encode_metadata_record(
+            s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=k, replicas=[k], isr=[k], leader=k), 0
+        )
         for k in range(60)
     ]
     assert assert_like_twin(log_of([*partitions, topic])) is not None
@@ -278,14 +280,14 @@ def test_topics_after_their_partitions_and_partitions_told_anew_are_for_one_by_o
 @pytest.mark.usefixtures("sizes")
 def test_replicas_that_move_twice_take_their_directories_along() -> None:
     made = [
-        encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
-        encode_record(
+        encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
+        encode_metadata_record(
             s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2], directories=DIRECTORIES[3:5]), 1
         ),
     ]
 
     def change(**fields: Any) -> bytes:
-        return encode_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, **fields), 1)
+        return encode_metadata_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, **fields), 1)
 
     moves = [change(replicas=[1, 2, 3]), change(directories=DIRECTORIES[:3]), change(replicas=[4]), change(leader=4)]
     there_and_back = [change(replicas=[1, 2, 3]), change(replicas=[4, 5])]
@@ -297,20 +299,20 @@ def test_replicas_that_move_twice_take_their_directories_along() -> None:
 @pytest.mark.usefixtures("sizes")
 def test_what_topics_and_others_both_see_keeps_its_place() -> None:
     made = [
-        encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
-        encode_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2]), 0),
+        encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
+        encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2]), 0),
     ]
     told = s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1, eligible_leader_replicas=[2])
-    changes = [encode_record(told, 2)] * 4
+    changes = [encode_metadata_record(told, 2)] * 4
     for record, is_error in (
         (s.RemoveTopicRecord(topic_id=DIRECTORIES[1]), True),
         (s.ClearElrRecord(topic_name="a"), False),
         (s.BeginTransactionRecord(), False),
     ):
-        between = encode_record(record, 0)
+        between = encode_metadata_record(record, 0)
         assert (assert_like_twin(log_of([*made, *changes, between, *changes])) is not None) == is_error
         assert assert_like_twin(log_of([*made, *changes, between])) is None
-    aborted = [encode_record(record, 0) for record in (s.BeginTransactionRecord(), s.AbortTransactionRecord())]
+    aborted = [encode_metadata_record(record, 0) for record in (s.BeginTransactionRecord(), s.AbortTransactionRecord())]
     assert assert_like_twin(log_of([*made, aborted[0], *changes, aborted[1], changes[0]])) is None
     assert assert_like_twin(log_of([aborted[0], *made, aborted[1], *changes])) is not None
 
@@ -318,9 +320,9 @@ def test_what_topics_and_others_both_see_keeps_its_place() -> None:
 @pytest.mark.usefixtures("sizes")
 def test_an_epoch_at_its_end_is_no_lower_one_afterwards() -> None:
     values = [
-        encode_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
-        encode_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, leader_epoch=2**31 - 2), 0),
-        encode_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1), 0),
+        encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
+        encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, leader_epoch=2**31 - 2), 0),
+        encode_metadata_record(s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1), 0),
     ]
     image = ClusterImage()
     bulk.replay(image, log_of(values))

@@ -2,7 +2,7 @@
 
 from kcore.errors import DecodeError, TableError
 from kcore.metadata.image import ClusterImage
-from kcore.wire.metadata_frames import decode_record
+from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import Records
 
 
@@ -12,7 +12,7 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
         if record.control is not None or record.offset < start_offset:
             continue
         try:
-            image.apply(decode_record(record.value or b"")[0])
+            image.apply(decode_metadata_record(record.value or b"")[0])
         except DecodeError as error:
             place = int(records.value_offset[row]) + error.offset
             raise DecodeError(f"record {record.offset}: {error.message}", place) from None
