@@ -45,7 +45,7 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
 }
 
 /// Works on the buffer's bytes: without the GIL where they are read-only, else holding it, so that no other thread writes.
-/// A mapped file may change in either case: whatever is read is checked, and what was checked is not read again.
+/// A mapped file may change in either case: whatever places follow from is checked, and then not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
     let bytes = bytes_of(buffer)?;
     Ok(if buffer.readonly() { py.detach(|| work(bytes)) } else { work(bytes) })
