@@ -153,7 +153,9 @@ class PartitionStates:
         after = np.where(moved, np.diff(told.replicas.offsets), before)
         directories = np.diff(told.directories.offsets)
         named, lost = directories > 0, moved & (directories == 0) & (after != before)
-        if np.isin(rows, rows[moved]).sum() > len(np.unique(rows[moved])) or (named & (directories != after)).any():
+        if (named & (directories != after)).any():
+            return False
+        if moved.any() and np.isin(rows, rows[moved]).sum() > len(np.unique(rows[moved])):
             return False
         for epochs in (self.leader_epoch, self.partition_epoch):
             if np.frombuffer(epochs, np.int32)[rows].max(initial=0) > _MOST_EPOCH - len(rows):

@@ -43,6 +43,8 @@ class IntLists:
 
     def set_all(self, rows: Array, counts: Array, values: Array) -> None:
         """Each of `rows` becomes the next so many of the values; of a row that is there twice, the last counts."""
+        if not len(rows):
+            return
         begins = np.cumsum(counts) - counts
         last = last_places(rows)
         rows, counts, begins = rows[last], counts[last], begins[last]
