@@ -50,7 +50,7 @@ cdef struct Steps:
 
 cdef inline int64_t block_of(const Steps* steps) noexcept nogil:
     """So many records are moved step by step at a time."""
-    return min(max(BLOCK_BYTES // steps.size, <int64_t>16), <int64_t>256)
+    return min(max(BLOCK_BYTES // steps.size, <int64_t>16), <int64_t>64)
 
 
 cdef inline int64_t elements_key(int64_t column) noexcept nogil:
