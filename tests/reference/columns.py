@@ -1,7 +1,8 @@
 """Messages read and written value by value, as plain rows: what the column kernels must agree with.
 
-The twin of `kcore._ext.columns_read` and `kcore._ext.columns_write`, and of `kcore._ext.runs_read` and
-`kcore._ext.runs_write`, which do the same for runs of structs with one layout. A struct is a dict by field name, with
+The twin of `kcore._ext.columns_read` and `kcore._ext.columns_write` (with `kcore._ext.columns_size`), and of those that
+do the same for runs of structs with one layout: `kcore._ext.layout_read`, `kcore._ext.layout_write`,
+`kcore._ext.runs_read`, `kcore._ext.runs_write`. A struct is a dict by field name, with
 its unknown tags under "unknown" where it has any.
 """
 

@@ -40,7 +40,7 @@ def test_columns_are_the_message(name: str, version: int, dials: str) -> None:
     assert kcore.encode(kcore.decode(name, version, data), version) == data
 
 
-def offset_of_error(decode: Any, name: str, version: int, data: bytes) -> int | None:
+def offset_of_error(decode: Any, name: str, version: int, data: bytes | bytearray) -> int | None:
     try:
         decode(name, version, data)
     except DecodeError as error:

@@ -8,7 +8,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
-    BOOL, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move
+    BOOL, FEW, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move, move_one
 )
 from kcore._ext.layout_read cimport count_alike, is_alike, learn
 from kcore._ext.runs_read cimport chain, copy_others, copy_run, count_others, count_run
@@ -121,7 +121,7 @@ cdef bint read_rows(Walk* w, const Op* op, int64_t row) noexcept nogil:
     if count > (w.size - w.at) // (node.min_size if node.min_size > 1 else 1):
         return fail_at(w, begin, BAD_COUNT)
     end_rows(w, op, row, count)
-    return read_records(w, op.child, count)
+    return read_records(w, op.child, count) if count >= FEW else walk_rows(w, op.child, count, &begin)
 
 
 cdef bint read_struct(Walk* w, const Op* op, int64_t row) noexcept nogil:
@@ -153,12 +153,43 @@ cdef bint read_op(Walk* w, const Op* op, int64_t row) noexcept nogil:
 cdef bint read_row(Walk* w, int64_t child) noexcept nogil:
     """One struct, into the next row of its node."""
     cdef const Node* node = &w.nodes[child]
-    cdef int64_t k, row = w.rows[child]
+    cdef const Op* op = &w.ops[node.op_begin]
+    cdef const Op* end = &w.ops[node.op_end]
+    cdef int64_t row = w.rows[child]
     w.rows[child] += 1
-    for k in range(node.op_begin, node.op_end):
-        if not read_op(w, &w.ops[k], row):
+    while op < end:
+        if op.together:
+            if not read_fixed(w, op, row):
+                return False
+            op += op.number
+        elif not read_op(w, op, row):
             return False
-    return read_tags(w, node, row) if node.flexible else True
+        else:
+            op += 1
+    if not node.flexible:
+        return True
+    if w.at < w.size and w.data[w.at] == 0 and node.op_end == node.tag_end:
+        w.at += 1
+        return True
+    return read_tags(w, node, row)
+
+
+cdef inline bint read_fixed(Walk* w, const Op* op, int64_t row) noexcept nogil:
+    """Adjacent FIXED and BOOL fields: one look at what is left suffices."""
+    cdef const Op* end = op + op.number
+    if w.size - w.at < op.together:
+        while w.size - w.at >= op.width:
+            w.at += op.width
+            op += 1
+        return fail(w, SHORT)
+    if w.columns == NULL:
+        w.at += op.together
+        return True
+    while op < end:
+        move_one(w.columns[op.column] + row * op.width, w.data + w.at, op.width, op.code == BOOL)
+        w.at += op.width
+        op += 1
+    return True
 
 
 cdef bint read_tags(Walk* w, const Node* node, int64_t row) noexcept nogil:
@@ -289,7 +320,7 @@ cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
 
 cdef bint walk_rows(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
     """`count` records of a node that is not flat; `begin` is where the last of them does."""
-    while count:
+    while count > 0:
         begin[0] = w.at
         if not read_row(w, child):
             return False

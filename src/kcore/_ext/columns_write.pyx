@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 
 from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, size_rows
 from kcore._ext.layout_write cimport find_layout
-from kcore._ext.program cimport BOOL, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move
+from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
 from kcore._ext.runs_write cimport write_others, write_run
 from kcore._ext.sink cimport Layout, Sink, is_null, offsets_of, put_length, put_varint_at
 from kcore._ext.steps cimport MAX_BACKOFF
@@ -82,7 +82,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
     cdef int64_t begin = row, end = row + 1
     cdef bint null = op.nullable and op.code >= VECTOR and is_null(s, op, row)
     if op.code < VECTOR:
-        move(s.out + s.at, s.columns[op.column] + row * op.width, 1, op.width, op.code == BOOL)
+        move_one(s.out + s.at, s.columns[op.column] + row * op.width, op.width, op.code == BOOL)
         s.at += op.width
         return
     if op.code != STRUCT or op.nullable:
@@ -104,6 +104,9 @@ cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcep
     cdef const Node* node = &s.nodes[child]
     cdef Layout* layout = &s.layouts[child]
     cdef int64_t count
+    if end - begin < FEW:
+        write_each(s, child, begin, end)
+        return
     while begin < end:
         if layout.first < begin < layout.end:
             count = min(end, layout.end) - begin

@@ -15,7 +15,7 @@ from kcore._ext.steps cimport (
 )
 
 cdef enum:
-    FEW = 64      # Rows compared at first,
+    SOME = 64     # Rows compared at first,
     MANY = 8192   # and at most: so that a field of long runs is not compared again and again.
 
 
@@ -24,8 +24,8 @@ cdef bint find_layout(Sink* s, int64_t child, int64_t row) noexcept nogil:
     cdef Layout* layout = &s.layouts[child]
     cdef Learner one = Learner(s, &layout.steps)
     cdef int64_t left = s.rows[child] - row
-    cdef int64_t alike = alike_rows(s, child, row, 1, min(left, <int64_t>FEW))
-    if alike == FEW:
+    cdef int64_t alike = alike_rows(s, child, row, 1, min(left, <int64_t>SOME))
+    if alike == SOME:
         alike = alike_rows(s, child, row, 1, min(left, <int64_t>MANY))
     layout.first = layout.end = row
     if alike < MIN_RUN:

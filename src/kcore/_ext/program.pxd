@@ -24,6 +24,7 @@ cdef enum Limits:
     BLOCK = 64       # Records compared at a time.
     BLOCK_BYTES = 8192  # Records moved field by field at a time: what they touch stays in the L1 cache.
     OTHERS = 32      # Records of other layouts than the one before, likewise; no more than BLOCK.
+    FEW = 6          # Fewer structs of one array are not looked at for runs.
     MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.
     MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
 
@@ -39,6 +40,8 @@ cdef struct Op:
     int64_t child     # ROWS, STRUCT: the node
     int64_t tag       # of a tagged field
     int64_t fallback  # the default's bytes on the wire, first byte first; of a VECTOR, ROWS or STRUCT: is it null
+    int64_t together  # bytes of this and the FIXED and BOOL fields in line after it; 0 of others
+    int64_t number    # of those fields
 
 cdef struct Node:
     int64_t op_begin    # fields in line
@@ -87,6 +90,14 @@ cdef extern from *:
     static inline void kc_move8(uint8_t *to, const uint8_t *from) { *to = *from; }
     static inline void kc_move_bool(uint8_t *to, const uint8_t *from) { *to = *from != 0; }
     static inline void kc_move128(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
+    static inline void kc_move_one(uint8_t *to, const uint8_t *from, int64_t width, int is_bool) {
+        if (width == 4) kc_move32(to, from);
+        else if (width == 8) kc_move64(to, from);
+        else if (is_bool) kc_move_bool(to, from);
+        else if (width == 2) kc_move16(to, from);
+        else if (width == 1) kc_move8(to, from);
+        else kc_move128(to, from);
+    }
     /* The same move for `n` records; four at a time, so that the chain of additions is short. */
     #define KC_EACH(NAME, MOVE) \
     static inline void kc_each_##NAME( \
@@ -270,6 +281,7 @@ cdef extern from *:
     void move16 "kc_move16"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move32 "kc_move32"(uint8_t *target, const uint8_t *source) noexcept nogil
     void move64 "kc_move64"(uint8_t *target, const uint8_t *source) noexcept nogil
+    void move_one "kc_move_one"(uint8_t *target, const uint8_t *source, int64_t width, bint is_bool) noexcept nogil
     void each_32 "kc_each_32"(
         uint8_t *to, int64_t step, const uint8_t *source, int64_t source_step, int64_t n) noexcept nogil
     void each_32x2 "kc_each_32x2"(

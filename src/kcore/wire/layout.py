@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -114,13 +115,23 @@ def program(message: type[Message], version: int) -> Program:
     """The program of that version; UnsupportedVersionError where the message has no such version."""
     compiler = Compiler()
     root = compiler.struct(plan(message, version), message.__name__)
-    ops = [op for group in compiler.groups for op in group]
+    ops = [
+        [*op, *together(group[k : node[0]])]
+        for node, group in zip(compiler.nodes, compiler.groups, strict=True)
+        for k, op in enumerate(group)
+    ]
     starts = np.cumsum([0, *(len(group) for group in compiler.groups)])
     nodes = [[starts[k], starts[k] + node[0], starts[k + 1], *node[1:]] for k, node in enumerate(compiler.nodes)]
-    shaped = np.array(ops, np.int64).reshape(len(ops), 10)
+    shaped = np.array(ops, np.int64).reshape(len(ops), 12)
     extents = [extent_of(k, column) for k, column in enumerate(compiler.columns)]
     placed = np.array(extents, np.int64).reshape(len(extents), 4)
     return Program(np.array(nodes, np.int64), shaped, placed, tuple(compiler.columns), root)
+
+
+def together(ops: list[list[int]]) -> tuple[int, int]:
+    """Of the FIXED and BOOL fields that `ops` begins with: how many bytes, how many fields."""
+    widths = [op[1] for op in takewhile(lambda op: op[0] <= Code.BOOL, ops)]
+    return sum(widths), len(widths)
 
 
 def extent_of(k: int, column: Column) -> tuple[int, int, int, int]:
