@@ -190,7 +190,15 @@ class Rows:
         found = self._made.get(name)
         if found is None and self._pending is not None and name in self._pending.names:
             found = self._made[name] = self._pending.make(name)
+            if len(self._made) == len(self._pending.names):
+                self._pending = None
         return found
+
+    def columns_of(self, names: tuple[str, ...]) -> list[Any]:
+        """The columns of those fields, None for each that is not set."""
+        if self._pending is not None:
+            return [self.column(name) for name in names]
+        return [*map(self._made.get, names)]
 
     def to_arrow(self) -> "pa.RecordBatch":
         """As Arrow, a row a struct, arrays of structs nested in it; memory is shared but for bools and nulls.

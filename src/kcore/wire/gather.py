@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy import ndarray
 
 from kcore.errors import EncodeError, UnsupportedVersionError
 from kcore.schema.kinds import Kind
@@ -42,17 +43,15 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
     if branch.refused:
         refuse(rows, branch.refused, branch.path)
     into.rows[branch.node] = count
-    shape = (count,)
-    for slot in branch.slots:
-        column, dtype = rows.column(slot.name), slot.dtype
-        if column is None:
-            column = default_of(slot, count)
+    arrays, shape = into.arrays, (count,)
+    for slot, known in zip(branch.slots, rows.columns_of(branch.names), strict=True):
+        dtype, column = slot.dtype, default_of(slot, count) if known is None else known
         if dtype is None:
             gather_lengths(into, program, slot, column, count)
-        elif type(column) is np.ndarray and column.dtype is dtype and column.shape == shape:
-            into.arrays[slot.column] = column  # Nearly always; to check the others takes its time.
+        elif type(column) is ndarray and column.dtype is dtype and column.shape == shape:
+            arrays[slot.column] = column  # Nearly always; to check the others takes its time.
         else:
-            into.arrays[slot.column] = checked(column, dtype, count, slot.path)
+            arrays[slot.column] = checked(column, dtype, count, slot.path)
     if rows.unknown_tags is not None:
         gather_tags(into, branch, rows.unknown_tags, count)
 
@@ -144,7 +143,7 @@ def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -
 
 def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str = "") -> Array:
     """The column; EncodeError where it has another dtype or length."""
-    if type(column) is np.ndarray:
+    if type(column) is ndarray:
         if column.dtype is dtype and column.shape == (count,):
             return column
         if column.dtype == dtype.base and column.shape == (count, *dtype.shape):

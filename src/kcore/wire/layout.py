@@ -97,6 +97,7 @@ class Branch:
     tag_column: int
     refused: tuple[Field, ...]  # What the version lacks and may not drop.
     by_name: dict[str, Slot]
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,8 @@ class Compiler:
         min_size = flexible + sum(self.min_size(slot) for slot in slots[:in_line])
         self.nodes[node] = [in_line, flexible, tag_column, min_size, plain and len(slots) == in_line]
         refused = tuple(field for field in plan.absent if not field.options.ignorable) if plan else ()
-        return Branch(node, path, plan, slots, tag_column, refused, {slot.name: slot for slot in slots})
+        by_name = {slot.name: slot for slot in slots}
+        return Branch(node, path, plan, slots, tag_column, refused, by_name, tuple(by_name))
 
     def min_size(self, slot: Slot) -> int:
         """The fewest bytes that the field takes."""
