@@ -15,6 +15,8 @@ from kcore.storage.log_writer import LogWriter
 from kcore.storage.producer_snapshot import ProducerState, format_producers
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
 from storage.building import batch
 from storage.samples import KRAFT43, METADATA_43, SAMPLES
 
@@ -86,6 +88,25 @@ def test_dump_of_a_producer_snapshot_has_a_row_a_producer(tmp_path: Path):
     assert refused.exit_code == 2 and "only segments and snapshots have records" in refused.stderr
     path.write_bytes(path.read_bytes()[:-1])
     assert kcore("dump", path).exit_code == 2
+
+
+def test_dump_of_the_coordinators_topics(tmp_path: Path):
+    path, arrow = tmp_path / LOG, tmp_path / "rows.arrow"
+    committed = b"\0\0\0\0\0\0\0\x2a\0\0\0\0\0\0\0\0\0\0"
+    path.write_bytes(encode_records([Record(0, 0, b"\0\0\0\1g\0\1t\0\0\0\3", b"\0\0" + committed)]))
+    assert ' key: {"type":"0","data":{"group":"g",' in kcore("dump", path, "--offsets").stdout
+    [row] = [json.loads(line) for line in kcore("dump", path, "--offsets", "--json").stdout.splitlines()]
+    assert row["decoded"]["value"]["data"]["offset"] == 42
+    assert kcore("dump", path, "--offsets", "--arrow", arrow).exit_code == 0
+    assert json.loads(feather.read_table(arrow)["decoded"][0].as_py()) == row["decoded"]
+    assert "Error at offset 0, skipping." in kcore("dump", path, "--transactions").stdout
+    path.write_bytes(encode_records([Record(0, 0, b"\0\0\0\1g", None)]))
+    deleted = kcore("dump", path, "--transactions")
+    assert ' key: {"type":"0","data":{"transactionalId":"g"}} payload: <DELETE>' in deleted.stdout
+    path.write_bytes(encode_records([Record(0, 0, b"\0\x63", b"")]))
+    [row] = [json.loads(line) for line in kcore("dump", path, "--offsets", "--json").stdout.splitlines()]
+    assert row["decoded"] == {"unknownType": 99}
+    assert kcore("dump", path, "--offsets", "--metadata").exit_code == 2
 
 
 def test_dump_tells_what_is_torn_and_what_is_no_metadata(tmp_path: Path):

@@ -92,6 +92,10 @@ def dump(
     deep: Annotated[bool, typer.Option("--deep", help="A line a record, too.")] = False,
     records: Annotated[bool, typer.Option("--records", help="Keys and values of the records, too.")] = False,
     metadata: Annotated[bool, typer.Option("--metadata", help="Values as cluster metadata records.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Records as those of __consumer_offsets.")] = False,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Records as those of __transaction_state.")
+    ] = False,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="Of records, their contents alone.")
     ] = False,
@@ -103,9 +107,13 @@ def dump(
     Exit code: 0 good, 1 something in it is torn or broken (told with its position), 2 usage.
     """
     from kcore.cli import dump_command
+    from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS
     from kcore.storage.dump import Detail
 
-    detail = Detail(deep, records, metadata, skip_record_metadata)
+    if metadata + offsets + transactions > 1:
+        raise typer.BadParameter("at most one of --metadata, --offsets and --transactions")
+    coordinator = OFFSETS if offsets else TRANSACTIONS if transactions else None
+    detail = Detail(deep, records, metadata, skip_record_metadata, coordinator)
     raise typer.Exit(dump_command.run(path, detail, json, arrow))
 
 

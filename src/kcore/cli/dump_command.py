@@ -10,6 +10,7 @@ from kcore.bench.results import Exit
 from kcore.cli.bench_command import fail
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.coordinator_records import coordinator_json
 from kcore.storage.dump import (
     Detail,
     batch_json,
@@ -88,10 +89,10 @@ def _rows_of(file: Path, detail: Detail) -> Iterator[Row]:
         if not detail.records:
             yield batch
         for record in records:
-            yield _record_row(batch, partition, record, detail.metadata)
+            yield _record_row(batch, partition, record, detail)
 
 
-def _record_row(batch: Row, partition: TopicPartition | None, record: Record, metadata: bool) -> Row:
+def _record_row(batch: Row, partition: TopicPartition | None, record: Record, detail: Detail) -> Row:
     row: Row = {
         "file": batch["file"],
         "topic": partition and partition.topic,
@@ -107,10 +108,19 @@ def _record_row(batch: Row, partition: TopicPartition | None, record: Record, me
         "headers": [{"key": key, "value": value} for key, value in record.headers],
     }
     try:
-        told = control_json(record) if record.control is not None else metadata_json(record) if metadata else None
+        told = _decoded(record, detail)
     except DecodeError as error:
         told = {"error": str(error)}
     return row if told is None else row | {"decoded": told}
+
+
+def _decoded(record: Record, detail: Detail) -> Row | None:
+    if record.control is not None:
+        return control_json(record)
+    if detail.coordinator is not None:
+        told = coordinator_json(record, detail.coordinator)
+        return {"unknownType": told} if isinstance(told, int) else told._asdict()
+    return metadata_json(record) if detail.metadata else None
 
 
 def _printable(value: Any) -> Any:

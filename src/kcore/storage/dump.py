@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcore.errors import DecodeError
+from kcore.storage.coordinator_records import Types, coordinator_json
 from kcore.storage.dump_beside import beside_line, beside_rows, is_beside
 from kcore.storage.log import segment_files
 from kcore.storage.segment import LOG, Segment, map_file
@@ -30,16 +31,19 @@ _CONTROL_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much is shown. Batches alone by default; then records, their contents, and those as metadata records."""
+    """How much is shown. Batches alone by default; then records, their contents, and those as metadata records or as
+    a coordinator's (OFFSETS or TRANSACTIONS of coordinator_records).
+    """
 
     deep: bool = False
     contents: bool = False
     metadata: bool = False
     skip_record_metadata: bool = False
+    coordinator: Types | None = None
 
     @property
     def records(self) -> bool:
-        return self.deep or self.contents or self.metadata
+        return self.deep or self.contents or self.metadata or self.coordinator is not None
 
 
 def files_of(path: Path) -> list[Path]:
@@ -149,14 +153,19 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
         shown.append(f"sequence: {record.sequence} headerKeys: [{','.join(name for name, _ in record.headers)}]")
         if record.control is not None:
             shown.append(control_text(record))
-    if record.control is None and (detail.contents or detail.metadata):
-        if record.key is not None and not detail.metadata:
-            shown.append(f"key: {record.key.decode('utf-8', 'replace')}")
-        if detail.metadata:
-            shown.append(f"payload: {metadata_text(record)}")
-        elif record.value is not None:
-            shown.append(f"payload: {record.value.decode('utf-8', 'replace')}")
+    if record.control is None:
+        shown += _contents(record, detail)
     return f"{INDENT} {' '.join(shown)}" if shown else ""
+
+
+def _contents(record: Record, detail: Detail) -> list[str]:
+    """Key and value, as they are or decoded."""
+    if detail.coordinator is not None:
+        return coordinator_text(record, detail.coordinator)
+    if detail.metadata:
+        return [f"payload: {metadata_text(record)}"]
+    both = (("key", record.key), ("payload", record.value)) if detail.contents else ()
+    return [f"{name}: {value.decode('utf-8', 'replace')}" for name, value in both if value is not None]
 
 
 def control_json(record: Record) -> dict[str, Any] | None:
@@ -191,6 +200,17 @@ def metadata_text(record: Record) -> str:
         return compact(metadata_json(record))
     except DecodeError as error:
         return f"Error at {record.offset}, skipping. {error}"
+
+
+def coordinator_text(record: Record, types: Types) -> list[str]:
+    """As Kafka's dump says it; what cannot be decoded is said in its place."""
+    try:
+        told = coordinator_json(record, types)
+    except DecodeError as error:
+        return [f"key: Error at offset {record.offset}, skipping. {error}"]
+    if isinstance(told, int):
+        return [f"key: Unknown record type {told} at offset {record.offset}, skipping."]
+    return [f"key: {compact(told.key)}", f"payload: {'<DELETE>' if told.value is None else compact(told.value)}"]
 
 
 def compact(value: Any) -> str:

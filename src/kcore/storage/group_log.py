@@ -1,0 +1,188 @@
+"""What the group coordinator keeps in `__consumer_offsets` of classic and consumer groups: values by record type."""
+
+from kcore.schema.kinds import int8, int32, int64
+from kcore.schema.structure import Data, Struct, field
+from kcore.types import Uuid
+
+
+class GroupKey(Data, versions="0", flexible="none"):
+    """The key of what a group has once."""
+
+    group_id: str
+
+
+class MemberKey(Data, versions="0", flexible="none"):
+    """The key of what a member has."""
+
+    group_id: str
+    member_id: str
+
+
+class OffsetCommitKey(Data, versions="0", flexible="none"):
+    """Whose offset, of which partition."""
+
+    group: str
+    topic: str
+    partition: int32
+
+
+class LegacyOffsetCommitValue(Data, versions="0", flexible="none"):
+    """A committed offset, of long ago."""
+
+    offset: int64
+    metadata: str
+    commit_timestamp: int64
+
+
+class OffsetCommitValue(Data, versions="0-4", flexible="4+"):
+    """A committed offset."""
+
+    offset: int64
+    leader_epoch: int32 = field(versions="3+", default=-1, ignorable=True)
+    metadata: str  # The client's own.
+    commit_timestamp: int64
+    expire_timestamp: int64 = field(versions="1", default=-1, ignorable=True)
+    topic_id: Uuid = field(versions="4+", tag=0, tagged="4+", ignorable=True)
+
+
+class GroupMetadataKey(Data, versions="0", flexible="none"):
+    """Which classic group."""
+
+    group: str
+
+
+class MemberMetadata(Struct):
+    """A member of a classic group."""
+
+    member_id: str
+    group_instance_id: str | None = field(versions="3+", nullable="3+", default=None, ignorable=True)
+    client_id: str
+    client_host: str
+    rebalance_timeout: int32 = field(versions="1+", default=-1, ignorable=True)
+    session_timeout: int32
+    subscription: bytes  # For consumers a ConsumerProtocolSubscription with its version in front.
+    assignment: bytes  # For consumers a ConsumerProtocolAssignment with its version in front.
+
+
+class GroupMetadataValue(Data, versions="0-4", flexible="4+"):
+    """A classic group."""
+
+    protocol_type: str
+    generation: int32
+    protocol: str | None = field(nullable="0+")
+    leader: str | None = field(nullable="0+")
+    current_state_timestamp: int64 = field(versions="2+", default=-1, ignorable=True)
+    members: list[MemberMetadata]
+
+
+class ConsumerGroupMetadataValue(Data, versions="0", flexible="0+"):
+    """A consumer group (KIP-848)."""
+
+    epoch: int32
+    metadata_hash: int64 = field(tag=0, tagged="0+")
+
+
+class PartitionMetadata(Struct):
+    """Where the replicas of a partition are."""
+
+    partition: int32
+    racks: list[str]
+
+
+class TopicMetadata(Struct):
+    """A topic that a group had subscribed to."""
+
+    topic_id: Uuid
+    topic_name: str
+    num_partitions: int32
+    partition_metadata: list[PartitionMetadata]
+
+
+class ConsumerGroupPartitionMetadataValue(Data, versions="0", flexible="0+"):
+    """What a group's assignment was made for, until a hash took its place."""
+
+    topics: list[TopicMetadata]
+
+
+class ClassicProtocol(Struct):
+    """A protocol that a classic member supports."""
+
+    name: str
+    metadata: bytes
+
+
+class ClassicMemberMetadata(Data, versions="0", flexible="0+"):
+    """What only a member of the classic protocol has: tag 0 of ConsumerGroupMemberMetadataValue."""
+
+    session_timeout_ms: int32
+    supported_protocols: list[ClassicProtocol]
+
+
+class ConsumerGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
+    """A member of a consumer group.
+
+    Kafka's only tagged struct that may be null: as such it has a varint in front, 0 for null, where all others that
+    may be null have an int8. So it stays an unknown tag here.
+    """
+
+    instance_id: str | None = field(nullable="0+")
+    rack_id: str | None = field(nullable="0+")
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str]
+    subscribed_topic_regex: str | None = field(nullable="0+")
+    rebalance_timeout_ms: int32 = field(default=-1)
+    server_assignor: str | None = field(nullable="0+")
+
+
+class TargetAssignmentMetadataValue(Data, versions="0", flexible="0+"):
+    """For which epoch of the group the target assignment was made: of consumer, share and streams groups alike."""
+
+    assignment_epoch: int32
+    assignment_timestamp: int64 = field(tag=0, tagged="0+")
+
+
+class TopicPartitions(Struct):
+    """Partitions of one topic."""
+
+    topic_id: Uuid
+    partitions: list[int32]
+
+
+class TargetAssignmentMemberValue(Data, versions="0", flexible="0+"):
+    """What a member is to have: of consumer and share groups alike."""
+
+    topic_partitions: list[TopicPartitions]
+
+
+class AssignedTopicPartitions(Struct, kafka_name="TopicPartitions"):
+    """Partitions of one topic, and the epoch in which each was assigned."""
+
+    topic_id: Uuid
+    partitions: list[int32]
+    assignment_epochs: list[int32] | None = field(nullable="0+", tag=0, tagged="0+")
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
+    """What a member of a consumer group has."""
+
+    member_epoch: int32
+    previous_member_epoch: int32
+    state: int8
+    assigned_partitions: list[AssignedTopicPartitions]
+    partitions_pending_revocation: list[AssignedTopicPartitions]
+
+
+class ConsumerGroupRegularExpressionKey(Data, versions="0", flexible="none"):
+    """Which expression of which group."""
+
+    group_id: str
+    regular_expression: str
+
+
+class ConsumerGroupRegularExpressionValue(Data, versions="0", flexible="0+"):
+    """The topics that an expression was found to match."""
+
+    topics: list[str]
+    version: int64  # Of the metadata image.
+    timestamp: int64

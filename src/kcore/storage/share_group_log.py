@@ -1,0 +1,54 @@
+"""What the group coordinator keeps of share groups (KIP-932)."""
+
+from kcore.schema.kinds import int8, int32, int64
+from kcore.schema.structure import Data, Struct, field
+from kcore.storage.group_log import TopicPartitions
+from kcore.types import Uuid
+
+
+class ShareGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
+    """A member."""
+
+    rack_id: str | None = field(nullable="0+")
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str]
+
+
+class ShareGroupMetadataValue(Data, versions="0", flexible="0+"):
+    """A share group."""
+
+    epoch: int32
+    metadata_hash: int64
+
+
+class ShareGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
+    """What a member has."""
+
+    member_epoch: int32
+    previous_member_epoch: int32
+    state: int8
+    assigned_partitions: list[TopicPartitions]
+
+
+class TopicPartitionsInfo(Struct):
+    """Partitions of one topic."""
+
+    topic_id: Uuid
+    topic_name: str
+    partitions: list[int32]
+
+
+class TopicInfo(Struct):
+    """A topic."""
+
+    topic_id: Uuid
+    topic_name: str
+
+
+class ShareGroupStatePartitionMetadataValue(Data, versions="0", flexible="0+"):
+    """Of which partitions the share coordinator keeps state, or is about to."""
+
+    initializing_topics: list[TopicPartitionsInfo]
+    initialized_topics: list[TopicPartitionsInfo]
+    deleting_topics: list[TopicInfo]

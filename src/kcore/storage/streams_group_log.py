@@ -1,0 +1,114 @@
+"""What the group coordinator keeps of streams groups (KIP-1071)."""
+
+from kcore.schema.kinds import int8, int16, int32, int64, uint16
+from kcore.schema.structure import Data, Struct, field
+
+
+class KeyValue(Struct):
+    """A setting or a client's tag."""
+
+    key: str
+    value: str
+
+
+class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
+    """A streams group."""
+
+    epoch: int32
+    metadata_hash: int64
+    validated_topology_epoch: int32 = field(tag=0, tagged="0+", default=-1)
+    last_assignment_configs: list[KeyValue] | None = field(nullable="0+", tag=1, tagged="0+")
+
+
+class Endpoint(Struct):
+    """Where a member answers interactive queries."""
+
+    host: str
+    port: uint16
+
+
+class StreamsGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
+    """A member."""
+
+    instance_id: str | None = field(nullable="0+")
+    rack_id: str | None = field(nullable="0+")
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int32 = field(default=-1)
+    topology_epoch: int32
+    process_id: str
+    user_endpoint: Endpoint | None = field(nullable="0+", default=None)
+    client_tags: list[KeyValue]
+
+
+class TaskIds(Struct):
+    """Tasks of one subtopology."""
+
+    subtopology_id: str
+    partitions: list[int32]
+
+
+class StreamsGroupTargetAssignmentMemberValue(Data, versions="0", flexible="0+"):
+    """What a member is to have."""
+
+    active_tasks: list[TaskIds]
+    standby_tasks: list[TaskIds]
+    warmup_tasks: list[TaskIds]
+
+
+class AssignedTaskIds(Struct, kafka_name="TaskIds"):
+    """Tasks of one subtopology, and the epoch in which each was assigned."""
+
+    subtopology_id: str
+    partitions: list[int32]
+    assignment_epochs: list[int32] | None = field(nullable="0+", tag=0, tagged="0+")
+
+
+class StreamsGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
+    """What a member has."""
+
+    member_epoch: int32
+    previous_member_epoch: int32
+    state: int8
+    active_tasks: list[AssignedTaskIds]
+    standby_tasks: list[AssignedTaskIds]
+    warmup_tasks: list[AssignedTaskIds]
+    active_tasks_pending_revocation: list[AssignedTaskIds]
+    standby_tasks_pending_revocation: list[AssignedTaskIds]
+    warmup_tasks_pending_revocation: list[AssignedTaskIds]
+
+
+class TopicInfo(Struct):
+    """An internal topic."""
+
+    name: str
+    partitions: int32
+    replication_factor: int16
+    topic_configs: list[KeyValue]
+
+
+class CopartitionGroup(Struct):
+    """Topics, by their places in the lists of the subtopology, that must have as many partitions each."""
+
+    source_topics: list[int16]
+    source_topic_regex: list[int16]
+    repartition_source_topics: list[int16]
+
+
+class Subtopology(Struct):
+    """A part of the topology that shares no state with the others."""
+
+    subtopology_id: str
+    source_topics: list[str]
+    source_topic_regex: list[str]
+    state_changelog_topics: list[TopicInfo]
+    repartition_sink_topics: list[str]
+    repartition_source_topics: list[TopicInfo]
+    copartition_groups: list[CopartitionGroup]
+
+
+class StreamsGroupTopologyValue(Data, versions="0", flexible="0+"):
+    """What a group's members run."""
+
+    epoch: int32
+    subtopologies: list[Subtopology]
