@@ -61,3 +61,23 @@ class ClusterFileError(KcoreError, ValueError):
 
 class StorageError(KcoreError, ValueError):
     """A file or folder of a log directory that is not what it should be; the message says which, and where in it."""
+
+
+class NetworkError(KcoreError, OSError):
+    """What went wrong between us and a peer; the message names the peer, and the request where there is one."""
+
+
+class DisconnectedError(NetworkError, ConnectionError):
+    """There is no connection, or it ended before the answer came."""
+
+
+class RequestTimeoutError(NetworkError, TimeoutError):
+    """What was asked of a peer took longer than it may."""
+
+
+class FrameError(NetworkError):
+    """Bytes that are not the protocol: a size out of bounds, an answer to nothing, a message that does not decode."""
+
+
+class AuthenticationError(NetworkError):
+    """One side did not accept who the other is: TLS or SASL."""
