@@ -1,0 +1,1 @@
+"""The binary protocol over sockets: connections to a peer, and a server for handlers (asyncio)."""

@@ -1,0 +1,119 @@
+"""From an address to a connection that may be used: TCP, TLS, ApiVersions, SASL, in Kafka's order."""
+
+import asyncio
+import ssl
+from typing import Any
+
+from kcore.errors import (
+    AuthenticationError,
+    DecodeError,
+    DisconnectedError,
+    FrameError,
+    NetworkError,
+    RequestTimeoutError,
+)
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+from kcore.net.metrics import Metrics
+from kcore.net.security import Exchange, Sasl, Security
+from kcore.net.versions import PeerVersions, api_versions_request, next_version, read_answer
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kcore.wire.codec import encode
+
+HANDSHAKE_VERSION = 1  # After 0 the tokens would come bare (KIP-152).
+AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
+
+
+async def connect(
+    host: str,
+    port: int,
+    *,
+    client_id: str | None = "kcore",
+    security: Security | None = None,
+    limits: Limits | None = None,
+    metrics: Metrics | None = None,
+    ask_versions: bool = True,
+) -> Connection:
+    """A connection that is ready; all of it within `limits.connect_s`.
+
+    Without `ask_versions` no ApiVersions goes first, and every call has to name its version.
+    DisconnectedError, RequestTimeoutError, AuthenticationError, FrameError, UnsupportedVersionError.
+    """
+    limits, security = limits or Limits(), security or Security()
+    connection = Connection(f"{host}:{port}", client_id, limits, metrics or Metrics())
+    try:
+        async with asyncio.timeout(limits.connect_s):
+            await _open(connection, host, port, security)
+            if ask_versions:
+                connection.versions = await _ask_versions(connection)
+            if security.sasl is not None:
+                await _authenticate(connection, security.sasl)
+    except BaseException as error:
+        connection.abort()
+        if isinstance(error, OSError) and not isinstance(error, NetworkError):
+            raise _explained(error, connection) from error
+        raise
+    return connection
+
+
+async def _open(connection: Connection, host: str, port: int, security: Security) -> None:
+    tls: dict[str, Any] = {}
+    if security.tls is not None:
+        tls = {"ssl": security.tls, "server_hostname": security.server_name or host}
+    await asyncio.get_running_loop().create_connection(lambda: connection, host, port, **tls)
+
+
+def _explained(error: OSError, connection: Connection) -> NetworkError:
+    """In our words: the errors of sockets name no peer."""
+    if isinstance(error, ssl.SSLError):
+        return AuthenticationError(f"TLS to {connection.peer}: {error}")
+    if isinstance(error, TimeoutError):
+        return RequestTimeoutError(f"{connection.peer} is not ready within {connection.limits.connect_s} s")
+    return DisconnectedError(f"no connection to {connection.peer}: {error}")
+
+
+async def _ask_versions(connection: Connection) -> PeerVersions:
+    version, answer = await _ask_version(connection, ApiVersionsRequest.versions.highest)
+    while answer.error_code == Errors.UNSUPPORTED_VERSION and version > 0:
+        version, answer = await _ask_version(connection, next_version(version, answer))
+    if answer.error_code != Errors.NONE:
+        raise NetworkError(f"ApiVersions {version} to {connection.peer}: {error_name(answer.error_code)}")
+    return PeerVersions.of(answer)
+
+
+async def _ask_version(connection: Connection, version: int) -> tuple[int, ApiVersionsResponse]:
+    body = encode(api_versions_request(), version)
+    answer = await connection.send_bytes(ApiVersionsRequest.api_key, version, body)
+    try:
+        return version, read_answer(version, answer)
+    except DecodeError as error:
+        raise FrameError(f"ApiVersions {version} to {connection.peer}: {error}") from error
+
+
+async def _authenticate(connection: Connection, sasl: Sasl) -> None:
+    """SaslHandshake, then tokens until the mechanism has no more to say."""
+    handshake = await connection.send(SaslHandshakeRequest(mechanism=sasl.mechanism), HANDSHAKE_VERSION)
+    if handshake.error_code != Errors.NONE:
+        has = ", ".join(handshake.mechanisms) or "none"
+        raise AuthenticationError(
+            f"SASL {sasl.mechanism} to {connection.peer}: {error_name(handshake.error_code)}; its mechanisms: {has}"
+        )
+    exchange = Exchange(sasl)
+    token = exchange.next_token()
+    while token is not None:
+        answer = await connection.send(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION)
+        if answer.error_code != Errors.NONE:
+            why = f"{error_name(answer.error_code)} {answer.error_message or ''}".rstrip()
+            raise AuthenticationError(f"SASL {sasl.mechanism} to {connection.peer}: {why}")
+        # In a thread: the server says how often SCRAM hashes, and the loop has others to serve.
+        token = await asyncio.to_thread(exchange.next_token, answer.auth_bytes)
+
+
+def error_name(code: int) -> str:
+    """The name of an error code, or its number where it has none."""
+    try:
+        return Errors(code).name
+    except ValueError:
+        return f"error {code}"

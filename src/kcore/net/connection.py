@@ -1,0 +1,197 @@
+"""A connection to a peer that answers: requests go out in the order of the calls, answers come back in it."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from kcore.errors import (
+    DecodeError,
+    DisconnectedError,
+    FrameError,
+    NetworkError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from kcore.net.framed import Framed, frame_of
+from kcore.net.limits import Limits
+from kcore.net.metrics import Metrics
+from kcore.net.versions import PeerVersions, api_name, response_of
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.wire.codec import decode_from, encode
+
+NEWEST_CORRELATION_ID = 2**31 - 1
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A request between `send` and its answer."""
+
+    request: type[Message]
+    version: int
+    correlation_id: int
+    decoded: bool  # Or the body's bytes as they are.
+    frame: bytes
+    answer: asyncio.Future[Any]
+    timer: asyncio.TimerHandle | None = None
+
+    def __str__(self) -> str:
+        return f"{api_name(self.request)} {self.version}"
+
+    def end(self, error: NetworkError) -> None:
+        """Whoever waits gets the error; a call whose caller was cancelled has nobody who waits."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def read(self, frame: bytes) -> Any:
+        """The answer in a frame; FrameError or DecodeError. Bytes after it are let be, as Kafka does."""
+        response = response_of(self.request)
+        header, at = decode_from(ResponseHeader, response.header_version(self.version), frame)
+        if header.correlation_id != self.correlation_id:
+            raise FrameError(f"the answer has correlation id {header.correlation_id}, not {self.correlation_id}")
+        if self.answer.done():
+            return None
+        return decode_from(response, self.version, frame, at)[0] if self.decoded else memoryview(frame)[at:]
+
+
+class Connection(Framed):
+    """Made by `kcore.net.connect.connect`; `async with` closes it.
+
+    At most `limits.in_flight` requests are on the wire, others wait in order. Anything that is not an answer to the
+    oldest of them within its time ends the connection, and every call that waits gets an exception that says why.
+    """
+
+    def __init__(self, peer: str, client_id: str | None, limits: Limits, metrics: Metrics) -> None:
+        super().__init__(peer, limits, metrics)
+        self.versions: PeerVersions | None = None  # Known once the peer was asked.
+        self._header = RequestHeader(client_id=client_id)
+        self._queue: deque[Call] = deque()
+        self._in_flight: deque[Call] = deque()
+        self._ended = ""  # Why, once it has.
+
+    def send(
+        self, message: Message, version: int | None = None, *, timeout_s: float | None = None
+    ) -> asyncio.Future[Any]:
+        """Asks now; what is returned gives the response message when awaited.
+
+        Without a version it is the highest that both know. A call that is cancelled is forgotten, but its answer still
+        has to come. `timeout_s` (`limits.request_s`) runs from now.
+        Raises here: UnsupportedVersionError, EncodeError, DisconnectedError; awaited: a NetworkError, which is
+        RequestTimeoutError, DisconnectedError or FrameError.
+        """
+        request = type(message)
+        if self.versions is not None:
+            version = self.versions.choose(request, version)
+        elif version is None:
+            raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was not asked for its own")
+        return self._call(request, version, encode(message, version), True, timeout_s)
+
+    def send_bytes(
+        self, api_key: int, version: int, body: bytes, *, timeout_s: float | None = None
+    ) -> asyncio.Future[Any]:
+        """As `send`, of a body that is encoded already; gives a memoryview of the answer's body."""
+        return self._call(REQUESTS[api_key], version, body, False, timeout_s)
+
+    async def close(self) -> None:
+        """Calls that wait get a DisconnectedError; returns when the connection is gone, `limits.close_s` at most."""
+        self._end(DisconnectedError, "the connection was closed on this side")
+        self.close_soon()
+        await self.wait_gone()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Out.
+
+    def _call(
+        self, request: type[Message], version: int, body: bytes, decoded: bool, timeout_s: float | None
+    ) -> asyncio.Future[Any]:
+        if self._ended:
+            raise DisconnectedError(f"{api_name(request)} {version} to {self.peer}: {self._ended}")
+        if len(self._queue) >= self.limits.queued:
+            raise NetworkError(
+                f"{api_name(request)} {version} to {self.peer}: {len(self._queue)} requests wait already"
+            )
+        header = self._header
+        header.request_api_key, header.request_api_version = request.api_key, version
+        frame = frame_of(header, request.header_version(version), body)
+        call = Call(request, version, header.correlation_id, decoded, frame, self._loop.create_future())
+        header.correlation_id = (header.correlation_id + 1) & NEWEST_CORRELATION_ID
+        timeout_s = self.limits.request_s if timeout_s is None else timeout_s
+        call.timer = self._loop.call_later(timeout_s, self._time_out, call, timeout_s)
+        self._queue.append(call)
+        self._write_queued()
+        return call.answer
+
+    def _write_queued(self) -> None:
+        while self._queue and self._may_write and len(self._in_flight) < self.limits.in_flight:
+            call = self._queue.popleft()
+            if call.answer.done():  # Cancelled, or its time was up, before it was its turn.
+                assert call.timer is not None
+                call.timer.cancel()
+                continue
+            self._in_flight.append(call)
+            self.metrics.requests += 1
+            self.write(call.frame)
+            call.frame = b""
+
+    # In.
+
+    def frames_may_be_here(self) -> None:
+        try:
+            while not self._ended and (frame := self._splitter.next_frame()) is not None:
+                if not self._in_flight:
+                    raise FrameError(f"a frame of {len(frame)} bytes came, and nothing was asked")
+                self._answer(frame)
+        except (FrameError, DecodeError) as error:
+            self._fail(FrameError, str(error))
+        self._write_queued()
+
+    def _answer(self, frame: bytes) -> None:
+        call = self._in_flight[0]
+        answer = call.read(frame)
+        self._in_flight.popleft()
+        self.metrics.responses += 1
+        assert call.timer is not None
+        call.timer.cancel()
+        if not call.answer.done():
+            call.answer.set_result(answer)
+
+    # Ends.
+
+    def _time_out(self, call: Call, timeout_s: float) -> None:
+        """The answer to one that was written would come after its time and before all others: the connection ends."""
+        call.end(RequestTimeoutError(f"{call} to {self.peer}: no answer within {timeout_s} s"))
+        if call in self._in_flight:
+            self._fail(DisconnectedError, f"{call} before it was not answered within {timeout_s} s")
+
+    def _fail(self, kind: type[NetworkError], why: str) -> None:
+        self.metrics.errors[kind.__name__] += 1
+        self._end(kind, why)
+        self.abort()
+
+    def _end(self, kind: type[NetworkError], why: str) -> None:
+        self._ended = self._ended or why
+        waiting = (*self._in_flight, *self._queue)
+        self._in_flight.clear()
+        self._queue.clear()
+        for call in waiting:
+            call.end(kind(f"{call} to {self.peer}: {why}"))
+
+    def writing_resumed(self) -> None:
+        self._write_queued()
+
+    def lost(self, why: str) -> None:
+        if self._in_flight or self._queue:
+            self._fail(DisconnectedError, why)
+        self._end(DisconnectedError, why)

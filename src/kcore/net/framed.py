@@ -1,0 +1,100 @@
+"""What both ends of a connection share: frames in, frames out, how it ends."""
+
+import asyncio
+from typing import cast
+
+from kcore._ext.framing import Splitter
+from kcore.errors import FrameError
+from kcore.net.limits import Limits
+from kcore.net.metrics import Metrics
+from kcore.schema.structure import Message
+from kcore.wire.codec import encode
+
+
+def frame_of(header: Message, header_version: int, body: bytes) -> bytes:
+    """Size, header and body in one piece."""
+    head = encode(header, header_version)
+    return b"".join(((len(head) + len(body)).to_bytes(4, "big"), head, body))
+
+
+class Framed(asyncio.BufferedProtocol):
+    """The protocol of asyncio under both roles. Whoever inherits says what `frames_may_be_here` and `lost` do."""
+
+    def __init__(self, peer: str, limits: Limits, metrics: Metrics) -> None:
+        self.peer = peer
+        self.limits = limits
+        self.metrics = metrics
+        self._splitter = Splitter(limits.frame_bytes, FrameError)
+        self._transport: asyncio.Transport | None = None
+        self._may_write = True
+        self._loop = asyncio.get_running_loop()
+        self._gone = self._loop.create_future()
+        self._abort_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def frames_may_be_here(self) -> None:
+        """Bytes came: the splitter may have a frame."""
+        raise NotImplementedError
+
+    def writing_resumed(self) -> None:
+        """The peer reads again."""
+        raise NotImplementedError
+
+    def lost(self, why: str) -> None:
+        """The connection is gone; `why` is a clause about the peer."""
+        raise NotImplementedError
+
+    def write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self.metrics.bytes_out += len(frame)
+        self._transport.write(frame)
+
+    def abort(self) -> None:
+        """Ends the connection now; what was not sent yet is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close_soon(self) -> None:
+        """Ends the connection once all that was written is sent, after `limits.close_s` in any case."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.close()
+            self._abort_timer = self._loop.call_later(self.limits.close_s, self._transport.abort)
+
+    async def wait_gone(self) -> None:
+        """Until the socket is closed."""
+        if self._transport is not None:
+            await asyncio.wait([self._gone])
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(self.limits.write_buffer_bytes)
+        self.metrics.connections_opened += 1
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.metrics.bytes_in += nbytes
+        self._splitter.received(nbytes)
+        self.frames_may_be_here()
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self.writing_resumed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.metrics.connections_closed += 1
+        self._gone.set_result(None)
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+        half = self._splitter.pending_bytes
+        where = f" inside a frame, of which {half} bytes came" if half else ""
+        self.lost(f"the connection broke{where}: {exc}" if exc else f"the peer closed the connection{where}")

@@ -1,0 +1,20 @@
+"""What a connection is bounded by. The defaults are Kafka's where Kafka has one."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of either end; times in seconds."""
+
+    frame_bytes: int = 100 * 1024 * 1024  # socket.request.max.bytes
+    write_buffer_bytes: int = 64 * 1024  # No more is written to a peer that lets this much wait.
+    connect_s: float = 10.0  # socket.connection.setup.timeout.ms: name, TCP, TLS, ApiVersions and SASL together
+    close_s: float = 2.0  # For what is written already to leave, and for the last handlers to end.
+    # Of a connection to a peer.
+    in_flight: int = 5  # max.in.flight.requests.per.connection
+    queued: int = 10_000  # Requests that wait for a place in flight; the next is refused.
+    request_s: float = 30.0  # request.timeout.ms, from the call of `send` to the answer
+    # Of a server.
+    connections: int = 10_000  # max.connections; the next is closed
+    idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request or answer

@@ -1,0 +1,98 @@
+"""Who the other side is: TLS from PEM files, and what a SASL mechanism says (RFC 4616, RFC 5802). No sockets here."""
+
+import ssl
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Final, TypeAlias
+
+from scramp import ScramClient, ScramException
+
+from kcore.errors import AuthenticationError
+
+Path: TypeAlias = str | PathLike[str]
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """One of MECHANISMS and the credentials for it."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            raise AuthenticationError(f"SASL {self.mechanism}: kcore has {', '.join(MECHANISMS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What a listener asks for: with neither it is PLAINTEXT, with both SASL_SSL.
+
+    `server_name` is the name that the certificate must have, where that is not the host that is connected to.
+    """
+
+    tls: ssl.SSLContext | None = None
+    sasl: Sasl | None = None
+    server_name: str | None = None
+
+
+def client_tls(
+    ca: Path | None = None, certificate: Path | None = None, key: Path | None = None, *, verify_name: bool = True
+) -> ssl.SSLContext:
+    """Trusts the authorities in `ca` (those of the system without it); shows its own certificate where it has one.
+
+    PEM files; a key may lie in the certificate's. `verify_name=False` is Kafka's empty
+    ssl.endpoint.identification.algorithm. OSError where a file cannot be read or is not PEM.
+    """
+    context = ssl.create_default_context(cafile=ca)
+    context.check_hostname = verify_name
+    if certificate is not None:
+        context.load_cert_chain(certificate, key)
+    return context
+
+
+def server_tls(certificate: Path, key: Path | None = None, *, client_ca: Path | None = None) -> ssl.SSLContext:
+    """Shows that certificate; with `client_ca` clients must show one too (ssl.client.auth=required). PEM files."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
+    context.load_cert_chain(certificate, key)
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+class Exchange:
+    """A client's side of a mechanism: `next_token(answer)` until it is None, the first time with no answer.
+
+    AuthenticationError where the server does not prove that it knows the password, or speaks something else.
+    """
+
+    def __init__(self, sasl: Sasl) -> None:
+        self._steps = _plain(sasl) if sasl.mechanism == "PLAIN" else _scram(sasl)
+        self._begun = False
+
+    def next_token(self, answer: bytes = b"") -> bytes | None:
+        try:
+            if self._begun:
+                return self._steps.send(answer)
+            self._begun = True
+            return next(self._steps)
+        except StopIteration:
+            return None
+        except (ScramException, UnicodeDecodeError) as error:
+            raise AuthenticationError(f"SASL: {error}") from error
+
+
+def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
+    yield f"\0{sasl.username}\0{sasl.password}".encode()
+
+
+def _scram(sasl: Sasl) -> Generator[bytes, bytes, None]:
+    client = ScramClient([sasl.mechanism], sasl.username, sasl.password)
+    server_first = yield client.get_client_first().encode()
+    client.set_server_first(server_first.decode())
+    server_final = yield client.get_client_final().encode()
+    client.set_server_final(server_final.decode())

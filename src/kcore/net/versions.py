@@ -1,0 +1,91 @@
+"""Which version of a request two ends use: negotiation by ApiVersions (KIP-35, KIP-511). Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version as version_of_package
+
+from kcore.errors import UnsupportedVersionError
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kcore.schema.index import message_class
+from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
+from kcore.wire.codec import decode_from
+
+SOFTWARE_NAME = "kcore"
+
+
+@cache
+def api_name(request: type[Message]) -> str:
+    """LeaderAndIsr of LeaderAndIsrRequest."""
+    return request.__name__.removesuffix("Request")
+
+
+@cache
+def response_of(request: type[Message]) -> type[Message]:
+    """The class of the answer."""
+    return message_class(f"{api_name(request)}Response")
+
+
+@dataclass(frozen=True, slots=True)
+class PeerVersions:
+    """What a peer said it knows, by API key; `answer` has its features too."""
+
+    by_key: Mapping[int, Versions]
+    answer: ApiVersionsResponse
+
+    @classmethod
+    def of(cls, answer: ApiVersionsResponse) -> "PeerVersions":
+        return cls({each.api_key: Versions(each.min_version, each.max_version) for each in answer.api_keys}, answer)
+
+    def choose(self, request: type[Message], version: int | None = None) -> int:
+        """That version if the peer knows it, without one the highest that both know; UnsupportedVersionError."""
+        theirs = self.by_key.get(request.api_key)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the peer does not know {api_name(request)}")
+        if version is None:
+            version = min(theirs.highest, request.versions.highest)
+        if version not in theirs or version not in request.versions:
+            raise UnsupportedVersionError(
+                f"{api_name(request)} {version}: the peer knows versions {theirs}, kcore {request.versions}"
+            )
+        return version
+
+
+@cache
+def software_version() -> str:
+    return version_of_package(SOFTWARE_NAME)
+
+
+def api_versions_request() -> ApiVersionsRequest:
+    """With who asks, for the peer's metrics (KIP-511)."""
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
+
+
+def read_answer(version: int, body: bytes | memoryview) -> ApiVersionsResponse:
+    """The answer to a request of that version: one that refuses it is always of version 0 (KIP-511)."""
+    refused = int.from_bytes(body[:2], "big") == Errors.UNSUPPORTED_VERSION
+    answer, _ = decode_from(ApiVersionsResponse, 0 if refused else version, body)
+    return answer
+
+
+def next_version(refused: int, answer: ApiVersionsResponse) -> int:
+    """What to ask with after `refused` was too new: the highest that the answer tells, else 0; always lower."""
+    told = [each.max_version for each in answer.api_keys if each.api_key == ApiVersionsRequest.api_key]
+    return max(0, min([refused - 1, *told])) if told else 0
+
+
+def answer_of(apis: Mapping[type[Message], Versions]) -> ApiVersionsResponse:
+    """What a server says that has these."""
+    return ApiVersionsResponse(api_keys=[_row(request, versions) for request, versions in apis.items()])
+
+
+def refusal(versions: Versions) -> ApiVersionsResponse:
+    """To a request newer than `versions` of ApiVersions; it is written in version 0."""
+    row = _row(ApiVersionsRequest, versions)
+    return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.value, api_keys=[row])
+
+
+def _row(request: type[Message], versions: Versions) -> ApiVersion:
+    return ApiVersion(api_key=request.api_key, min_version=versions.lowest, max_version=versions.highest)
