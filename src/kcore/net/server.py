@@ -60,7 +60,7 @@ async def serve(
     secured: dict[str, Any] = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": server.limits.connect_s}
     loop = asyncio.get_running_loop()
     listener = await loop.create_server(lambda: ServedConnection(server), host, port, backlog=1024, **secured)
-    server.listener = listener
+    server.listener, server.port = listener, listener.sockets[0].getsockname()[1]
     return server
 
 
@@ -87,15 +87,11 @@ class Server:
         self.metrics = metrics
         self.versions_answer = answer_of(dict(served.values()))
         self.listener: asyncio.Server | None = None
+        self.port = 0
         self.closing = False
         self.connections: set[ServedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.connection_ids = count()
-
-    @property
-    def port(self) -> int:
-        assert self.listener is not None
-        return int(self.listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Accepts no more, lets requests that run end and their answers leave, closes; `limits.close_s` for each."""

@@ -1,0 +1,108 @@
+"""Stories on a loop of their own, and peers that talk bytes."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import wraps
+from typing import Any
+
+from kcore import schema as s
+from kcore.net.limits import Limits
+from kcore.net.server import RequestContext
+from kcore.wire.codec import encode
+
+GENEROUS_S = 120  # No test takes that long; one that hangs ends.
+QUICK = Limits(close_s=0.1)
+HEARTBEAT = s.BrokerHeartbeatRequest(broker_id=1, broker_epoch=2)
+HEARTBEAT_VERSION = 1
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def story(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """An async test: it leaves no task behind, and no exception that nobody saw."""
+
+    @wraps(test)
+    def run(*arguments: Any, **options: Any) -> None:
+        asyncio.run(told(*arguments, **options))
+
+    async def told(*arguments: Any, **options: Any) -> None:
+        unseen: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
+        async with asyncio.timeout(GENEROUS_S):
+            await test(*arguments, **options)
+            while asyncio.all_tasks() != {asyncio.current_task()}:
+                await asyncio.sleep(0.001)
+        gc.collect()
+        await asyncio.sleep(0)
+        assert unseen == []
+
+    return run
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+async def settled(value: Callable[[], object]) -> None:
+    """Until a value has been the same for a while."""
+    seen, rounds = value(), 0
+    while rounds < 20:
+        await asyncio.sleep(0.01)
+        seen, rounds = value(), rounds + 1 if value() == seen else 0
+
+
+async def fenced(context: RequestContext, message: Any) -> Any:
+    """The handler of tests that ask anything; the answer tells what was asked."""
+    return s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=message.broker_id)
+
+
+@asynccontextmanager
+async def raw_server(talk: Talk) -> AsyncIterator[int]:
+    """A peer that says what it likes; gives its port."""
+    tasks = set()
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await talk(reader, writer)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big", signed=True) + body
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
+async def read_correlation_id(reader: asyncio.StreamReader) -> int:
+    return int.from_bytes((await read_frame(reader))[4:8], "big")
+
+
+def heartbeat_answer(correlation_id: int, more: bytes = b"", **fields: Any) -> bytes:
+    """A frame; with what may stand after the message."""
+    body = encode(s.BrokerHeartbeatResponse(**fields), HEARTBEAT_VERSION)
+    return framed(correlation_id.to_bytes(4, "big") + b"\0" + body + more)
+
+
+def request_frame(message: Any, version: int, correlation_id: int, *, says_version: int | None = None) -> bytes:
+    header = s.RequestHeader(
+        request_api_key=message.api_key,
+        request_api_version=version if says_version is None else says_version,
+        correlation_id=correlation_id,
+        client_id="raw",
+    )
+    return framed(encode(header, message.header_version(version)) + encode(message, version))
