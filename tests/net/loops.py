@@ -62,22 +62,26 @@ async def fenced(context: RequestContext, message: Any) -> Any:
 @asynccontextmanager
 async def raw_server(talk: Talk) -> AsyncIterator[int]:
     """A peer that says what it likes; gives its port."""
-    tasks = set()
+    tasks: set[asyncio.Task[None]] = set()
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await talk(reader, writer)
         writer.transport.abort()
+        tasks.discard(task)
 
     server = await asyncio.start_server(accepted, "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            await asyncio.sleep(0)
 
 
 def framed(body: bytes) -> bytes:
