@@ -17,4 +17,4 @@ class Splitter:
     def received(self, count: int) -> None:
         """That many bytes stand at the front of what `get_buffer` gave; ValueError if they cannot."""
     def next_frame(self) -> bytes | None:
-        """The next whole frame without its size, or None; `frame_error` with the number if its size is out of bounds."""
+        """The next whole frame without its size, or None; `frame_error` with the size if that is out of bounds."""

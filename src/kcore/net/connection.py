@@ -36,15 +36,14 @@ class Call:
     decoded: bool  # Or the body's bytes as they are.
     frame: bytes
     answer: asyncio.Future[Any]
-    timer: asyncio.TimerHandle | None = None
+    timeout_s: float
+    deadline_s: float
 
     def __str__(self) -> str:
         return f"{api_name(self.request)} {self.version}"
 
     def end(self, error: NetworkError) -> None:
         """Whoever waits gets the error; a call whose caller was cancelled has nobody who waits."""
-        if self.timer is not None:
-            self.timer.cancel()
         if not self.answer.done():
             self.answer.set_exception(error)
 
@@ -72,6 +71,7 @@ class Connection(Framed):
         self._header = RequestHeader(client_id=client_id)
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
+        self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
         self._ended = ""  # Why, once it has.
 
     def send(
@@ -125,20 +125,20 @@ class Connection(Framed):
         header = self._header
         header.request_api_key, header.request_api_version = request.api_key, version
         frame = frame_of(header, request.header_version(version), body)
-        call = Call(request, version, header.correlation_id, decoded, frame, self._loop.create_future())
-        header.correlation_id = (header.correlation_id + 1) & NEWEST_CORRELATION_ID
         timeout_s = self.limits.request_s if timeout_s is None else timeout_s
-        call.timer = self._loop.call_later(timeout_s, self._time_out, call, timeout_s)
+        deadline_s = self._loop.time() + timeout_s
+        answer = self._loop.create_future()
+        call = Call(request, version, header.correlation_id, decoded, frame, answer, timeout_s, deadline_s)
+        header.correlation_id = (header.correlation_id + 1) & NEWEST_CORRELATION_ID
         self._queue.append(call)
+        self._wake_at(deadline_s)
         self._write_queued()
-        return call.answer
+        return answer
 
     def _write_queued(self) -> None:
         while self._queue and self._may_write and len(self._in_flight) < self.limits.in_flight:
             call = self._queue.popleft()
             if call.answer.done():  # Cancelled, or its time was up, before it was its turn.
-                assert call.timer is not None
-                call.timer.cancel()
                 continue
             self._in_flight.append(call)
             self.metrics.requests += 1
@@ -162,18 +162,31 @@ class Connection(Framed):
         answer = call.read(frame)
         self._in_flight.popleft()
         self.metrics.responses += 1
-        assert call.timer is not None
-        call.timer.cancel()
         if not call.answer.done():
             call.answer.set_result(answer)
 
     # Ends.
 
-    def _time_out(self, call: Call, timeout_s: float) -> None:
-        """The answer to one that was written would come after its time and before all others: the connection ends."""
-        call.end(RequestTimeoutError(f"{call} to {self.peer}: no answer within {timeout_s} s"))
-        if call in self._in_flight:
-            self._fail(DisconnectedError, f"{call} before it was not answered within {timeout_s} s")
+    def _wake_at(self, deadline_s: float) -> None:
+        """One timer for all calls: most are answered long before it."""
+        if self._timer is not None:
+            if self._timer.when() <= deadline_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline_s, self._time_out)
+
+    def _time_out(self) -> None:
+        """The answer to a call that was written would come late and before all others: the connection ends."""
+        self._timer = None
+        now_s = self._loop.time()
+        for call in (*self._in_flight, *self._queue):
+            if call.deadline_s > now_s:
+                self._wake_at(call.deadline_s)
+                continue
+            call.end(RequestTimeoutError(f"{call} to {self.peer}: no answer within {call.timeout_s} s"))
+            if call in self._in_flight:
+                self._fail(DisconnectedError, f"{call} before it was not answered within {call.timeout_s} s")
+                return
 
     def _fail(self, kind: type[NetworkError], why: str) -> None:
         self.metrics.errors[kind.__name__] += 1
@@ -182,6 +195,8 @@ class Connection(Framed):
 
     def _end(self, kind: type[NetworkError], why: str) -> None:
         self._ended = self._ended or why
+        if self._timer is not None:
+            self._timer.cancel()
         waiting = (*self._in_flight, *self._queue)
         self._in_flight.clear()
         self._queue.clear()

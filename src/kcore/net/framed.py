@@ -1,6 +1,7 @@
 """What both ends of a connection share: frames in, frames out, how it ends."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import cast
 
 from kcore._ext.framing import Splitter
@@ -17,8 +18,8 @@ def frame_of(header: Message, header_version: int, body: bytes) -> bytes:
     return b"".join(((len(head) + len(body)).to_bytes(4, "big"), head, body))
 
 
-class Framed(asyncio.BufferedProtocol):
-    """The protocol of asyncio under both roles. Whoever inherits says what `frames_may_be_here` and `lost` do."""
+class Framed(asyncio.BufferedProtocol, ABC):
+    """The protocol of asyncio under both roles, which say what they do when bytes come and when the connection ends."""
 
     def __init__(self, peer: str, limits: Limits, metrics: Metrics) -> None:
         self.peer = peer
@@ -35,17 +36,17 @@ class Framed(asyncio.BufferedProtocol):
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
+    @abstractmethod
     def frames_may_be_here(self) -> None:
         """Bytes came: the splitter may have a frame."""
-        raise NotImplementedError
 
+    @abstractmethod
     def writing_resumed(self) -> None:
         """The peer reads again."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lost(self, why: str) -> None:
         """The connection is gone; `why` is a clause about the peer."""
-        raise NotImplementedError
 
     def write(self, frame: bytes) -> None:
         assert self._transport is not None

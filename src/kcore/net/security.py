@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Final, TypeAlias
 
-from scramp import ScramClient, ScramException
-
 from kcore.errors import AuthenticationError
 
-Path: TypeAlias = str | PathLike[str]
+PemPath: TypeAlias = str | PathLike[str]
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -41,7 +39,11 @@ class Security:
 
 
 def client_tls(
-    ca: Path | None = None, certificate: Path | None = None, key: Path | None = None, *, verify_name: bool = True
+    ca: PemPath | None = None,
+    certificate: PemPath | None = None,
+    key: PemPath | None = None,
+    *,
+    verify_name: bool = True,
 ) -> ssl.SSLContext:
     """Trusts the authorities in `ca` (those of the system without it); shows its own certificate where it has one.
 
@@ -55,7 +57,7 @@ def client_tls(
     return context
 
 
-def server_tls(certificate: Path, key: Path | None = None, *, client_ca: Path | None = None) -> ssl.SSLContext:
+def server_tls(certificate: PemPath, key: PemPath | None = None, *, client_ca: PemPath | None = None) -> ssl.SSLContext:
     """Shows that certificate; with `client_ca` clients must show one too (ssl.client.auth=required). PEM files."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
     context.load_cert_chain(certificate, key)
@@ -82,8 +84,6 @@ class Exchange:
             return next(self._steps)
         except StopIteration:
             return None
-        except (ScramException, UnicodeDecodeError) as error:
-            raise AuthenticationError(f"SASL: {error}") from error
 
 
 def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
@@ -91,8 +91,13 @@ def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
 
 
 def _scram(sasl: Sasl) -> Generator[bytes, bytes, None]:
-    client = ScramClient([sasl.mechanism], sasl.username, sasl.password)
-    server_first = yield client.get_client_first().encode()
-    client.set_server_first(server_first.decode())
-    server_final = yield client.get_client_final().encode()
-    client.set_server_final(server_final.decode())
+    from scramp import ScramClient, ScramException  # Slow to import, and few listeners ask for it.
+
+    try:
+        client = ScramClient([sasl.mechanism], sasl.username, sasl.password)
+        server_first = yield client.get_client_first().encode()
+        client.set_server_first(server_first.decode())
+        server_final = yield client.get_client_final().encode()
+        client.set_server_final(server_final.decode())
+    except (ScramException, UnicodeDecodeError) as error:
+        raise AuthenticationError(f"SASL {sasl.mechanism}: {error}") from error
