@@ -1,6 +1,7 @@
 """A connection to a peer that behaves: matching, order, bounds, cancellation, back-pressure."""
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import DisconnectedError, EncodeError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kcore.net.connect import connect
+from kcore.net.framed import PIECE_BYTES
 from kcore.net.limits import Limits
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponseTopic
@@ -20,6 +22,7 @@ from net.loops import (
     heartbeat_answer,
     raw_server,
     read_correlation_id,
+    read_frame,
     settled,
     story,
     until,
@@ -287,9 +290,33 @@ async def test_a_peer_that_does_not_read_stops_the_writing() -> None:
         await settled(lambda: connection.metrics.requests)
         assert connection.metrics.requests < 50
         assert connection._transport is not None
-        assert connection._transport.get_write_buffer_size() < 10_000 + 1_100_000
+        assert connection._transport.get_write_buffer_size() < 10_000 + PIECE_BYTES
         reads.set()
         await asyncio.gather(*calls)
+
+
+@story
+async def test_a_large_request_that_is_cancelled_half_way_is_written_to_its_end() -> None:
+    reads = asyncio.Event()
+    bodies: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reads.wait()
+        while True:
+            frame = await read_frame(reader)
+            bodies.append(frame[-20_000_000:])
+            writer.write(heartbeat_answer(int.from_bytes(frame[4:8], "big"), error_code=len(bodies)))
+
+    body = memoryview(Random(1).randbytes(20_000_000))
+    async with raw_server(talk) as port, await connect("127.0.0.1", port, ask_versions=False) as connection:
+        first = connection.send_bytes(HEARTBEAT.api_key, 1, body[:7], body[7:])
+        second = connection.send(HEARTBEAT, 1)
+        await settled(lambda: connection.metrics.bytes_out)
+        assert connection.metrics.bytes_out < len(body)
+        first.cancel()
+        reads.set()
+        assert (await second).error_code == 2
+        assert bodies[0] == body
 
 
 @story

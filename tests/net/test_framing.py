@@ -107,6 +107,23 @@ def test_frames_may_wait_untaken() -> None:
         assert splitter.pending_bytes == 0
 
 
+def test_room_grows_where_it_is_filled() -> None:
+    stream = frame(b"quite small") * 100_000
+    filled, quiet = Splitter(100, FrameError), Splitter(100, FrameError)
+    rooms, at = [], 0
+    while at + 200_000 < len(stream):
+        room = filled.get_buffer()
+        rooms.append(len(room))
+        room[:] = stream[at : at + len(room)]
+        filled.received(len(room))
+        at += len(room)
+        assert set(taken(filled)) == {b"quite small"}
+        feed(quiet, frame(b"quite small"))
+        assert quiet.next_frame() == b"quite small"
+    assert rooms[0] == len(quiet.get_buffer()) == 4096
+    assert 60_000 < max(rooms) <= 65_536
+
+
 def test_pending_bytes() -> None:
     splitter = Splitter(100_000, FrameError)
     whole = frame(bytes(50_000))

@@ -21,7 +21,6 @@ from net.loops import (
     fenced,
     framed,
     heartbeat_answer,
-    raw_server,
     read_frame,
     request_frame,
     settled,
@@ -96,21 +95,14 @@ async def test_a_too_new_api_versions_gets_version_0_and_may_ask_again() -> None
 
 @story
 async def test_a_client_falls_back_to_what_the_server_knows() -> None:
-    asked: list[int] = []
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            frame = await read_frame(reader)
-            version = int.from_bytes(frame[2:4], "big")
-            asked.append(version)
-            refused = b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\2"  # 35, one row: ApiVersions 0 to 2.
-            answer = b"\0\0" + b"\0\0\0\1" + b"\0\x3f\0\0\0\1" + bytes(4) if version == 2 else refused
-            writer.write(framed(frame[4:8] + answer))
-
-    async with raw_server(talk) as port, await connect("127.0.0.1", port) as connection:
-        assert asked == [4, 2]
+    async with (
+        await serve("127.0.0.1", 0, fenced, {**APIS, "ApiVersions": (0, 2)}) as server,
+        await connect("127.0.0.1", server.port) as connection,
+    ):
+        assert connection.metrics.requests == 2
         assert connection.versions is not None
-        assert connection.versions.by_key == {63: (0, 1)}
+        assert connection.versions.by_key == {18: (0, 2), 63: (0, 1)}
+        assert (await connection.send(HEARTBEAT)).is_fenced
 
 
 @story
@@ -272,8 +264,36 @@ async def test_a_client_that_takes_no_answers_is_not_read_from_and_then_closed()
         writer.write(ASK * 1000)
         await settled(lambda: server.metrics.requests)
         assert server.metrics.requests < 100
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections and not server.tasks)
         assert server.metrics.errors == {"idle": 1}
+
+
+@story
+async def test_a_client_that_leaves_in_the_middle_of_an_answer() -> None:
+    async def handler(context: RequestContext, message: Any) -> Any:
+        return s.BrokerHeartbeatResponse(unknown_tagged_fields=((99, bytes(20_000_000)),))
+
+    async with await serve("127.0.0.1", 0, handler, APIS) as server:
+        async with raw_client(server) as (reader, writer):
+            writer.write(ASK * 2)
+            await reader.readexactly(1000)
+        await until(lambda: not server.connections and not server.tasks)
+        assert server.metrics.responses == 0
+
+
+@story
+async def test_a_slow_client_is_not_idle() -> None:
+    async def handler(context: RequestContext, message: Any) -> Any:
+        return s.BrokerHeartbeatResponse(unknown_tagged_fields=((99, bytes(20_000_000)),))
+
+    async with (
+        await serve("127.0.0.1", 0, handler, APIS, limits=Limits(idle_s=0.5)) as server,
+        raw_client(server) as (reader, writer),
+    ):
+        writer.write(ASK)
+        for _ in range(10):
+            await reader.readexactly(2_000_000)
+            await asyncio.sleep(0.1)
 
 
 @story
@@ -352,7 +372,7 @@ async def test_closing_does_not_wait_for_a_client_that_takes_no_answers() -> Non
     async with raw_client(server) as (reader, writer):
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(ASK * 2)
-        await until(lambda: server.metrics.responses)
+        await until(lambda: server.metrics.bytes_out)
         await server.close()
     assert server.metrics.connections_closed == 1
 

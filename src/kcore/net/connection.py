@@ -14,7 +14,7 @@ from kcore.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from kcore.net.framed import Framed, frame_of
+from kcore.net.framed import Framed, Piece, frame_of
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.versions import PeerVersions, api_name, response_of
@@ -34,7 +34,7 @@ class Call:
     version: int
     correlation_id: int
     decoded: bool  # Or the body's bytes as they are.
-    frame: bytes
+    frame: list[Piece]
     answer: asyncio.Future[Any]
     timeout_s: float
     deadline_s: float
@@ -71,6 +71,7 @@ class Connection(Framed):
         self._header = RequestHeader(client_id=client_id)
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
+        self._unwritten: deque[Piece] = deque()  # Of the last in flight.
         self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
         self._ended = ""  # Why, once it has.
 
@@ -89,12 +90,15 @@ class Connection(Framed):
             version = self.versions.choose(request, version)
         elif version is None:
             raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was not asked for its own")
-        return self._call(request, version, encode(message, version), True, timeout_s)
+        return self._call(request, version, (encode(message, version),), True, timeout_s)
 
     def send_bytes(
-        self, api_key: int, version: int, body: bytes, *, timeout_s: float | None = None
+        self, api_key: int, version: int, *body: Piece, timeout_s: float | None = None
     ) -> asyncio.Future[Any]:
-        """As `send`, of a body that is encoded already; gives a memoryview of the answer's body."""
+        """As `send`, of a body that is encoded already, such as a `Fanout`'s; gives a memoryview of the answer's body.
+
+        A large body is not copied: it must stay as it is until the answer is here.
+        """
         return self._call(REQUESTS[api_key], version, body, False, timeout_s)
 
     async def close(self) -> None:
@@ -114,7 +118,7 @@ class Connection(Framed):
     # Out.
 
     def _call(
-        self, request: type[Message], version: int, body: bytes, decoded: bool, timeout_s: float | None
+        self, request: type[Message], version: int, body: tuple[Piece, ...], decoded: bool, timeout_s: float | None
     ) -> asyncio.Future[Any]:
         if self._ended:
             raise DisconnectedError(f"{api_name(request)} {version} to {self.peer}: {self._ended}")
@@ -124,7 +128,7 @@ class Connection(Framed):
             )
         header = self._header
         header.request_api_key, header.request_api_version = request.api_key, version
-        frame = frame_of(header, request.header_version(version), body)
+        frame = frame_of(header, request.header_version(version), *body)
         timeout_s = self.limits.request_s if timeout_s is None else timeout_s
         deadline_s = self._loop.time() + timeout_s
         answer = self._loop.create_future()
@@ -136,14 +140,21 @@ class Connection(Framed):
         return answer
 
     def _write_queued(self) -> None:
-        while self._queue and self._may_write and len(self._in_flight) < self.limits.in_flight:
+        while self._may_write and (self._unwritten or self._begin_next()):
+            self.write(self._unwritten.popleft())
+
+    def _begin_next(self) -> bool:
+        """Puts the next call in flight, if there is one and a place for it."""
+        while self._queue and len(self._in_flight) < self.limits.in_flight:
             call = self._queue.popleft()
             if call.answer.done():  # Cancelled, or its time was up, before it was its turn.
                 continue
             self._in_flight.append(call)
+            self._unwritten.extend(call.frame)
+            call.frame = []
             self.metrics.requests += 1
-            self.write(call.frame)
-            call.frame = b""
+            return True
+        return False
 
     # In.
 
@@ -200,6 +211,7 @@ class Connection(Framed):
         waiting = (*self._in_flight, *self._queue)
         self._in_flight.clear()
         self._queue.clear()
+        self._unwritten.clear()
         for call in waiting:
             call.end(kind(f"{call} to {self.peer}: {why}"))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import cast
+from typing import TypeAlias, cast
 
 from kcore._ext.framing import Splitter
 from kcore.errors import FrameError
@@ -11,11 +11,25 @@ from kcore.net.metrics import Metrics
 from kcore.schema.structure import Message
 from kcore.wire.codec import encode
 
+Piece: TypeAlias = bytes | memoryview
+PIECE_BYTES = 64 * 1024
 
-def frame_of(header: Message, header_version: int, body: bytes) -> bytes:
-    """Size, header and body in one piece."""
+
+def frame_of(header: Message, header_version: int, *body: Piece) -> list[Piece]:
+    """Size, header and body, in one piece if it is small.
+
+    A large body stays where it is and goes out a piece after the other, so that no copy of it waits in the transport:
+    one body may be on its way to thousands of brokers.
+    """
     head = encode(header, header_version)
-    return b"".join(((len(head) + len(body)).to_bytes(4, "big"), head, body))
+    size = len(head) + sum(map(len, body))
+    head = size.to_bytes(4, "big") + head
+    if size <= PIECE_BYTES:
+        return [b"".join((head, *body))]
+    return [
+        head,
+        *(memoryview(each)[at : at + PIECE_BYTES] for each in body for at in range(0, len(each), PIECE_BYTES)),
+    ]
 
 
 class Framed(asyncio.BufferedProtocol, ABC):
@@ -48,10 +62,10 @@ class Framed(asyncio.BufferedProtocol, ABC):
     def lost(self, why: str) -> None:
         """The connection is gone; `why` is a clause about the peer."""
 
-    def write(self, frame: bytes) -> None:
+    def write(self, piece: Piece) -> None:
         assert self._transport is not None
-        self.metrics.bytes_out += len(frame)
-        self._transport.write(frame)
+        self.metrics.bytes_out += len(piece)
+        self._transport.write(piece)
 
     def abort(self) -> None:
         """Ends the connection now; what was not sent yet is lost."""

@@ -17,4 +17,4 @@ class Limits:
     request_s: float = 30.0  # request.timeout.ms, from the call of `send` to the answer
     # Of a server.
     connections: int = 10_000  # max.connections; the next is closed
-    idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request or answer
+    idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request, or answer that the client took

@@ -158,10 +158,8 @@ class ServedConnection(Framed):
     async def _run(self) -> None:
         try:
             while (frame := await self._next_frame()) is not None:
-                self._handling = True
-                await self._serve(*self._read(frame))
-                self._handling = False
                 self._active_s = self._loop.time()
+                await self._serve(*self._read(frame))
         except (FrameError, DecodeError) as error:
             self._refuse(error)
         finally:
@@ -169,9 +167,7 @@ class ServedConnection(Framed):
 
     async def _next_frame(self) -> bytes | None:
         assert self._transport is not None
-        if not self._may_write:
-            self._drained = self._loop.create_future()
-            await self._drained
+        await self._drain()
         if self._server.closing or self.closed:
             return None
         frame = self._splitter.next_frame()
@@ -182,6 +178,11 @@ class ServedConnection(Framed):
             self._reading_paused = False
             self._transport.resume_reading()
         return await self._next
+
+    async def _drain(self) -> None:
+        if not self._may_write and not self.closed:
+            self._drained = self._loop.create_future()
+            await self._drained
 
     def _read(self, frame: bytes) -> tuple[RequestHeader, Message | None]:
         """None stands for a version of ApiVersions that is too new: nobody knows how to read that (KIP-511)."""
@@ -198,31 +199,38 @@ class ServedConnection(Framed):
     async def _serve(self, header: RequestHeader, message: Message | None) -> None:
         self.metrics.requests += 1
         if message is None:
-            self._write_answer(refusal(ApiVersionsRequest.versions), 0, header)
+            _, versions = self._server.served[ApiVersionsRequest.api_key]
+            await self._write_answer(refusal(versions), 0, header)
         elif isinstance(message, ApiVersionsRequest):
-            self._write_answer(self._server.versions_answer, header.request_api_version, header)
+            await self._write_answer(self._server.versions_answer, header.request_api_version, header)
         else:
             await self._handle(header, message)
 
     async def _handle(self, header: RequestHeader, message: Message) -> None:
         try:
+            self._handling = True
             response = await self._server.handler(RequestContext(self.peer, self._id, header), message)
+            self._handling = False
+            self._active_s = self._loop.time()
             if response is None:
                 return
             if type(response) is not response_of(type(message)):
                 raise TypeError(f"{type(response).__name__} is no answer to {type(message).__name__}")
-            self._write_answer(response, header.request_api_version, header)
+            await self._write_answer(response, header.request_api_version, header)
         except Exception as error:  # Our own fault: only this connection pays for it.
             self.metrics.errors[type(error).__name__] += 1
             logger.exception("%s: %s was not answered", self.peer, type(message).__name__)
             self.close_soon()
 
-    def _write_answer(self, response: Message, version: int, header: RequestHeader) -> None:
+    async def _write_answer(self, response: Message, version: int, header: RequestHeader) -> None:
         head = ResponseHeader(correlation_id=header.correlation_id)
         frame = frame_of(head, response.header_version(version), encode(response, version))
-        if not self.closed:
-            self.metrics.responses += 1
-            self.write(frame)
+        for piece in frame:
+            await self._drain()
+            if self.closed:
+                return
+            self.write(piece)
+        self.metrics.responses += 1
 
     def _refuse(self, error: KcoreError) -> None:
         self.metrics.errors[type(error).__name__] += 1
@@ -244,6 +252,7 @@ class ServedConnection(Framed):
             self._next.set_exception(error)
 
     def writing_resumed(self) -> None:
+        self._active_s = self._loop.time()
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
