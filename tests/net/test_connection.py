@@ -153,6 +153,18 @@ async def test_bytes_that_are_encoded_already() -> None:
 
 
 @story
+async def test_a_frame_that_no_size_can_tell() -> None:
+    body = memoryview(bytes(2**24))
+    async with (
+        await serve("127.0.0.1", 0, fenced, APIS) as server,
+        await connect("127.0.0.1", server.port) as connection,
+    ):
+        with pytest.raises(EncodeError, match=r"a frame of 21474836\d\d bytes: its size is an int32"):
+            connection.send_bytes(HEARTBEAT.api_key, 1, *[body] * 128)
+        assert (await connection.send(HEARTBEAT)).is_fenced
+
+
+@story
 async def test_bytes_after_an_answer_are_let_be() -> None:
     """Kafka's own client reads what it knows of a response and looks no further."""
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from typing import TypeAlias, cast
 
 from kcore._ext.framing import Splitter
-from kcore.errors import FrameError
+from kcore.errors import EncodeError, FrameError
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.schema.structure import Message
@@ -13,6 +13,7 @@ from kcore.wire.codec import encode
 
 Piece: TypeAlias = bytes | memoryview
 PIECE_BYTES = 64 * 1024
+LARGEST_FRAME_BYTES = 2**31 - 1
 
 
 def frame_of(header: Message, header_version: int, *body: Piece) -> list[Piece]:
@@ -23,6 +24,8 @@ def frame_of(header: Message, header_version: int, *body: Piece) -> list[Piece]:
     """
     head = encode(header, header_version)
     size = len(head) + sum(map(len, body))
+    if size > LARGEST_FRAME_BYTES:
+        raise EncodeError(f"a frame of {size} bytes: its size is an int32")
     head = size.to_bytes(4, "big") + head
     if size <= PIECE_BYTES:
         return [b"".join((head, *body))]
