@@ -1,4 +1,4 @@
-"""Build the compiled kernels: every `_ext/*.pyx` by Cython, the crate `_ext/rust` by maturin.
+"""Build the compiled kernels: every `_ext/*.pyx` by Cython, every crate of `_ext/rust` by maturin.
 
 Everything else about the package is in pyproject.toml.
 """
@@ -18,7 +18,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, ExecError
 
 KERNELS = Path("src/kcore/_ext")
-CRATE = KERNELS / "rust"
+CRATES = KERNELS / "rust"
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -32,7 +32,9 @@ class RustExtension(Extension):
     """An extension whose one source is a crate, built by maturin."""
 
     def __init__(self, name: str, crate: Path) -> None:
-        sources = [crate / "Cargo.toml", crate / "Cargo.lock", *sorted(crate.glob("src/**/*.rs"))]
+        workspace = crate.parent
+        sources = [crate / "Cargo.toml", workspace / "Cargo.toml", workspace / "Cargo.lock"]
+        sources += sorted(crate.glob("src/**/*.rs"))
         super().__init__(name, sources=[], py_limited_api=True, depends=[str(path) for path in sources])
         self.crate = crate
 
@@ -98,10 +100,11 @@ kernels = [
     Extension(f"kcore._ext.{source.stem}", [str(source)], extra_compile_args=["-O3"])
     for source in sorted(KERNELS.glob("*.pyx"))
 ]
+crates = sorted(manifest.parent for manifest in CRATES.glob("*/Cargo.toml"))
 setup(
     ext_modules=[
         *cythonize(kernels, compiler_directives=DIRECTIVES, build_dir="build/cython"),
-        RustExtension("kcore._ext.records", CRATE),
+        *(RustExtension(f"kcore._ext.{crate.name}", crate) for crate in crates),
     ],
     cmdclass={"build": Build, "build_ext": BuildExt},
 )

@@ -81,3 +81,7 @@ class FrameError(NetworkError):
 
 class AuthenticationError(NetworkError):
     """One side did not accept who the other is: TLS or SASL."""
+
+
+class TargetError(KcoreError, RuntimeError):
+    """The controller to put under load cannot be fetched, started or reached, or refuses what it must do."""

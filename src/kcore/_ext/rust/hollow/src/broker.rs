@@ -1,0 +1,89 @@
+//! One hollow broker: its two connections and how far it has read the metadata log.
+
+use crate::frame::Request;
+use crate::link::Link;
+
+pub const HEARTBEATS: usize = 0;
+pub const FETCHES: usize = 1;
+pub const LINKS: usize = 2;
+
+/// Places in a heartbeat's frame, behind CORRELATION.
+pub mod heartbeat {
+    pub const BROKER_EPOCH: usize = 1;
+    pub const METADATA_OFFSET: usize = 2;
+    pub const WANT_SHUT_DOWN: usize = 3;
+    pub const WIDTHS: [usize; 4] = [4, 8, 8, 1];
+}
+
+/// Places in a fetch's frame, behind CORRELATION.
+pub mod fetch {
+    pub const LEADER_EPOCH: usize = 1;
+    pub const OFFSET: usize = 2;
+    pub const LAST_EPOCH: usize = 3;
+    pub const HIGH_WATERMARK: usize = 4;
+    pub const WIDTHS: [usize; 5] = [4, 4, 8, 4, 8];
+}
+
+pub struct Broker {
+    pub links: [Link; LINKS],
+    pub epoch: i64,
+    pub beats: bool,
+    pub fetches: bool,
+    pub due: i64,      // nanoseconds: of the next heartbeat
+    pub interval: i64, // nanoseconds between an answer and the next heartbeat
+    pub want_shut_down: bool,
+    pub flags: u8,       // of the last heartbeat's answer
+    pub offset: i64,     // to fetch next
+    pub last_epoch: i32, // of the record before it
+    pub high_watermark: i64,
+    pub committed: i64, // the end of what it has read and knows to be committed
+}
+
+impl Broker {
+    pub fn new(heartbeat: Request, fetch: Request, interval: i64) -> Self {
+        Self {
+            links: [Link::new(heartbeat), Link::new(fetch)],
+            epoch: -1,
+            beats: false,
+            fetches: false,
+            due: 0,
+            interval,
+            want_shut_down: false,
+            flags: 0,
+            offset: 0,
+            last_epoch: 0,
+            high_watermark: -1,
+            committed: 0,
+        }
+    }
+
+    pub fn beat(&mut self, now: i64) -> Result<(), String> {
+        let request = self.links[HEARTBEATS].renewed();
+        request.put(heartbeat::BROKER_EPOCH, self.epoch.to_be_bytes());
+        request.put(heartbeat::METADATA_OFFSET, (self.committed - 1).to_be_bytes());
+        request.put(heartbeat::WANT_SHUT_DOWN, [self.want_shut_down.into()]);
+        self.links[HEARTBEATS].send(now)
+    }
+
+    pub fn fetch(&mut self, leader_epoch: i32, now: i64) -> Result<(), String> {
+        let request = self.links[FETCHES].renewed();
+        request.put(fetch::LEADER_EPOCH, leader_epoch.to_be_bytes());
+        request.put(fetch::OFFSET, self.offset.to_be_bytes());
+        request.put(fetch::LAST_EPOCH, self.last_epoch.to_be_bytes());
+        request.put(fetch::HIGH_WATERMARK, self.high_watermark.to_be_bytes());
+        self.links[FETCHES].send(now)
+    }
+
+    pub fn seek(&mut self, offset: i64, last_epoch: i32) {
+        (self.offset, self.last_epoch) = (offset, last_epoch);
+    }
+
+    /// True if more is known to be committed than before.
+    pub fn advance(&mut self, high_watermark: i64) -> bool {
+        self.high_watermark = high_watermark;
+        let committed = self.offset.min(high_watermark);
+        let advances = committed > self.committed;
+        self.committed = self.committed.max(committed);
+        advances
+    }
+}

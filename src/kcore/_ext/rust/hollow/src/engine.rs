@@ -1,0 +1,254 @@
+//! The loop's state, and what happens to it: readiness, time, and the orders of Python.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+
+use mio::event::Event;
+use mio::{Registry, Token};
+
+use crate::answers::{self, Heartbeat};
+use crate::broker::{Broker, FETCHES, HEARTBEATS, LINKS};
+use crate::histogram::Histogram;
+use crate::link::Phase;
+use crate::tape::Tape;
+
+/// What Python is told: the row, the connection, what happened, when (ns), and more of it.
+pub type Notice = (usize, usize, &'static str, i64, Vec<u8>);
+/// A broker's row, the end of what it knows to be committed, and when (ns).
+pub type Arrival = [i64; 3];
+
+pub const CAUGHT_UP: u8 = 1;
+pub const FENCED: u8 = 2;
+pub const SHOULD_SHUT_DOWN: u8 = 4;
+const ANSWERED: u8 = 8;
+
+#[derive(Default, Clone)]
+pub struct Counters {
+    pub heartbeats: u64,
+    pub fetches: u64,
+    pub fetched_bytes: u64,
+    pub connections: u64,
+    pub closed: u64,
+    pub errors: u64,
+}
+
+pub struct Limits {
+    pub frame_bytes: usize,
+    pub timeout_ns: i64,
+}
+
+pub struct Engine {
+    pub brokers: Vec<Broker>,
+    pub leader_epoch: i32,
+    pub tape: Tape,
+    pub keeps_arrivals: bool,
+    pub arrivals: Vec<Arrival>,
+    pub notices: Vec<Notice>,
+    pub counters: Counters,
+    pub latency: Histogram, // of a heartbeat, from when it was due to its answer
+    pub lag: Histogram,     // of a heartbeat, from when it was due to when it was sent
+    limits: Limits,
+    dues: BinaryHeap<Reverse<(i64, usize)>>,
+    scratch: Vec<u8>,
+}
+
+const SCRATCH_BYTES: usize = 1 << 18;
+
+impl Engine {
+    pub fn new(limits: Limits, keeps_bytes: bool) -> Self {
+        Self {
+            brokers: Vec::new(),
+            leader_epoch: 0,
+            tape: Tape::new(0, keeps_bytes),
+            keeps_arrivals: true,
+            arrivals: Vec::new(),
+            notices: Vec::new(),
+            counters: Counters::default(),
+            latency: Histogram::new(),
+            lag: Histogram::new(),
+            limits,
+            dues: BinaryHeap::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+        }
+    }
+
+    pub fn connect(&mut self, row: usize, which: usize, address: SocketAddr, registry: &Registry, now: i64) {
+        let token = Token(row * LINKS + which);
+        if let Err(error) = self.brokers[row].links[which].connect(address, token, registry, now) {
+            self.fail(row, which, error.to_string(), now);
+        }
+    }
+
+    /// Heartbeats from `due` on, or none any more.
+    pub fn set_beats(&mut self, row: usize, beats: bool, due: i64, interval: i64) {
+        let broker = &mut self.brokers[row];
+        (broker.beats, broker.due, broker.interval) = (beats, due, interval);
+        if beats {
+            self.dues.push(Reverse((due, row)));
+        }
+    }
+
+    pub fn set_fetches(&mut self, row: usize, fetches: bool, now: i64) {
+        self.brokers[row].fetches = fetches;
+        self.fetch_if_ready(row, now);
+    }
+
+    /// The connection is ready for something.
+    pub fn on_event(&mut self, event: &Event, now: i64) {
+        let (row, which) = (event.token().0 / LINKS, event.token().0 % LINKS);
+        if event.is_writable() {
+            match self.brokers[row].links[which].writable(now) {
+                Ok(true) => self.on_connected(row, which, now),
+                Ok(false) => {}
+                Err(why) => return self.fail(row, which, why, now),
+            }
+        }
+        if event.is_readable() || event.is_error() || event.is_read_closed() {
+            self.read_all(row, which, now);
+        }
+    }
+
+    fn on_connected(&mut self, row: usize, which: usize, now: i64) {
+        self.counters.connections += 1;
+        self.notices.push((row, which, "connected", now, Vec::new()));
+        if which == HEARTBEATS {
+            self.beat_if_due(row, now);
+        } else {
+            self.fetch_if_ready(row, now);
+        }
+    }
+
+    fn read_all(&mut self, row: usize, which: usize, now: i64) {
+        loop {
+            let Self { brokers, tape, scratch, limits, .. } = self;
+            let broker = &mut brokers[row];
+            let (offset, last_epoch) = (broker.offset, broker.last_epoch);
+            let mut answer = None;
+            // One request is under way, so there is one answer at the most.
+            let more = broker.links[which].read(scratch, limits.frame_bytes, |frame| {
+                answer = Some(if which == HEARTBEATS {
+                    answers::heartbeat(frame).map_or_else(|| Answer::Unusual(frame.to_vec()), Answer::Heartbeat)
+                } else {
+                    read_fetched(frame, offset, last_epoch, tape, now)
+                });
+            });
+            if let Some(answer) = answer {
+                self.on_answer(row, answer, now);
+            }
+            match more {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(why) => return self.fail(row, which, why, now),
+            }
+        }
+    }
+
+    fn on_answer(&mut self, row: usize, answer: Answer, now: i64) {
+        match answer {
+            Answer::Heartbeat(found) => self.on_heartbeat(row, found, now),
+            Answer::Fetched { offset, last_epoch, high_watermark, bytes } => {
+                self.counters.fetches += 1;
+                self.counters.fetched_bytes += bytes as u64;
+                let broker = &mut self.brokers[row];
+                (broker.offset, broker.last_epoch) = (offset, last_epoch);
+                if broker.advance(high_watermark) && self.keeps_arrivals {
+                    self.arrivals.push([row as i64, broker.committed, now]);
+                }
+                self.fetch_if_ready(row, now);
+            }
+            Answer::Unusual(frame) => {
+                self.brokers[row].fetches = false; // Until Python has seen to it.
+                self.notices.push((row, FETCHES, "answer", now, frame));
+            }
+        }
+    }
+
+    fn on_heartbeat(&mut self, row: usize, found: Heartbeat, now: i64) {
+        self.counters.heartbeats += 1;
+        let broker = &mut self.brokers[row];
+        self.latency.add(now - broker.due);
+        broker.due = now + broker.interval;
+        if broker.beats {
+            self.dues.push(Reverse((broker.due, row)));
+        }
+        if found.error_code != 0 {
+            self.counters.errors += 1;
+            self.notices.push((row, HEARTBEATS, "error", now, found.error_code.to_be_bytes().to_vec()));
+            return;
+        }
+        let flags = ANSWERED
+            | if found.is_caught_up { CAUGHT_UP } else { 0 }
+            | if found.is_fenced { FENCED } else { 0 }
+            | if found.should_shut_down { SHOULD_SHUT_DOWN } else { 0 };
+        if flags != broker.flags {
+            broker.flags = flags;
+            self.notices.push((row, HEARTBEATS, "state", now, vec![flags]));
+        }
+    }
+
+    /// Sends the heartbeats that are due, and gives up connections whose answer is overdue; when the next one is due.
+    pub fn on_time(&mut self, now: i64) -> Option<i64> {
+        while let Some(&Reverse((due, row))) = self.dues.peek() {
+            if due > now {
+                return Some(due);
+            }
+            self.dues.pop();
+            if self.brokers[row].due == due {
+                self.beat_if_due(row, now);
+            }
+        }
+        None
+    }
+
+    pub fn give_up_overdue(&mut self, now: i64) {
+        for at in 0..self.brokers.len() * LINKS {
+            let (row, which) = (at / LINKS, at % LINKS);
+            let link = &self.brokers[row].links[which];
+            if matches!(link.phase, Phase::Connecting | Phase::Waiting) && now - link.since > self.limits.timeout_ns {
+                self.fail(row, which, "no answer within the time-out".to_owned(), now);
+            }
+        }
+    }
+
+    fn beat_if_due(&mut self, row: usize, now: i64) {
+        let broker = &mut self.brokers[row];
+        if broker.beats && broker.due <= now && broker.links[HEARTBEATS].phase == Phase::Ready {
+            self.lag.add(now - broker.due);
+            if let Err(why) = broker.beat(now) {
+                self.fail(row, HEARTBEATS, why, now);
+            }
+        }
+    }
+
+    fn fetch_if_ready(&mut self, row: usize, now: i64) {
+        let broker = &mut self.brokers[row];
+        if broker.fetches && broker.links[FETCHES].phase == Phase::Ready {
+            if let Err(why) = broker.fetch(self.leader_epoch, now) {
+                self.fail(row, FETCHES, why, now);
+            }
+        }
+    }
+
+    fn fail(&mut self, row: usize, which: usize, why: String, now: i64) {
+        self.brokers[row].links[which].close();
+        self.counters.closed += 1;
+        self.notices.push((row, which, "closed", now, why.into_bytes()));
+    }
+}
+
+enum Answer {
+    Heartbeat(Heartbeat),
+    Fetched { offset: i64, last_epoch: i32, high_watermark: i64, bytes: usize },
+    Unusual(Vec<u8>),
+}
+
+/// A fetch's answer: its batches to the tape, and where they end.
+fn read_fetched(frame: &[u8], mut offset: i64, mut last_epoch: i32, tape: &mut Tape, now: i64) -> Answer {
+    let Some(found) = answers::fetched(frame) else { return Answer::Unusual(frame.to_vec()) };
+    for (batch, bytes) in answers::batches(found.records) {
+        tape.play(&batch, bytes, now);
+        (offset, last_epoch) = (batch.last_offset + 1, batch.leader_epoch);
+    }
+    Answer::Fetched { offset, last_epoch, high_watermark: found.high_watermark, bytes: frame.len() }
+}

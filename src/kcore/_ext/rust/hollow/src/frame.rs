@@ -1,0 +1,79 @@
+//! Requests as frames whose changing fields are written in place, and answers cut out of a stream of bytes.
+
+use std::ops::Range;
+
+/// A request's whole frame, size and all, and where its changing fields are.
+#[derive(Clone)]
+pub struct Request {
+    pub frame: Vec<u8>,
+    /// Of the correlation id, then as the request's own constants say; None for a field that this version lacks.
+    places: Vec<Option<usize>>,
+}
+
+pub const CORRELATION: usize = 0;
+
+impl Request {
+    /// None where a field would not lie within the frame.
+    pub fn new(frame: Vec<u8>, places: Vec<Option<usize>>, widths: &[usize]) -> Option<Self> {
+        let fits = |(place, &width): (&Option<usize>, &usize)| {
+            place.is_none_or(|at| at.checked_add(width).is_some_and(|end| end <= frame.len()))
+        };
+        let fit = places.len() == widths.len() && places.iter().zip(widths).all(fits);
+        fit.then_some(Self { frame, places })
+    }
+
+    pub fn put<const N: usize>(&mut self, place: usize, bytes: [u8; N]) {
+        if let Some(at) = self.places[place] {
+            self.frame[at..at + N].copy_from_slice(&bytes);
+        }
+    }
+}
+
+pub const SIZE_BYTES: usize = 4;
+
+/// What came of a connection and is no whole frame yet.
+#[derive(Default)]
+pub struct Incoming {
+    bytes: Vec<u8>,
+}
+
+/// More than any answer may have.
+#[derive(Debug, PartialEq)]
+pub struct BadSize(pub i32);
+
+impl Incoming {
+    /// Takes more bytes and hands on every whole frame, without its size. An answer in one piece is not copied.
+    pub fn take(&mut self, mut fresh: &[u8], most: usize, mut frame: impl FnMut(&[u8])) -> Result<(), BadSize> {
+        if !self.bytes.is_empty() {
+            self.bytes.extend_from_slice(fresh);
+            let all = std::mem::take(&mut self.bytes);
+            let rest = split(&all, most, &mut frame)?;
+            if !rest.is_empty() {
+                self.keep(all, rest);
+            }
+            return Ok(());
+        }
+        let rest = split(fresh, most, &mut frame)?;
+        fresh = &fresh[rest];
+        self.bytes.extend_from_slice(fresh);
+        Ok(())
+    }
+
+    fn keep(&mut self, mut all: Vec<u8>, rest: Range<usize>) {
+        all.drain(..rest.start);
+        self.bytes = all;
+    }
+}
+
+/// The bytes behind the last whole frame.
+fn split(bytes: &[u8], most: usize, frame: &mut impl FnMut(&[u8])) -> Result<Range<usize>, BadSize> {
+    let mut at = 0;
+    while let Some(size) = bytes.get(at..at + SIZE_BYTES) {
+        let size = i32::from_be_bytes([size[0], size[1], size[2], size[3]]);
+        let length = usize::try_from(size).ok().filter(|&length| length <= most).ok_or(BadSize(size))?;
+        let Some(body) = bytes.get(at + SIZE_BYTES..at + SIZE_BYTES + length) else { break };
+        frame(body);
+        at += SIZE_BYTES + length;
+    }
+    Ok(at..bytes.len())
+}

@@ -1,0 +1,38 @@
+//! How often each duration was seen: 32 steps between a power of two and the next, so 3 % at the most are lost.
+
+const STEPS_BITS: u32 = 5;
+const STEPS: usize = 1 << STEPS_BITS;
+/// Durations up to 2^40 ns, some 18 minutes; longer ones count as that.
+const BUCKETS: usize = (40 - STEPS_BITS as usize + 1) * STEPS;
+
+pub struct Histogram {
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    pub fn new() -> Self {
+        Self { counts: vec![0; BUCKETS] }
+    }
+
+    /// Counts one duration, in nanoseconds; what is negative is none.
+    pub fn add(&mut self, duration_ns: i64) {
+        self.counts[bucket_of(duration_ns.max(0) as u64).min(BUCKETS - 1)] += 1;
+    }
+
+    /// The counts since the last call, as the bytes of int64 in the machine's order.
+    pub fn take(&mut self) -> Vec<u8> {
+        let taken = self.counts.iter().flat_map(|count| count.to_ne_bytes()).collect();
+        self.counts.fill(0);
+        taken
+    }
+}
+
+/// Below STEPS a bucket a nanosecond; from there on STEPS buckets a power of two.
+fn bucket_of(duration_ns: u64) -> usize {
+    let power = 63 - (duration_ns | 1).leading_zeros();
+    if power < STEPS_BITS {
+        return duration_ns as usize;
+    }
+    let octave = power - STEPS_BITS;
+    (octave as usize + 1) * STEPS + ((duration_ns >> octave) as usize - STEPS)
+}

@@ -1,0 +1,325 @@
+//! The loop that keeps thousands of hollow brokers alive, as the Python module `kcore._ext.hollow`.
+
+mod answers;
+mod broker;
+mod engine;
+mod frame;
+mod histogram;
+mod link;
+mod tape;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use mio::unix::pipe;
+use mio::{Events, Poll, Registry, Token, Waker};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use broker::{Broker, LINKS};
+use engine::{Engine, Limits, Notice};
+use frame::Request;
+
+const WAKE: Token = Token(usize::MAX);
+const EVENTS_AT_ONCE: usize = 1024;
+const OVERDUE_EVERY_NS: i64 = 500_000_000;
+
+/// What Python and the loop's thread share. Nobody waits for the GIL while holding the state.
+struct Shared {
+    engine: Engine,
+    told: bool, // Python was woken and has not drained yet.
+}
+
+/// Hollow brokers of one process: their heartbeats and fetches, answered without Python.
+///
+/// `run` is for a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
+/// `time.monotonic_ns()`. A broker is a row, in the order of `add`; a connection is 0 (heartbeats) or 1 (fetches).
+#[pyclass(frozen)]
+struct Loop {
+    shared: Mutex<Shared>,
+    poll: Mutex<Poll>,
+    registry: Registry,
+    waker: Waker,
+    stopped: AtomicBool,
+    began: Instant,
+    began_ns: i64,
+    told: Mutex<pipe::Sender>,
+    tells: pipe::Receiver,
+}
+
+impl Loop {
+    fn now(&self) -> i64 {
+        self.began_ns + self.began.elapsed().as_nanos() as i64
+    }
+
+    fn engine(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// One order of Python's: with the state, then the loop looks at it anew.
+    fn order<T: Send>(
+        &self,
+        py: Python<'_>,
+        row: usize,
+        work: impl FnOnce(&mut Engine, i64) -> T + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| {
+            let mut shared = self.engine();
+            (row < shared.engine.brokers.len()).then(|| work(&mut shared.engine, self.now()))
+        });
+        self.waker.wake()?;
+        done.ok_or_else(|| PyIndexError::new_err(format!("there is no hollow broker {row}")))
+    }
+
+    /// Wakes Python, once for all that it has not drained.
+    fn tell(&self, shared: &mut Shared) {
+        let news = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
+        if news && !shared.told {
+            shared.told = true;
+            let _ = self.told.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes, too.
+        }
+    }
+
+    fn turn(&self, poll: &mut Poll, events: &mut Events, timeout: Duration) -> std::io::Result<Duration> {
+        match poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(Duration::ZERO),
+            found => found?,
+        }
+        let mut shared = self.engine();
+        for event in events.iter().filter(|event| event.token() != WAKE) {
+            shared.engine.on_event(event, self.now());
+        }
+        let due = shared.engine.on_time(self.now()).unwrap_or(i64::MAX);
+        self.tell(&mut shared);
+        Ok(Duration::from_nanos(due.saturating_sub(self.now()).clamp(0, OVERDUE_EVERY_NS) as u64))
+    }
+}
+
+fn check_link(which: usize) -> PyResult<()> {
+    if which < LINKS {
+        Ok(())
+    } else {
+        Err(PyIndexError::new_err(format!("a broker has no connection {which}")))
+    }
+}
+
+fn request(of: (Vec<u8>, Vec<Option<usize>>), widths: &[usize]) -> PyResult<Request> {
+    Request::new(of.0, of.1, widths).ok_or_else(|| PyValueError::new_err("a place is not within the request's frame"))
+}
+
+fn words_of<const N: usize>(rows: Vec<[i64; N]>) -> Vec<u8> {
+    rows.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// What `drain` gives: notices, the tape's bytes and what was seen of its batches, arrivals.
+type Drained<'py> = (Vec<Notice>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl Loop {
+    #[new]
+    #[pyo3(signature = (now_ns, *, frame_bytes, timeout_ns, keeps_bytes))]
+    fn new(now_ns: i64, frame_bytes: usize, timeout_ns: i64, keeps_bytes: bool) -> PyResult<Self> {
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        let waker = Waker::new(&registry, WAKE)?;
+        let (told, tells) = pipe::new()?;
+        let engine = Engine::new(Limits { frame_bytes, timeout_ns }, keeps_bytes);
+        Ok(Self {
+            shared: Mutex::new(Shared { engine, told: false }),
+            poll: Mutex::new(poll),
+            registry,
+            waker,
+            stopped: AtomicBool::new(false),
+            began: Instant::now(),
+            began_ns: now_ns,
+            told: Mutex::new(told),
+            tells,
+        })
+    }
+
+    /// Works until `stop`, without the GIL.
+    fn run(&self, py: Python<'_>) -> PyResult<()> {
+        let done = py.detach(|| {
+            let mut poll = self.poll.try_lock().map_err(|_| None)?;
+            let mut events = Events::with_capacity(EVENTS_AT_ONCE);
+            let (mut timeout, mut overdue) = (Duration::ZERO, self.now());
+            while !self.stopped.load(Ordering::Relaxed) {
+                timeout = self.turn(&mut poll, &mut events, timeout).map_err(Some)?;
+                if self.now() - overdue > OVERDUE_EVERY_NS {
+                    overdue = self.now();
+                    self.engine().engine.give_up_overdue(overdue);
+                }
+            }
+            Ok(())
+        });
+        done.map_err(|error: Option<std::io::Error>| match error {
+            Some(error) => PyOSError::new_err(error),
+            None => PyRuntimeError::new_err("the loop runs already"),
+        })
+    }
+
+    /// Ends `run` for good.
+    fn stop(&self) -> PyResult<()> {
+        self.stopped.store(true, Ordering::Relaxed);
+        Ok(self.waker.wake()?)
+    }
+
+    /// Readable when there is something to drain.
+    fn fileno(&self) -> i32 {
+        self.tells.as_raw_fd()
+    }
+
+    /// One more hollow broker: frames of its heartbeat and its fetch, and the places of their changing fields; its row.
+    fn add(
+        &self,
+        py: Python<'_>,
+        heartbeat: (Vec<u8>, Vec<Option<usize>>),
+        fetch: (Vec<u8>, Vec<Option<usize>>),
+        interval_ns: i64,
+    ) -> PyResult<usize> {
+        let heartbeat = request(heartbeat, &broker::heartbeat::WIDTHS)?;
+        let fetch = request(fetch, &broker::fetch::WIDTHS)?;
+        Ok(py.detach(|| {
+            let mut shared = self.engine();
+            shared.engine.brokers.push(Broker::new(heartbeat, fetch, interval_ns));
+            shared.engine.brokers.len() - 1
+        }))
+    }
+
+    /// Begins a connection to "address:port"; a notice tells how it ends.
+    fn connect(&self, py: Python<'_>, row: usize, which: usize, address: &str) -> PyResult<()> {
+        check_link(which)?;
+        let address: SocketAddr =
+            address.parse().map_err(|_| PyValueError::new_err(format!("{address:?} is not address:port")))?;
+        self.order(py, row, |engine, now| engine.connect(row, which, address, &self.registry, now))
+    }
+
+    /// Ends a connection at once, as a killed process does; no notice.
+    fn close(&self, py: Python<'_>, row: usize, which: usize) -> PyResult<()> {
+        check_link(which)?;
+        self.order(py, row, |engine, _| engine.brokers[row].links[which].close())
+    }
+
+    /// Heartbeats under this broker epoch from `due_ns` on, one `interval_ns` after the answer to the one before.
+    #[pyo3(signature = (row, epoch, due_ns, interval_ns, *, want_shut_down = false))]
+    fn beat(
+        &self,
+        py: Python<'_>,
+        row: usize,
+        epoch: i64,
+        due_ns: i64,
+        interval_ns: i64,
+        want_shut_down: bool,
+    ) -> PyResult<()> {
+        self.order(py, row, |engine, _| {
+            let broker = &mut engine.brokers[row];
+            (broker.epoch, broker.want_shut_down) = (epoch, want_shut_down);
+            engine.set_beats(row, true, due_ns, interval_ns);
+        })
+    }
+
+    /// No more heartbeats; the connection stays.
+    fn rest(&self, py: Python<'_>, row: usize) -> PyResult<()> {
+        self.order(py, row, |engine, _| engine.brokers[row].beats = false)
+    }
+
+    /// Other offline directories, say: the frame of all heartbeats from now on.
+    fn set_heartbeat(&self, py: Python<'_>, row: usize, heartbeat: (Vec<u8>, Vec<Option<usize>>)) -> PyResult<()> {
+        let heartbeat = request(heartbeat, &broker::heartbeat::WIDTHS)?;
+        self.order(py, row, |engine, _| engine.brokers[row].links[broker::HEARTBEATS].next = Some(heartbeat))
+    }
+
+    /// Fetches from `offset` on, behind a record of `last_epoch`, or no more.
+    #[pyo3(signature = (row, fetches, *, offset = None, last_epoch = 0))]
+    fn fetch(&self, py: Python<'_>, row: usize, fetches: bool, offset: Option<i64>, last_epoch: i32) -> PyResult<()> {
+        self.order(py, row, |engine, now| {
+            if let Some(offset) = offset {
+                engine.brokers[row].seek(offset, last_epoch);
+            }
+            engine.set_fetches(row, fetches, now);
+        })
+    }
+
+    /// The epoch of the quorum's leader, for the fetches of all brokers.
+    fn set_leader_epoch(&self, py: Python<'_>, leader_epoch: i32) {
+        py.detach(|| self.engine().engine.leader_epoch = leader_epoch);
+    }
+
+    /// Where the tape goes on, after a snapshot or a truncation.
+    fn seek_tape(&self, py: Python<'_>, offset: i64) {
+        py.detach(|| self.engine().engine.tape.next_offset = offset);
+    }
+
+    /// Whether arrivals are kept.
+    fn keep_arrivals(&self, py: Python<'_>, keeps: bool) {
+        py.detach(|| self.engine().engine.keeps_arrivals = keeps);
+    }
+
+    /// What has happened since the last call: (notices, bytes of new batches, six int64 a batch, three a arrival).
+    ///
+    /// A notice is (row, connection, kind, time, detail). A batch: base offset, last offset, records, bytes, append time
+    /// in ms, when it first came. An arrival: row, the end of what the broker knows to be committed, when.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
+        let (notices, bytes, seen, arrivals) = py.detach(|| {
+            let mut shared = self.engine();
+            shared.told = false;
+            let mut byte = [0];
+            let _ = std::io::Read::read(&mut &self.tells, &mut byte);
+            let engine = &mut shared.engine;
+            let tape = &mut engine.tape;
+            (
+                std::mem::take(&mut engine.notices),
+                std::mem::take(&mut tape.bytes),
+                std::mem::take(&mut tape.seen),
+                std::mem::take(&mut engine.arrivals),
+            )
+        });
+        let lend = |words: Vec<u8>| PyBytes::new(py, &words);
+        Ok((notices, lend(bytes), lend(words_of(seen)), lend(words_of(arrivals))))
+    }
+
+    /// How often each thing has happened, by name.
+    fn counters(&self, py: Python<'_>) -> Vec<(&'static str, u64)> {
+        let counted = py.detach(|| self.engine().engine.counters.clone());
+        vec![
+            ("heartbeats", counted.heartbeats),
+            ("fetches", counted.fetches),
+            ("fetched_bytes", counted.fetched_bytes),
+            ("connections", counted.connections),
+            ("closed", counted.closed),
+            ("errors", counted.errors),
+        ]
+    }
+
+    /// Since the last call, histograms of int64 counts: latency of heartbeats from when they were due, and our own lag.
+    fn histograms<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let (latency, lag) = py.detach(|| {
+            let mut shared = self.engine();
+            (shared.engine.latency.take(), shared.engine.lag.take())
+        });
+        (PyBytes::new(py, &latency), PyBytes::new(py, &lag))
+    }
+
+    /// A row's place in the log: (offset to fetch next, epoch before it, high watermark, end of what it knows committed).
+    fn position(&self, py: Python<'_>, row: usize) -> PyResult<(i64, i32, i64, i64)> {
+        self.order(py, row, |engine, _| {
+            let broker = &engine.brokers[row];
+            (broker.offset, broker.last_epoch, broker.high_watermark, broker.committed)
+        })
+    }
+}
+
+#[pymodule]
+fn hollow(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("HEARTBEATS", broker::HEARTBEATS)?;
+    module.add("FETCHES", broker::FETCHES)?;
+    module.add("CAUGHT_UP", engine::CAUGHT_UP)?;
+    module.add("FENCED", engine::FENCED)?;
+    module.add("SHOULD_SHUT_DOWN", engine::SHOULD_SHUT_DOWN)?;
+    module.add_class::<Loop>()
+}

@@ -1,0 +1,272 @@
+"""The hollow brokers of one process: their lives from registration to death, over the compiled loop."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import Any, Final
+
+from kcore._ext import hollow as kernel
+from kcore.errors import TargetError
+from kcore.hollow.frames import fetch_frame, heartbeat_frame
+from kcore.hollow.observer import Observer
+from kcore.hollow.quorum import Quorum
+from kcore.hollow.timeline import Timeline
+from kcore.protocol_errors import Errors
+from kcore.schema.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from kcore.schema.fetch import FetchRequest
+from kcore.types import Uuid
+
+_NANOS: Final = 1_000_000_000
+_FETCH_BYTES: Final = 1 << 20  # max_bytes of a fetch: many join at once, and a controller holds all their answers.
+_RECONNECT_S: Final = (0.05, 0.5)
+_UNKNOWN_EPOCH: Final = -1
+
+
+class State(Enum):
+    """What a hollow broker is doing."""
+
+    OFF = "off"
+    FENCED = "fenced"
+    RUNNING = "running"
+    SHUTTING_DOWN = "shutting down"
+
+
+@dataclass(slots=True, eq=False)
+class HollowBroker:
+    """One broker. `row` is its number in the loop."""
+
+    broker_id: int
+    row: int
+    rack: str | None
+    directories: tuple[Uuid, ...]
+    incarnation_id: Uuid
+    state: State = State.OFF
+    epoch: int = _UNKNOWN_EPOCH
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What all hollow brokers of a fleet have in common."""
+
+    heartbeat_s: float = 2.0  # broker.heartbeat.interval.ms
+    session_s: float = 9.0  # broker.session.timeout.ms, of the controller
+    timeout_s: float = 30.0
+    frame_bytes: int = 100 << 20
+
+
+class Fleet:
+    """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would."""
+
+    def __init__(self, quorum: Quorum, *, random: Random, options: Options | None = None) -> None:
+        self.quorum, self.options = quorum, options or Options()
+        self.brokers: dict[int, HollowBroker] = {}
+        self.timeline = Timeline()
+        self.errors: dict[str, int] = {}
+        self.false_fencings = 0  # Of brokers that were running and beating.
+        self._random = random
+        self._by_row: list[HollowBroker] = []
+        self._loop = kernel.Loop(
+            time.monotonic_ns(),
+            frame_bytes=self.options.frame_bytes,
+            timeout_ns=int(self.options.timeout_s * _NANOS),
+            keeps_bytes=True,
+        )
+        self.observer = Observer(quorum, self._loop)
+        self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Fleet":
+        self._thread.start()
+        asyncio.get_running_loop().add_reader(self._loop.fileno(), self.drain)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._loop.fileno())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._loop.stop()
+        await asyncio.to_thread(self._thread.join)
+
+    # Lives.
+
+    def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
+        """A broker that is off."""
+        client_id, versions = f"hollow-{broker_id:06}", self.quorum.versions
+        assert versions is not None
+        row = self._loop.add(
+            heartbeat_frame(client_id, versions.choose(BrokerHeartbeatRequest), broker_id),
+            fetch_frame(client_id, versions.choose(FetchRequest), broker_id, self.quorum.cluster_id, _FETCH_BYTES),
+            int(self.options.heartbeat_s * _NANOS),
+        )
+        mine = tuple(self._uuid() for _ in range(directories))
+        broker = HollowBroker(broker_id, row, rack, mine, self._uuid())
+        self.brokers[broker_id] = broker
+        self._by_row.append(broker)
+        return broker
+
+    async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
+        """Registers them, all at once, and begins their heartbeats and fetches; `clean`: they remember their epochs.
+
+        TargetError if the controller refuses one for good.
+        """
+        await asyncio.gather(*(self._register(broker, clean) for broker in brokers))
+
+    async def unfenced(self, brokers: Iterable[HollowBroker], timeout_s: float) -> None:
+        """Returns when all of them are. TargetError when the time is over."""
+        await self._await(brokers, State.RUNNING, timeout_s)
+
+    def kill(self, brokers: Iterable[HollowBroker]) -> None:
+        """Ends them as kill -9 does: their connections close, nothing is said."""
+        for broker in brokers:
+            self._loop.rest(broker.row)
+            self._loop.fetch(broker.row, False)
+            self._loop.close(broker.row, kernel.HEARTBEATS)
+            self._loop.close(broker.row, kernel.FETCHES)
+            self._set(broker, State.OFF)
+
+    async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
+        """Controlled shutdown: heartbeats that ask for it until the controller says so, then the end."""
+        for broker in brokers:
+            self._set(broker, State.SHUTTING_DOWN)
+            self._beat(broker, want_shut_down=True)
+        await self._await(brokers, State.OFF, timeout_s)
+
+    def committed(self, broker: HollowBroker) -> int:
+        """The end of what that broker knows to be committed."""
+        return self._loop.position(broker.row)[3]
+
+    def counters(self) -> dict[str, int]:
+        """How often each thing has happened in the loop."""
+        return dict(self._loop.counters())
+
+    def histograms(self) -> tuple[bytes, bytes]:
+        """Since the last call: latency of heartbeats, and our own lag."""
+        return self._loop.histograms()
+
+    async def _await(self, brokers: Iterable[HollowBroker], state: State, timeout_s: float) -> None:
+        async def until(broker: HollowBroker) -> None:
+            while broker.state is not state:
+                broker.changed.clear()
+                await broker.changed.wait()
+
+        waiting = [broker for broker in brokers if broker.state is not state]
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*map(until, waiting))
+        except TimeoutError:
+            late = [broker.broker_id for broker in waiting if broker.state is not state]
+            some = ", ".join(map(str, late[:5]))
+            raise TargetError(f"{len(late)} brokers are not {state.value} after {timeout_s:g} s: {some} ...") from None
+
+    async def _register(self, broker: HollowBroker, clean: bool) -> None:
+        previous = broker.epoch if clean else _UNKNOWN_EPOCH
+        broker.incarnation_id = self._uuid()
+        while True:
+            answer: BrokerRegistrationResponse = await self.quorum.ask(self._registration(broker, previous))
+            if answer.error_code == Errors.NONE:
+                break
+            self._count(Errors.of(answer.error_code).name)
+            if answer.error_code != Errors.DUPLICATE_BROKER_REGISTRATION:  # Until the old session has ended.
+                raise TargetError(f"broker {broker.broker_id}: registration: {Errors.of(answer.error_code).name}")
+            await asyncio.sleep(0.1)
+        broker.epoch = answer.broker_epoch
+        self._set(broker, State.FENCED)
+        for which in (kernel.HEARTBEATS, kernel.FETCHES):
+            self._loop.connect(broker.row, which, self.quorum.leader_address)
+        self._loop.fetch(broker.row, True)
+        self._beat(broker)
+
+    def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
+        features = [
+            Feature(name=each.name, min_supported_version=each.min_version, max_supported_version=each.max_version)
+            for each in self.quorum.features.supported_features
+        ]
+        return BrokerRegistrationRequest(
+            broker_id=broker.broker_id,
+            cluster_id=self.quorum.cluster_id,
+            incarnation_id=broker.incarnation_id,
+            listeners=[Listener(name="PLAINTEXT", host="hollow", port=9092, security_protocol=0)],
+            features=features,
+            rack=broker.rack,
+            log_dirs=[*broker.directories],
+            previous_broker_epoch=previous,
+        )
+
+    def _beat(self, broker: HollowBroker, *, want_shut_down: bool = False) -> None:
+        """Heartbeats from now on."""
+        self._loop.beat(
+            broker.row,
+            broker.epoch,
+            time.monotonic_ns(),
+            int(self.options.heartbeat_s * _NANOS),
+            want_shut_down=want_shut_down,
+        )
+
+    def _set(self, broker: HollowBroker, state: State) -> None:
+        broker.state = state
+        broker.changed.set()
+
+    def _uuid(self) -> Uuid:
+        return Uuid(self._random.randbytes(16))
+
+    def _count(self, error: str) -> None:
+        self.errors[error] = self.errors.get(error, 0) + 1
+
+    # What the loop has to say.
+
+    def drain(self) -> None:
+        """Takes what has happened since the last time."""
+        notices, bytes_, batches, arrivals = self._loop.drain()
+        self.timeline.add(batches, arrivals)
+        self.observer.read(bytes_, self.timeline.committed)
+        for row, which, kind, _, detail in notices:
+            broker = self._by_row[row]
+            if kind == "state":
+                self._on_state(broker, detail[0])
+            elif kind == "error":
+                self._on_error(broker, int.from_bytes(detail, "big", signed=True))
+            elif kind == "answer":
+                self._spawn(self.observer.on_unusual(broker.row, detail))
+            elif kind == "closed" and broker.state is not State.OFF:
+                self._count("connection closed")
+                self._spawn(self._reconnect(broker, which))
+
+    def _on_state(self, broker: HollowBroker, flags: int) -> None:
+        if broker.state is State.SHUTTING_DOWN and flags & kernel.SHOULD_SHUT_DOWN:
+            self.kill([broker])
+        elif broker.state in (State.FENCED, State.RUNNING):
+            self.false_fencings += broker.state is State.RUNNING and bool(flags & kernel.FENCED)
+            self._set(broker, State.FENCED if flags & kernel.FENCED else State.RUNNING)
+
+    def _on_error(self, broker: HollowBroker, code: int) -> None:
+        """A heartbeat was refused; the next one goes out all the same."""
+        self._count(Errors.of(code).name)
+        if code == Errors.NOT_CONTROLLER:
+            self._spawn(self._reconnect(broker, kernel.HEARTBEATS, find=True))
+        elif code == Errors.STALE_BROKER_EPOCH and broker.state is not State.OFF:
+            self._loop.rest(broker.row)
+            self._spawn(self._register(broker, clean=True))
+
+    async def _reconnect(self, broker: HollowBroker, which: int, *, find: bool = False) -> None:
+        await asyncio.sleep(self._random.uniform(*_RECONNECT_S))
+        if find:
+            await self.quorum.find_leader()
+        if broker.state is not State.OFF:
+            self._loop.connect(broker.row, which, self.quorum.leader_address)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,74 @@
+"""The frames of a hollow broker's heartbeats and fetches, and where in them the loop writes what changes."""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from kcore.schema.headers import RequestHeader
+from kcore.schema.structure import Message
+from kcore.types import Uuid
+from kcore.wire.codec import encode
+
+Frame = tuple[bytes, list[int | None]]
+
+METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
+MAX_WAIT_MS: Final = 500  # Kafka's own observers wait so long.
+HEARTBEAT_FIELDS: Final = ("correlation_id", "broker_epoch", "current_metadata_offset", "want_shut_down")
+FETCH_FIELDS: Final = ("correlation_id", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark")
+
+
+def heartbeat_frame(client_id: str, version: int, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
+    """BrokerHeartbeat; the places are those of HEARTBEAT_FIELDS."""
+
+    def build(correlation_id: int = 0, **changing: int) -> bytes:
+        request = BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=0, offline_log_dirs=[*offline])
+        if version >= 2:
+            request.cordoned_log_dirs = []
+        for name, value in changing.items():
+            setattr(request, name, bool(value) if name == "want_shut_down" else value)
+        return _frame(client_id, version, correlation_id, request)
+
+    return _with_places(build, HEARTBEAT_FIELDS)
+
+
+def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, max_bytes: int) -> Frame:
+    """Fetch of the metadata log, by an observer; the places are those of FETCH_FIELDS."""
+
+    def build(correlation_id: int = 0, **changing: int) -> bytes:
+        partition = FetchPartition(partition=0, **dict.fromkeys(FETCH_FIELDS[1:], 0))
+        for name, value in changing.items():
+            setattr(partition, name, value)
+        request = FetchRequest(
+            cluster_id=cluster_id,
+            replica_state=ReplicaState(replica_id=broker_id),
+            max_wait_ms=MAX_WAIT_MS,
+            max_bytes=max_bytes,
+            topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        )
+        return _frame(client_id, version, correlation_id, request)
+
+    return _with_places(build, FETCH_FIELDS)
+
+
+def _frame(client_id: str, version: int, correlation_id: int, request: Message) -> bytes:
+    header = RequestHeader(
+        request_api_key=type(request).api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    body = encode(header, type(request).header_version(version)) + encode(request, version)
+    return struct.pack(">i", len(body)) + body
+
+
+def _with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
+    """A field begins at the first byte that differs when it is -1, all bytes 255, instead of 0; None if none does."""
+    frame = build()
+    places = []
+    for name in names:
+        other = build(**{name: -1})
+        differ = (at for at, (ours, theirs) in enumerate(zip(frame, other, strict=True)) if ours != theirs)
+        places.append(next(differ, None))
+    return frame, places

@@ -1,0 +1,55 @@
+"""Kafka's jars, from Maven Central, checked against the hashes of a lock file and kept in the user's cache."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.spark.java import cache_directory
+
+CENTRAL: Final = "https://repo1.maven.org/maven2"
+_AT_ONCE: Final = 8
+_TIMEOUT_S: Final = 60
+
+
+def releases() -> list[str]:
+    """The releases of Kafka that can be fetched."""
+    locks = (entry.name for entry in files("kcore.hollow").iterdir())
+    return sorted(name[len("kafka-") : -len(".lock")] for name in locks if name.endswith(".lock"))
+
+
+def kafka_jars(release: str) -> Path:
+    """The folder with the jars of a Kafka release, 44 MB, fetched at the first use; TargetError if that fails.
+
+    A jar is put there under its own name when its SHA-256 is right, so the folder never holds anything else.
+    """
+    folder = cache_directory() / f"kafka-{release}"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = files("kcore.hollow").joinpath(f"kafka-{release}.lock").read_text()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(partial(_fetch, folder), lock.splitlines()))
+    return folder
+
+
+def _fetch(folder: Path, line: str) -> None:
+    """The jar that a line of the lock file names, unless it is there."""
+    digest, path = line.split()
+    if (folder / Path(path).name).exists():
+        return
+    address = f"{CENTRAL}/{path}"
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:
+            data = answer.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise TargetError(f"{address}: {error}") from error
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise TargetError(f"{address}: its SHA-256 is not that of the lock file")
+    part = folder / f"{Path(path).name}.{os.getpid()}.part"
+    part.write_bytes(data)
+    part.replace(folder / Path(path).name)

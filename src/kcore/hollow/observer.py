@@ -1,0 +1,140 @@
+"""The metadata log as all hollow brokers of a process see it: decoded once, into one image that they share."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import numpy as np
+
+from kcore._ext import hollow as kernel
+from kcore.errors import TargetError
+from kcore.hollow.quorum import Quorum
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.replay import replay
+from kcore.protocol_errors import Errors
+from kcore.schema import fetch_snapshot as snapshots
+from kcore.schema.fetch import FetchRequest, FetchResponse, PartitionData
+from kcore.types import Int32s, Int64s
+from kcore.wire.codec import decode_from
+from kcore.wire.metadata_frames import frame_columns
+from kcore.wire.record_batch import scan_batches
+from kcore.wire.records import Records, decode_records
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+_PIECE_BYTES: Final = 8 << 20  # Of a snapshot, at a time.
+_RETRIED: Final = (Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH)
+_ELSEWHERE: Final = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.BROKER_NOT_AVAILABLE)
+
+
+class Observer:
+    """Applies what is committed to `image`, or with `counts_only` counts records by type and holds none."""
+
+    def __init__(self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False) -> None:
+        self.image = ClusterImage()
+        self.end_offset = 0  # All records below it are in the image.
+        self.leader_epoch = 0
+        self.snapshot_bytes = 0  # Fetched, by all brokers together.
+        self._quorum, self._loop, self._counts_only = quorum, loop, counts_only
+        self._waiting = b""  # Batches that are not known to be committed.
+        self._seen: list[tuple[Int64s, Int32s]] = []  # Offsets and types of records.
+
+    def read(self, batches: bytes, committed: int) -> None:
+        """More of the log, and up to where it is known to be committed."""
+        self._waiting += batches
+        if not self._waiting or committed <= self.end_offset:
+            return
+        found = scan_batches(self._waiting, check_crc=False, stop=True)
+        count = int(np.searchsorted(found.last_offset, committed))
+        end = int(found.position[count]) if count < len(found) else found.end
+        ready, self._waiting = self._waiting[:end], self._waiting[end:]
+        self._apply(decode_records(ready))
+
+    def types(self, from_offset: int = 0) -> tuple[Int64s, Int32s]:
+        """Offset and type (as in `kcore.schema.index.METADATA_RECORDS`) of each record seen from there on."""
+        offsets = np.concatenate([np.empty(0, np.int64), *(each for each, _ in self._seen)])
+        types = np.concatenate([np.empty(0, np.int32), *(each for _, each in self._seen)])
+        return offsets[offsets >= from_offset], types[offsets >= from_offset]
+
+    def forget(self) -> None:
+        """Drops the types seen so far: a scenario begins."""
+        self._seen.clear()
+
+    def _apply(self, records: Records) -> None:
+        rows = np.flatnonzero((records.control_type < 0) & (records.offset >= self.end_offset))
+        types, _ = frame_columns(records.data, records.value_offset[rows], records.value_length[rows])
+        self._seen.append((records.offset[rows], types))
+        if not self._counts_only:
+            replay(self.image, records, self.end_offset)
+        if len(records.batches):
+            self.end_offset = int(records.batches.last_offset[-1]) + 1
+
+    # What the loop leaves to Python.
+
+    async def on_unusual(self, row: int, frame: bytes) -> None:
+        """A broker's Fetch was answered by an error, a divergence or a snapshot; it fetches on after this."""
+        assert self._quorum.versions is not None
+        version = self._quorum.versions.choose(FetchRequest)
+        _, at = decode_from("ResponseHeader", FetchResponse.header_version(version), frame)
+        answer, _ = decode_from(FetchResponse, version, frame, at)
+        errors = [answer.error_code, *(each.error_code for topic in answer.responses for each in topic.partitions)]
+        if any(errors) and not set(errors) <= {0, *_RETRIED, *_ELSEWHERE}:
+            raise TargetError(f"a hollow broker's Fetch was refused: {[Errors.of(code).name for code in errors]}")
+        for partition in (each for topic in answer.responses for each in topic.partitions):
+            await self._on_partition(row, partition)
+        if set(errors) & set(_ELSEWHERE):
+            await self._quorum.find_leader()
+            self._loop.connect(row, kernel.FETCHES, self._quorum.leader_address)
+        self._loop.fetch(row, True)
+
+    async def _on_partition(self, row: int, partition: PartitionData) -> None:
+        if partition.current_leader.leader_epoch > self.leader_epoch:
+            self.leader_epoch = partition.current_leader.leader_epoch
+            self._loop.set_leader_epoch(self.leader_epoch)
+        if partition.diverging_epoch.end_offset >= 0:
+            self._truncate(partition.diverging_epoch.end_offset)
+            self._loop.fetch(
+                row, False, offset=partition.diverging_epoch.end_offset, last_epoch=partition.diverging_epoch.epoch
+            )
+        if partition.snapshot_id.end_offset >= 0:
+            await self._fetch_snapshot(row, partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+
+    def _truncate(self, end_offset: int) -> None:
+        """What was not committed is gone from the log, and comes anew in another epoch."""
+        if end_offset < self.end_offset:
+            raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {self.end_offset}")
+        found = scan_batches(self._waiting, check_crc=False, stop=True)
+        keep = int(np.searchsorted(found.last_offset, end_offset))
+        if keep < len(found):
+            self._waiting = self._waiting[: int(found.position[keep])]
+            self._loop.seek_tape(end_offset)
+
+    async def _fetch_snapshot(self, row: int, end_offset: int, epoch: int) -> None:
+        """Each broker copies the snapshot, as a real one does; the first copy that is new becomes the image."""
+        data = b"".join([piece async for piece in self._pieces(end_offset, epoch)])
+        self.snapshot_bytes += len(data)
+        if end_offset > self.end_offset:
+            self.image, self.end_offset, self._waiting = ClusterImage(), 0, b""
+            self._apply(decode_records(data))
+            self.end_offset = end_offset
+            self._loop.seek_tape(end_offset)
+        self._loop.fetch(row, False, offset=end_offset, last_epoch=epoch)
+
+    async def _pieces(self, end_offset: int, epoch: int) -> AsyncIterator[bytes]:
+        wanted = snapshots.SnapshotId(end_offset=end_offset, epoch=epoch)
+        position, size = 0, 1
+        while position < size:
+            partition = snapshots.FetchSnapshotRequestPartitionSnapshot(
+                partition=0, current_leader_epoch=self.leader_epoch, snapshot_id=wanted, position=position
+            )
+            topic = snapshots.FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
+            answer = await self._quorum.ask(
+                snapshots.FetchSnapshotRequest(
+                    cluster_id=self._quorum.cluster_id, max_bytes=_PIECE_BYTES, topics=[topic]
+                )
+            )
+            if answer.error_code:
+                raise TargetError(f"FetchSnapshot: {Errors.of(answer.error_code).name}")
+            [piece] = answer.topics[0].partitions
+            if piece.error_code:
+                raise TargetError(f"FetchSnapshot: {Errors.of(piece.error_code).name}")
+            position, size = piece.position + len(piece.unaligned_records), piece.size
+            yield bytes(piece.unaligned_records)

@@ -1,0 +1,67 @@
+"""What a scenario gave: one row of the storm's report."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.types import Int64s
+
+_STEP_BITS: Final = 5  # As in the loop's histogram: 32 steps between a power of two and the next.
+NOT_KNOWN: Final = -1.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Times in milliseconds from the intended moment, -1 where there was nothing to time."""
+
+    scenario: str
+    brokers: int  # live ones, which had to know
+    partitions: int
+    controllers: int
+    seconds: float = 0.0  # the scenario in all
+    answered_ms: float = NOT_KNOWN  # the controller's last answer to what was asked of it
+    first_ms: float = NOT_KNOWN  # the first change at the first broker
+    last_ms: float = NOT_KNOWN  # the last change at the last broker
+    p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
+    p99_ms: float = NOT_KNOWN
+    p999_ms: float = NOT_KNOWN
+    append_gap_ms: float = NOT_KNOWN  # the first change's time at the first broker, behind the controller's own
+    changes: int = 0  # records of the kinds that the scenario is about
+    records: dict[str, int] = field(default_factory=dict)  # all records by type
+    log_bytes: int = 0
+    heartbeat_p50_ms: float = NOT_KNOWN
+    heartbeat_p99_ms: float = NOT_KNOWN
+    heartbeat_p999_ms: float = NOT_KNOWN
+    heartbeat_max_ms: float = NOT_KNOWN
+    lag_max_ms: float = NOT_KNOWN  # by which our own heartbeats went out late
+    false_fencings: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    requests: int = 0
+    controller_cpu_s: float = NOT_KNOWN  # where it can see the process
+    controller_rss_mb: float = NOT_KNOWN
+    own_cpu_s: float = 0.0
+    valid: bool = True
+    note: str = ""
+
+    def as_row(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return asdict(self)
+
+
+def histogram(counts: bytes) -> Int64s:
+    """What `Loop.histograms` gives, as counts by bucket."""
+    return np.frombuffer(counts, np.int64)
+
+
+def percentile_ms(counts: npt.NDArray[np.int64], share: float) -> float:
+    """The upper bound of the bucket in which that share of the durations ends; -1 of none."""
+    total = int(counts.sum())
+    if not total:
+        return NOT_KNOWN
+    bucket = int(np.searchsorted(np.cumsum(counts), share * total))
+    octave, step = divmod(bucket, 1 << _STEP_BITS)
+    if octave == 0:
+        return step / 1e6
+    return float((step + 1 + (1 << _STEP_BITS)) << octave - 1) / 1e6

@@ -1,0 +1,116 @@
+"""The controllers under load, as a client knows them: their versions, who leads, and requests to the active one."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from kcore.errors import DisconnectedError, NetworkError, TargetError
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+from kcore.net.retry import Backoff, retry
+from kcore.net.versions import PeerVersions
+from kcore.protocol_errors import Errors, RetriableException
+from kcore.schema.api_versions import ApiVersionsResponse
+from kcore.schema.cluster_metadata import DescribeClusterRequest
+from kcore.schema.structure import Message
+
+_CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
+_CONNECTIONS: Final = 8  # For requests beside heartbeats and fetches; a controller serves one at a time of each.
+_RETRY_S: Final = 60.0
+_BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
+_LIMITS: Final = Limits(in_flight=5, request_s=60.0)
+
+
+class Quorum:
+    """One KRaft quorum. Requests go to the active controller; where that has changed, they go again to the new one."""
+
+    def __init__(self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm") -> None:
+        """`bootstrap`: "host:port" of at least one controller."""
+        self.bootstrap = list(bootstrap)
+        self.client_id = client_id
+        self.cluster_id = ""
+        self.leader_id = -1
+        self.leader_address = ""
+        self.versions: PeerVersions | None = None
+        self._random = random
+        self._connections: list[Connection] = []
+        self._turn = 0
+        self._changing = asyncio.Lock()
+
+    @property
+    def features(self) -> ApiVersionsResponse:
+        """What the controllers support and what is finalised."""
+        assert self.versions is not None
+        return self.versions.answer
+
+    async def open(self) -> None:
+        """Finds the active controller. TargetError if none answers within a minute."""
+        try:
+            await self.find_leader()
+        except NetworkError as error:
+            raise TargetError(f"no active controller at {', '.join(self.bootstrap)}: {error}") from error
+
+    async def close(self) -> None:
+        connections, self._connections = self._connections, []
+        await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
+
+    async def ask(self, request: Message, version: int | None = None) -> Any:
+        """The answer of the active controller; asked again where that has changed or the connection broke."""
+
+        async def once() -> Any:
+            connection = await self._connection()
+            try:
+                answer = await connection.send(request, version)
+            except NetworkError:
+                await self._forget(connection)
+                raise
+            if getattr(answer, "error_code", 0) == Errors.NOT_CONTROLLER:
+                await self._forget(connection)
+                raise RetriableException(f"{connection.peer} is not the active controller")
+            return answer
+
+        return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+
+    async def find_leader(self) -> None:
+        """Looks for the active controller anew."""
+        async with self._changing:
+            await self.close()
+            await retry(self._find_leader, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+
+    async def _connection(self) -> Connection:
+        """One of those to the leader, in turn."""
+        async with self._changing:
+            if not self._connections:
+                await self._find_leader()
+        self._turn += 1
+        return self._connections[self._turn % len(self._connections)]
+
+    async def _forget(self, connection: Connection) -> None:
+        """All connections to that leader, unless somebody has done so already."""
+        if connection in self._connections:
+            await self.close()
+
+    async def _find_leader(self) -> None:
+        problems = []
+        for address in self.bootstrap:
+            try:
+                async with await self._connect(address) as connection:
+                    answer = await connection.send(DescribeClusterRequest(endpoint_type=_CONTROLLERS))
+                leaders = [node for node in answer.brokers if node.broker_id == answer.controller_id]
+                if answer.error_code or not leaders:
+                    raise RetriableException(f"it knows no active controller (error {answer.error_code})")
+                leader = f"{leaders[0].host}:{leaders[0].port}"
+                self._connections = [await self._connect(leader) for _ in range(_CONNECTIONS)]
+            except (NetworkError, RetriableException) as error:
+                problems.append(f"{address}: {error}")
+                continue
+            self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
+            self.leader_id, self.leader_address = answer.controller_id, leader
+            return
+        raise DisconnectedError("; ".join(problems))
+
+    async def _connect(self, address: str) -> Connection:
+        host, _, port = address.rpartition(":")
+        return await connect(host, int(port), client_id=self.client_id, limits=_LIMITS)

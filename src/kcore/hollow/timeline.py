@@ -1,0 +1,68 @@
+"""When each batch of the metadata log first came, and when each hollow broker knew that it is committed."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.types import Int64s
+
+_BATCH = 6  # base offset, last offset, records, bytes, append time in ms, when it first came in ns
+_ARRIVAL = 3  # row, end of what the broker knows to be committed, when in ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batches:
+    """Batches of the log in order, a column a fact; times in nanoseconds but for `append_ms`."""
+
+    base_offset: Int64s
+    last_offset: Int64s
+    records: Int64s
+    bytes: Int64s
+    append_ms: Int64s  # by the controller's clock, since 1970
+    first_ns: Int64s  # by `time.monotonic_ns`
+
+    def __len__(self) -> int:
+        return len(self.base_offset)
+
+
+@dataclass(slots=True, eq=False)
+class Timeline:
+    """What the loop has seen so far."""
+
+    committed: int = 0  # What any broker knows to be committed lies below.
+    _batches: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    _arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+    def add(self, batches: bytes, arrivals: bytes) -> None:
+        """What `Loop.drain` gives."""
+        if batches:
+            self._batches.append(np.frombuffer(batches, np.int64).reshape(-1, _BATCH))
+        if arrivals:
+            fresh = np.frombuffer(arrivals, np.int64).reshape(-1, _ARRIVAL)
+            self._arrivals.append(fresh)
+            self.committed = max(self.committed, int(fresh[:, 1].max()))
+
+    def batches(self, from_offset: int = 0) -> Batches:
+        """Those that hold records from that offset on."""
+        rows = _joined(self._batches, _BATCH)
+        return Batches(*rows[rows[:, 1] >= from_offset].T)
+
+    def known(self, offset: int, rows: int) -> Int64s:
+        """By row, of so many, when the broker first knew that the record at `offset` is committed; -1 for not yet."""
+        arrivals = _joined(self._arrivals, _ARRIVAL)
+        arrivals = arrivals[arrivals[:, 1] > offset]
+        known: Int64s = np.full(rows, np.iinfo(np.int64).max)
+        np.minimum.at(known, arrivals[:, 0], arrivals[:, 2])
+        known[known == np.iinfo(np.int64).max] = -1
+        return known
+
+    def forget(self) -> None:
+        """Drops what was seen: a scenario begins."""
+        self._batches.clear()
+        self._arrivals.clear()
+
+
+def _joined(parts: list[npt.NDArray[np.int64]], width: int) -> Any:
+    return np.concatenate(parts) if parts else np.empty((0, width), np.int64)
