@@ -44,6 +44,7 @@ DIALS = {
     "one of many has an unknown tag": Dials(unknown=0.02),
     "counts differ": Dials(inner=(1, 1, 1, 1, 1, 2, 9)),
     "few long arrays": Dials(outer=(4,), inner=(9, 30, 31)),
+    "as many as are learned": Dials(outer=(12,), inner=(8,), lengths=(1,)),
     "long strings": Dials(lengths=(126, 127, 200, 200, 200, 200), inner=(2,)),
     "nothing inside": Dials(inner=(0,), lengths=(0,)),
     "anything": Dials(0.3, 0.5, 0.05, (20,), (0, 1, 2, 3), (0, 1, 5, 9)),

@@ -65,3 +65,60 @@ def test_bytes_that_are_wrong_are_told_as_one_by_one(name: str, dials: str) -> N
         if found is None:
             columns = kcore.decode_columns(name, version, flipped)
             assert kcore.encode_columns(columns, version) == kcore.encode(kcore.decode(name, version, flipped), version)
+
+
+def fetch_request(partitions: int, **columns: Any) -> Columns:
+    """One topic; offsets and epochs ascend."""
+    numbers = np.arange(partitions)
+    fields = {"partition": numbers.astype(np.int32), "fetch_offset": numbers + 2**40} | columns
+    return Columns(
+        FetchRequest,
+        topics=Rows(
+            np.array([0, 1], np.int32),
+            topic_id=np.full((1, 16), 7, np.uint8),
+            partitions=Rows(np.array([0, partitions], np.int32), **fields),
+        ),
+    )
+
+
+@pytest.mark.parametrize("partitions", [1, 5, 6, 7, 8, 9, 63, 64, 65, 66, 129, 8192, 8193, 8194, 20_000])
+def test_runs_of_any_length(partitions: int) -> None:
+    """Blocks, what is left of them, and more rows than are compared at once."""
+    data = kcore.encode_columns(fetch_request(partitions), 18)
+    assert data == kcore.encode(kcore.decode("FetchRequest", 18, data), 18)
+    again = kcore.decode_columns("FetchRequest", 18, data).topics.partitions
+    assert (again.fetch_offset == np.arange(partitions) + 2**40).all()
+    assert (again.high_watermark == 2**63 - 1).all() and not again.replica_directory_id.any()
+    assert kcore.encode_columns(kcore.decode_columns("FetchRequest", 18, data), 18) == data
+
+
+@pytest.mark.parametrize("place", [0, 1, 40, 63, 64, 8191, 8192, 8999])
+def test_one_row_of_many_has_a_tag(place: int) -> None:
+    watermarks = np.full(9000, 2**63 - 1)
+    watermarks[place] = 5
+    data = kcore.encode_columns(fetch_request(9000, high_watermark=watermarks), 18)
+    assert data == kcore.encode(kcore.decode("FetchRequest", 18, data), 18)
+    assert (kcore.decode_columns("FetchRequest", 18, data).topics.partitions.high_watermark == watermarks).all()
+
+
+def test_columns_that_are_not_contiguous() -> None:
+    numbers = np.arange(40, dtype=np.int32)
+    columns = fetch_request(20, partition=numbers[::2])
+    assert kcore.encode_columns(columns, 18) == kcore.encode_columns(fetch_request(20, partition=numbers[::2].copy()), 18)
+    columns.topics.partitions.partition[3] = 99
+    assert numbers[6] == 99
+
+
+def test_what_is_null_is_empty() -> None:
+    client = kcore.Strings(np.array([0, 2], np.int32), np.frombuffer(b"ab", np.uint8), np.array([False]))
+    with pytest.raises(EncodeError, match=r"client_id: a row that is null has elements"):
+        kcore.encode_columns(Columns("RequestHeader", client_id=client), 2)
+    isr = Vectors(np.array([0, 1], np.int32), np.zeros(1, np.int32), np.array([False]))
+    with pytest.raises(EncodeError, match="null"):
+        kcore.encode_columns(Columns("MetadataRequest", topics=isr), 12)
+
+
+def test_a_struct_that_may_be_null_is_one_a_row_at_most() -> None:
+    twice = Rows(np.array([0, 2], np.int32), topic_name=kcore.Strings.of(["a", "b"]))
+    with pytest.raises(EncodeError, match=r"one struct a row, or none"):
+        kcore.encode_columns(Columns("DescribeTopicPartitionsRequest", cursor=twice), 0)

@@ -13,7 +13,7 @@ class Writer:
         self,
         nodes: npt.NDArray[np.int64],
         ops: npt.NDArray[np.int64],
-        arrays: list[npt.NDArray[Any]],
+        arrays: list[npt.NDArray[Any] | None],
         rows: list[int],
         tag_counts: list[int],
     ) -> None:

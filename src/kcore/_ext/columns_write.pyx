@@ -176,7 +176,7 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 cdef class Writer:
     """Writes one message. `measure` checks the columns and gives the size; then `fill` or `to_bytes`.
 
-    `nodes`, `ops`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths.
+    `nodes`, `ops`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths, or None.
     `rows`, `tag_counts`: how many rows and unknown tags each node has.
     """
 
@@ -207,9 +207,10 @@ cdef class Writer:
             raise MemoryError
         self.s.widest, self.s.bytes = self.s.is_uniform + count, self.s.is_uniform + 2 * count
         for array in arrays:
-            PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE)
-            self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
-            self.s.is_uniform[2 * count + self.buffer_count] = self.buffers[self.buffer_count].len
+            if array is not None:
+                PyObject_GetBuffer(array, &self.buffers[self.buffer_count], PyBUF_SIMPLE)
+                self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
+                self.s.is_uniform[2 * count + self.buffer_count] = self.buffers[self.buffer_count].len
             self.buffer_count += 1
         self.s.nodes = <const Node*>&nodes[0, 0]
         self.s.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL

@@ -91,13 +91,13 @@ cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
     return 4 if kind == QUAD else 3 if kind == TRIO else 2
 
 
-cdef inline void fuse(Steps* steps) noexcept nogil:
+cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
     """Make one step of fields that fill sixteen bytes, one row of them a record."""
     cdef int64_t k = 0, kind
     while k < steps.count:
         kind = fused_kind(steps, &steps.step[k], steps.count - k) if can_shuffle else FIELD
         if kind != FIELD:
-            steps.step[k].kind = <int32_t>kind
+            join(&steps.step[k], kind, to_record)
         k += 1 if kind == FIELD else fields_of(kind)
 
 
@@ -115,63 +115,59 @@ cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t lef
     return FIELD
 
 
-cdef inline int64_t field_order(const Step* step, int64_t kind, const Step** fields, uint8_t* mask) noexcept nogil:
-    """The step's fields with that of eight bytes last, and the shuffle of a record into them; how many they are."""
-    cdef int64_t k, j, width, count = fields_of(kind), at = 0, field = 0
-    for width in range(4, 9, 4):
-        for k in range(count):
-            if step[k].op.width == width:
-                fields[field] = &step[k]
-                field += 1
-                for j in range(width):
-                    mask[at + j] = <uint8_t>(step[k].offset - step.offset + width - 1 - j)
-                at += width
-    return count
+cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
+    """The step and those after it become one, the field of eight bytes last: the shuffle of a record into them, or back."""
+    cdef int64_t k, j, at = 0, begin = step.offset
+    cdef Step wide
+    for k in range(2 if kind == TRIO else 0):
+        if step[k].op.width == 8:
+            wide = step[k]
+            step[k] = step[k + 1]
+            step[k + 1] = wide
+    step.kind, step.length = <int32_t>kind, <int32_t>begin
+    for k in range(fields_of(kind)):
+        for j in range(step[k].offset - begin + step[k].op.width - 1, step[k].offset - begin - 1, -1):
+            step.mask[j if to_record else at] = <uint8_t>(at if to_record else j)
+            at += 1
 
 
 cdef inline void gather_fused(
     uint8_t** columns, const Step* step, const uint8_t* source, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
-    """`count` records into the columns from `row` on; the odd records at the end field by field."""
-    cdef const Step* fields[4]
+    """From `count` records, the first at `source`, to the columns; the odd records at the end field by field."""
     cdef uint8_t* to[4]
-    cdef uint8_t mask[16]
-    cdef int64_t k, width, even = count & ~<int64_t>3
-    for k in range(field_order(step, step.kind, fields, mask)):
-        width = fields[k].op.width
-        to[k] = columns[fields[k].op.column] + row * width
-        gather(
-            to[k] + even * width, source + even * size + fields[k].offset - step.offset, size, count - even, width, False
-        )
+    cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
+    for k in range(fields):
+        to[k] = columns[step[k].op.column] + row * step[k].op.width
+    if count > even:
+        for k in range(fields):
+            width = step[k].op.width
+            gather(to[k] + even * width, source + even * size + step[k].offset, size, count - even, width, False)
+    source += step.length
     if step.kind == QUAD:
         gather4(to[0], to[1], to[2], to[3], source, size, even)
     elif step.kind == TRIO:
-        gather_trio(to[0], to[1], to[2], source, size, even, mask)
+        gather_trio(to[0], to[1], to[2], source, size, even, step.mask)
     else:
-        gather_pair(to[0], to[1], source, size, even, mask)
+        gather_pair(to[0], to[1], source, size, even, step.mask)
 
 
 cdef inline void scatter_fused(
     uint8_t* target, int64_t size, const uint8_t** columns, const Step* step, int64_t row, int64_t count
 ) noexcept nogil:
     """The other way round."""
-    cdef const Step* fields[4]
     cdef const uint8_t* source[4]
-    cdef uint8_t mask[16]
-    cdef uint8_t back[16]
-    cdef int64_t k, width, even = count & ~<int64_t>3
-    for k in range(field_order(step, step.kind, fields, mask)):
-        width = fields[k].op.width
-        source[k] = columns[fields[k].op.column] + row * width
-        scatter(
-            target + even * size + fields[k].offset - step.offset, size, source[k] + even * width, count - even, width,
-            False,
-        )
-    for k in range(16):
-        back[mask[k]] = <uint8_t>k
+    cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
+    for k in range(fields):
+        source[k] = columns[step[k].op.column] + row * step[k].op.width
+    if count > even:
+        for k in range(fields):
+            width = step[k].op.width
+            scatter(target + even * size + step[k].offset, size, source[k] + even * width, count - even, width, False)
+    target += step.length
     if step.kind == QUAD:
         scatter4(target, size, source[0], source[1], source[2], source[3], even)
     elif step.kind == TRIO:
-        scatter_trio(target, size, source[0], source[1], source[2], even, back)
+        scatter_trio(target, size, source[0], source[1], source[2], even, step.mask)
     else:
-        scatter_pair(target, size, source[0], source[1], even, back)
+        scatter_pair(target, size, source[0], source[1], even, step.mask)

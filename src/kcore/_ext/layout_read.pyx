@@ -34,7 +34,7 @@ cdef bint learn(Walk* w, int64_t child, Layout* layout, int64_t begin) noexcept 
     for k in range(layout.windows):
         shift_back(layout, k, size)
         layout.value[k] = load64(one.record + layout.start[k]) & layout.mask[k]
-    fuse(one.steps)
+    fuse(one.steps, False)
     return size > 0
 
 

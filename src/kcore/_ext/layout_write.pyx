@@ -34,7 +34,7 @@ cdef bint find_layout(Sink* s, int64_t child, int64_t row) noexcept nogil:
     if not learn_next(&one, child, row):
         return False
     layout.end = row + alike
-    fuse(&layout.steps)
+    fuse(&layout.steps, True)
     return True
 
 

@@ -22,7 +22,7 @@ cdef enum Limits:
     MAX_WINDOWS = 32
     MAX_VECTORS = 12
     BLOCK = 64       # Records compared at a time.
-    BLOCK_BYTES = 8192  # Records moved field by field at a time: what they touch stays in the L1 cache.
+    BLOCK_BYTES = 6144  # Records moved field by field at a time: what they touch stays in the L1 cache.
     OTHERS = 32      # Records of other layouts than the one before, likewise; no more than BLOCK.
     FEW = 6          # Fewer structs of one array are not looked at for runs.
     MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.

@@ -197,7 +197,7 @@ cdef void copy_block(Walk* w, const Steps* steps, int64_t count) noexcept nogil:
         if step.kind == FIELD:
             copy_field(w.columns[op.column] + row * op.width, each, source, steps.size, count, op)
         elif step.kind <= PAIR:
-            gather_fused(w.columns, step, source, steps.size, row, count)
+            gather_fused(w.columns, step, w.data + w.at, steps.size, row, count)
             step += fields_of(step.kind) - 1
         elif step.kind == ENDS:
             copy_ends(<int32_t*>w.columns[op.column] + row + 1, each, step, steps, count)

@@ -39,7 +39,7 @@ cdef void write_block(const Sink* s, const Layout* layout, int64_t done, int64_t
         elif step.kind == VALUES:
             write_values(s, target, step, steps, done, count)
         elif step.kind in (QUAD, TRIO, PAIR):
-            scatter_fused(target, steps.size, s.columns, step, row, count)
+            scatter_fused(s.out + s.at, steps.size, s.columns, step, row, count)
             step += fields_of(step.kind) - 1
         elif each == 1:
             scatter(target, steps.size, s.columns[op.column] + row * op.width, count, op.width, op.code == BOOL)

@@ -4,7 +4,7 @@ A record is one struct of an array. Records are alike where all that tells their
 what is null, which tags were sent. Then a step of one of them is the same step of them all, at other places.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kcore._ext.program cimport BLOCK_BYTES, Op
 
@@ -33,7 +33,8 @@ cdef struct Step:
     int32_t row     # which of the record's rows of that node
     int32_t items   # VALUES, ENDS: the counter of the elements or children
     int32_t item    # VALUES: the first of the record's; ENDS: how many of them come before the end
-    int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes
+    int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes; QUAD, TRIO, PAIR: the first byte's place
+    uint8_t mask[16]  # QUAD, TRIO, PAIR: the shuffle
 
 cdef struct Counter:
     int64_t key      # a node, or what `elements_key` makes of a column
@@ -49,8 +50,11 @@ cdef struct Steps:
 
 
 cdef inline int64_t block_of(const Steps* steps) noexcept nogil:
-    """So many records are moved step by step at a time."""
-    return min(max(BLOCK_BYTES // steps.size, <int64_t>16), <int64_t>64)
+    """So many records are moved step by step at a time, a power of two."""
+    cdef int64_t block = 32
+    while block < 256 and 2 * block * steps.size <= BLOCK_BYTES:
+        block *= 2
+    return block
 
 
 cdef inline int64_t elements_key(int64_t column) noexcept nogil:

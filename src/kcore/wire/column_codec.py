@@ -84,7 +84,7 @@ def prepare(columns: Columns, version: int) -> Writer:
     try:
         writer = Writer(running.nodes, running.ops, gathered.arrays, gathered.rows, gathered.tag_counts)
     except ValueError:  # Not C-contiguous.
-        arrays = [np.ascontiguousarray(array) for array in gathered.arrays]
+        arrays = [None if array is None else np.ascontiguousarray(array) for array in gathered.arrays]
         writer = Writer(running.nodes, running.ops, arrays, gathered.rows, gathered.tag_counts)
     problem, column = writer.measure()
     if problem:

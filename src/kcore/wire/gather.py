@@ -15,14 +15,13 @@ from kcore.wire.layout import BYTES, DTYPES, OFFSETS, VALID, Branch, Code, Progr
 
 Array = npt.NDArray[Any]
 UINT32 = np.dtype(np.uint32)
-NOTHING = np.empty(0, np.uint8)
 
 
 @dataclass(slots=True)
 class Gathered:
     """What a Writer takes: arrays (but for C-contiguity: a Writer sees that), rows and unknown tags a node."""
 
-    arrays: list[Array]
+    arrays: list[Array | None]  # None for unknown tags where there are none
     rows: list[int]
     tag_counts: list[int]
 
@@ -33,7 +32,7 @@ def gather(program: Program, columns: Columns) -> Gathered:
     UnsupportedVersionError where a field is set that the version lacks and may not drop.
     """
     nodes = len(program.nodes)
-    into = Gathered([NOTHING] * len(program.columns), [0] * nodes, [0] * nodes)
+    into = Gathered([None] * len(program.columns), [0] * nodes, [0] * nodes)
     gather_rows(into, program, program.root, columns, 1)
     return into
 
