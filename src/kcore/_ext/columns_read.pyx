@@ -1,6 +1,6 @@
 """Bytes to columns: one pass measures and checks every length, the second fills columns that are just large enough.
 
-`runs_read` has the fast way through many records of fixed fields and vectors; here is the way through anything.
+`layout_read` and `runs_read` have the fast way through many records that are alike; here is the way through anything.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -31,7 +31,7 @@ cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
 
 
 cdef bint mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags) noexcept nogil:
-    """Clear the flags of rows that do not hold the default; True if there is none, which most fields are quick to tell."""
+    """Clear the flags of rows that do not hold the default; True if there is none: most fields are quick to tell."""
     cdef uint8_t value[16]
     cdef const Node* below
     cdef int64_t k

@@ -1,6 +1,6 @@
 """Columns to bytes: the exact size first, then every row.
 
-`runs_write` has the fast way through many rows of fixed fields and vectors; here is the way through anything.
+`layout_write` and `runs_write` have the fast way through many rows that are alike; here is the way through anything.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

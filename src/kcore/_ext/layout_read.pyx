@@ -8,9 +8,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kcore._ext.fused cimport fuse
-from kcore._ext.program cimport BLOCK, BOOL, MAX_WINDOWS, MIN_RUN, ROWS, STRUCT, VECTOR, Node, Op, differ, load64
+from kcore._ext.program cimport BLOCK, BOOL, MAX_WINDOWS, MIN_RUN, STRUCT, VECTOR, Node, Op, differ, load64
 from kcore._ext.steps cimport (
-    DEFAULT, ENDS, FIELD, MAX_NESTED, VALID, VALUES, Kind, Step, Steps, add_step, elements_key, find_counter
+    DEFAULT, ENDS, FIELD, MAX_NESTED, VALID, VALUES, Step, Steps, add_step, elements_key, find_counter
 )
 from kcore._ext.walk cimport Layout, Walk, peek_prefix, peek_varint
 

@@ -1,1 +1,1 @@
-"""Runs of flat records, read: for the other kernels, nothing for Python."""
+"""Runs of records, read: for the other kernels, nothing for Python."""

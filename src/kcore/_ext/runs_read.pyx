@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kcore._ext.fused cimport fields_of, gather_fused
 from kcore._ext.program cimport (
-    BLOCK, BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, default_bytes, gather, is_utf8, move,
+    BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, default_bytes, gather, is_utf8, move,
     move32x4, move_at, move_vectors, put_bytes, put_ends, put_ends_apart, repeat, spread,
 )
 from kcore._ext.steps cimport ENDS, FIELD, PAIR, VALID, VALUES, Step, Steps, block_of

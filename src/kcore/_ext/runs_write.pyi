@@ -1,1 +1,1 @@
-"""Runs of flat records, written: for the other kernels, nothing for Python."""
+"""Runs of records, written: for the other kernels, nothing for Python."""

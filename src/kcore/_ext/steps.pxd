@@ -12,7 +12,7 @@ cdef enum StepLimits:
     MAX_STEPS = 112     # Of a record; a longer one is walked.
     MAX_COUNTERS = 32
     MAX_NESTED = 8      # Structs of one array in a record.
-    MAX_BACKOFF = 5     # 2 to its power: so many records are walked before the next is learned, after that many failures
+    MAX_BACKOFF = 5     # 2 to this power: so many records are walked before the next is learned, at the most.
 
 cdef enum Kind:
     FIELD = 0    # a FIXED or BOOL
