@@ -1,5 +1,7 @@
 """The column view: any message, both shapes of KIP-380, byte for byte as the object view."""
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -350,6 +352,14 @@ def test_decode_takes_any_buffer() -> None:
         assert kcore.encode_columns(kcore.decode_columns("LeaderAndIsrRequest", 7, other), 7) == data
     with pytest.raises(DecodeError):
         kcore.decode_columns("LeaderAndIsrRequest", 7, b"")
+
+
+def test_columns_are_copied_and_pickled() -> None:
+    data = kcore.encode_columns(leader_and_isr(2, 20, 3), 7)
+    columns = kcore.decode_columns("LeaderAndIsrRequest", 7, data)
+    for other in (copy.copy(columns), copy.deepcopy(columns), pickle.loads(pickle.dumps(columns))):
+        assert kcore.encode_columns(other, 7) == data
+    assert "leader_epoch" in repr(columns.topic_states.partition_states)
 
 
 def test_names_and_classes_are_alike() -> None:

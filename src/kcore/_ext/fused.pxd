@@ -116,7 +116,7 @@ cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t lef
 
 
 cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
-    """The step and those after it become one, the field of eight bytes last; its shuffle reads a record, or writes it."""
+    """The step and those after it become one, the field of eight bytes last; its shuffle reads or writes a record."""
     cdef int64_t k, j, at = 0, begin = step.offset
     cdef Step wide
     for k in range(2 if kind == TRIO else 0):

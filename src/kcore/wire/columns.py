@@ -150,10 +150,15 @@ class Rows:
     @property
     def _columns(self) -> dict[str, Any]:
         """All columns that are set, by name."""
-        if self._pending is not None:
-            self._made = {name: self.column(name) for name in self._pending.names}
+        pending = self._pending
+        if pending is not None:
+            self._made = {name: self.column(name) for name in pending.names}
             self._pending = None
         return self._made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles have all arrays, and nothing of where they came from."""
+        return {"_made": self._columns} | {name: value for name, value in vars(self).items() if name != "_made"}
 
     def bind(self, struct: type[Struct], count: int) -> Self:
         """Say what the rows are; EncodeError for a column that the struct has no field for."""
@@ -187,10 +192,10 @@ class Rows:
 
     def column(self, name: str) -> Any:
         """The column of that field, or None where it is not set."""
-        found = self._made.get(name)
-        if found is None and self._pending is not None and name in self._pending.names:
-            found = self._made[name] = self._pending.make(name)
-            if len(self._made) == len(self._pending.names):
+        found, pending = self._made.get(name), self._pending
+        if found is None and pending is not None and name in pending.names:
+            found = self._made[name] = pending.make(name)
+            if len(self._made) == len(pending.names):
                 self._pending = None
         return found
 
