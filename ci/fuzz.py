@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--again", metavar="ROUND:INDEX", help="one input, in this process")
     options = parser.parse_args()
     if options.again:
-        print(*check(input_of(*map(int, options.again.split(":")))))
+        print(check(input_of(*map(int, options.again.split(":")))))
         return
     rounds = -(-options.count // A_ROUND)
     tasks = [(options.seed + k, min(A_ROUND, options.count - k * A_ROUND)) for k in range(rounds)]

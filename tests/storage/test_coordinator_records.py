@@ -31,6 +31,27 @@ TXN_VALUE = (
 )  # fmt: skip
 
 
+# Kafka's CoordinatorRecordType.
+NAMES = {
+    0: "LegacyOffsetCommit", 1: "OffsetCommit", 2: "GroupMetadata", 3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata", 5: "ConsumerGroupMemberMetadata", 6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember", 8: "ConsumerGroupCurrentMemberAssignment",
+    10: "ShareGroupMemberMetadata", 11: "ShareGroupMetadata", 12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember", 14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata", 16: "ConsumerGroupRegularExpression", 17: "StreamsGroupMetadata",
+    19: "StreamsGroupMemberMetadata", 20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember", 22: "StreamsGroupCurrentMemberAssignment", 23: "StreamsGroupTopology",
+}  # fmt: skip
+
+
+def test_types_have_kafka_s_numbers() -> None:
+    assert OFFSETS.keys() == NAMES.keys()
+    for number, (key, value) in OFFSETS.items():
+        assert f"{NAMES[number]}Value".endswith(value.__name__)
+        assert key.__name__ in (f"{NAMES[number]}Key", "GroupKey", "MemberKey", "OffsetCommitKey")
+        assert (key.__name__ == "MemberKey") == ("Member" in NAMES[number])
+
+
 def record(key: bytes | None, value: bytes | None) -> Record:
     return Record(5, 0, key, value)
 
