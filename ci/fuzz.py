@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from mmap import mmap
 from multiprocessing import connection, get_context
-from os import cpu_count
+from os import cpu_count, getppid
 from typing import NoReturn
 
 from fuzz_inputs import A_ROUND, Input, batches, frames, input_of, messages, numbers
@@ -141,7 +141,10 @@ class Worker:
         self.moved, self.last = time.monotonic(), (-1, -1)
 
     def _run(self, tasks: list[tuple[int, int]], sender: connection.Connection) -> None:
+        parent = getppid()
         for round_, size in tasks:
+            if getppid() != parent:
+                return  # Whoever asked is gone.
             numbers.cache_clear()
             self.at[0], self.at[1] = round_, 0
             found: Found = Counter()
