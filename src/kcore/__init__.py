@@ -1,13 +1,11 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
-Messages, tables, elections, placement and divergence are here at once; the rest is loaded when it is first named, so
-that `import kcore` stays fast.
+Everything is loaded when it is first named, so that `import kcore` costs next to nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kcore import schema as schema
 from kcore.errors import DecodeError as DecodeError
 from kcore.errors import EncodeError as EncodeError
 from kcore.errors import KcoreError as KcoreError
@@ -15,28 +13,10 @@ from kcore.errors import PlacementError as PlacementError
 from kcore.errors import TableError as TableError
 from kcore.errors import UnknownMessageError as UnknownMessageError
 from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
-from kcore.metadata.broker_table import BrokerTable as BrokerTable
-from kcore.metadata.partition_table import PartitionTable as PartitionTable
-from kcore.replication.divergence import end_offset_for_epoch as end_offset_for_epoch
-from kcore.replication.divergence import truncation_offsets as truncation_offsets
-from kcore.replication.election import elect as elect
-from kcore.replication.election_rules import elect_one as elect_one
-from kcore.replication.epochs import EpochTables as EpochTables
-from kcore.replication.placement import place as place
-from kcore.wire.codec import decode as decode
-from kcore.wire.codec import decode_from as decode_from
-from kcore.wire.codec import encode as encode
-from kcore.wire.column_codec import decode_columns as decode_columns
-from kcore.wire.column_codec import encode_columns as encode_columns
-from kcore.wire.columns import Columns as Columns
-from kcore.wire.columns import Rows as Rows
-from kcore.wire.columns import Strings as Strings
-from kcore.wire.columns import Vectors as Vectors
-from kcore.wire.jsonform import from_json as from_json
-from kcore.wire.jsonform import to_json as to_json
 
 if TYPE_CHECKING:
     from kcore import bench as bench
+    from kcore import schema as schema
     from kcore import spark as spark
     from kcore.broker.broker import Broker as Broker
     from kcore.controller.events import BrokerFailed as BrokerFailed
@@ -44,15 +24,34 @@ if TYPE_CHECKING:
     from kcore.controller.events import ControlledShutdown as ControlledShutdown
     from kcore.controller.events import PreferredElection as PreferredElection
     from kcore.controller.zk_controller import ZkController as ZkController
+    from kcore.metadata.broker_table import BrokerTable as BrokerTable
     from kcore.metadata.image import ClusterImage as ClusterImage
+    from kcore.metadata.partition_table import PartitionTable as PartitionTable
     from kcore.protocol_errors import Errors as Errors
+    from kcore.replication.divergence import end_offset_for_epoch as end_offset_for_epoch
+    from kcore.replication.divergence import truncation_offsets as truncation_offsets
+    from kcore.replication.election import elect as elect
+    from kcore.replication.election_rules import elect_one as elect_one
+    from kcore.replication.epochs import EpochTables as EpochTables
+    from kcore.replication.placement import place as place
     from kcore.replication.policy import election_policy as election_policy
     from kcore.schema.catalogue import messages as messages
     from kcore.storage.diverge import diverge as diverge
     from kcore.storage.diverge_dirs import diverge_log_dirs as diverge_log_dirs
     from kcore.storage.metadata_log import load_metadata as load_metadata
+    from kcore.wire.codec import decode as decode
+    from kcore.wire.codec import decode_from as decode_from
+    from kcore.wire.codec import encode as encode
+    from kcore.wire.column_codec import decode_columns as decode_columns
+    from kcore.wire.column_codec import encode_columns as encode_columns
+    from kcore.wire.columns import Columns as Columns
+    from kcore.wire.columns import Rows as Rows
+    from kcore.wire.columns import Strings as Strings
+    from kcore.wire.columns import Vectors as Vectors
     from kcore.wire.fanout import Fanout as Fanout
     from kcore.wire.fanout import encode_fanout as encode_fanout
+    from kcore.wire.jsonform import from_json as from_json
+    from kcore.wire.jsonform import to_json as to_json
     from kcore.wire.metadata_frames import decode_metadata_record as decode_metadata_record
     from kcore.wire.metadata_frames import encode_metadata_record as encode_metadata_record
     from kcore.wire.record_batch import RecordBatches as RecordBatches
@@ -67,14 +66,25 @@ _LATER = {
     "kcore.broker.broker": ("Broker",),
     "kcore.controller.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
     "kcore.controller.zk_controller": ("ZkController",),
+    "kcore.metadata.broker_table": ("BrokerTable",),
     "kcore.metadata.image": ("ClusterImage",),
+    "kcore.metadata.partition_table": ("PartitionTable",),
     "kcore.protocol_errors": ("Errors",),
+    "kcore.replication.divergence": ("end_offset_for_epoch", "truncation_offsets"),
+    "kcore.replication.election": ("elect",),
+    "kcore.replication.election_rules": ("elect_one",),
+    "kcore.replication.epochs": ("EpochTables",),
+    "kcore.replication.placement": ("place",),
     "kcore.replication.policy": ("election_policy",),
     "kcore.schema.catalogue": ("messages",),
     "kcore.storage.diverge": ("diverge",),
     "kcore.storage.diverge_dirs": ("diverge_log_dirs",),
     "kcore.storage.metadata_log": ("load_metadata",),
+    "kcore.wire.codec": ("decode", "decode_from", "encode"),
+    "kcore.wire.column_codec": ("decode_columns", "encode_columns"),
+    "kcore.wire.columns": ("Columns", "Rows", "Strings", "Vectors"),
     "kcore.wire.fanout": ("Fanout", "encode_fanout"),
+    "kcore.wire.jsonform": ("from_json", "to_json"),
     "kcore.wire.metadata_frames": ("decode_metadata_record", "encode_metadata_record"),
     "kcore.wire.record_batch": ("RecordBatches", "scan_batches"),
     "kcore.wire.record_building": ("encode_records",),
@@ -82,10 +92,11 @@ _LATER = {
     "kcore.workloads.generate": ("generate",),
 }
 _MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
+_PACKAGES = ("bench", "schema", "spark")
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("bench", "spark"):
+    if name in _PACKAGES:
         return import_module(f"kcore.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'kcore' has no attribute {name!r}")
@@ -94,4 +105,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_MODULE_OF, "bench", "spark"]
+    return [*globals(), *_MODULE_OF, *_PACKAGES]

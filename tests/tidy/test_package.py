@@ -9,7 +9,7 @@ from pathlib import Path
 import kcore
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("numba", "pyspark", "pandas", "matplotlib")
+HEAVY = ("numpy", "numba", "pyspark", "pandas", "matplotlib")
 TEXT = {".py", ".pyx", ".pxd", ".pyi", ".rs", ".toml", ".md", ".lock", ".in", ".java", ".go", ""}
 MACHINE_PATH = re.compile(r"(?<![\w.$}\"])/(?:root|work|home/\w+|Users/\w+|tmp)/")
 SOMEONES_INDEX = re.compile(r"^\s*--(?:index-url|extra-index-url|find-links)", re.MULTILINE)
@@ -26,10 +26,10 @@ def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
     [checked] = [node for node in ast.parse(Path(kcore.__file__).read_text()).body if isinstance(node, ast.If)]
     seen = sorted((node.module, alias.name) for node in checked.body for alias in node.names)  # type: ignore[attr-defined]
     later = [(module, name) for module, names in kcore._LATER.items() for name in names]
-    assert seen == sorted([*later, ("kcore", "bench"), ("kcore", "spark")])
+    assert seen == sorted([*later, *(("kcore", package) for package in kcore._PACKAGES)])
     for module, names in kcore._LATER.items():
         assert all(getattr(kcore, name) is getattr(sys.modules[module], name) for name in names)
-    assert (kcore.bench.__name__, kcore.spark.__name__) == ("kcore.bench", "kcore.spark")
+    assert all(getattr(kcore, package).__name__ == f"kcore.{package}" for package in kcore._PACKAGES)
     assert not hasattr(kcore, "no_such_name")
 
 
