@@ -287,13 +287,13 @@ async def test_a_slow_client_is_not_idle() -> None:
         return s.BrokerHeartbeatResponse(unknown_tagged_fields=((99, bytes(20_000_000)),))
 
     async with (
-        await serve("127.0.0.1", 0, handler, APIS, limits=Limits(idle_s=0.5)) as server,
+        await serve("127.0.0.1", 0, handler, APIS, limits=Limits(idle_s=2)) as server,
         raw_client(server) as (reader, writer),
     ):
         writer.write(ASK)
         for _ in range(10):
             await reader.readexactly(2_000_000)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.25)
 
 
 @story
