@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
@@ -286,14 +287,17 @@ async def test_a_slow_client_is_not_idle() -> None:
     async def handler(context: RequestContext, message: Any) -> Any:
         return s.BrokerHeartbeatResponse(unknown_tagged_fields=((99, bytes(20_000_000)),))
 
-    async with (
-        await serve("127.0.0.1", 0, handler, APIS, limits=Limits(idle_s=2)) as server,
-        raw_client(server) as (reader, writer),
-    ):
-        writer.write(ASK)
-        for _ in range(10):
-            await reader.readexactly(2_000_000)
-            await asyncio.sleep(0.25)
+    async with await serve("127.0.0.1", 0, handler, APIS, limits=Limits(idle_s=2)) as server:
+        with socket.socket() as client:
+            client.setblocking(False)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)  # The kernel shall not take it all.
+            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", server.port))
+            reader, writer = await asyncio.open_connection(sock=client)
+            writer.write(ASK)
+            for _ in range(10):
+                await reader.readexactly(2_000_000)
+                await asyncio.sleep(0.25)
+            writer.close()
 
 
 @story
