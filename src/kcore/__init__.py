@@ -1,6 +1,7 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
-Everything is loaded when it is first named, so that `import kcore` costs next to nothing.
+Everything is loaded when it is first named, so that `import kcore` costs next to nothing. The first name of all brings
+messages, tables and decisions together: no first decision pays for an import.
 """
 
 from importlib import import_module
@@ -62,29 +63,31 @@ if TYPE_CHECKING:
     from kcore.wire.records import decode_records as decode_records
     from kcore.workloads.generate import generate as generate
 
-_LATER = {
-    "kcore.broker.broker": ("Broker",),
-    "kcore.controller.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
-    "kcore.controller.zk_controller": ("ZkController",),
+_TOGETHER = {
     "kcore.metadata.broker_table": ("BrokerTable",),
-    "kcore.metadata.image": ("ClusterImage",),
     "kcore.metadata.partition_table": ("PartitionTable",),
-    "kcore.protocol_errors": ("Errors",),
     "kcore.replication.divergence": ("end_offset_for_epoch", "truncation_offsets"),
     "kcore.replication.election": ("elect",),
     "kcore.replication.election_rules": ("elect_one",),
     "kcore.replication.epochs": ("EpochTables",),
     "kcore.replication.placement": ("place",),
+    "kcore.wire.codec": ("decode", "decode_from", "encode"),
+    "kcore.wire.column_codec": ("decode_columns", "encode_columns"),
+    "kcore.wire.columns": ("Columns", "Rows", "Strings", "Vectors"),
+    "kcore.wire.jsonform": ("from_json", "to_json"),
+}
+_LATER = _TOGETHER | {
+    "kcore.broker.broker": ("Broker",),
+    "kcore.controller.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
+    "kcore.controller.zk_controller": ("ZkController",),
+    "kcore.metadata.image": ("ClusterImage",),
+    "kcore.protocol_errors": ("Errors",),
     "kcore.replication.policy": ("election_policy",),
     "kcore.schema.catalogue": ("messages",),
     "kcore.storage.diverge": ("diverge",),
     "kcore.storage.diverge_dirs": ("diverge_log_dirs",),
     "kcore.storage.metadata_log": ("load_metadata",),
-    "kcore.wire.codec": ("decode", "decode_from", "encode"),
-    "kcore.wire.column_codec": ("decode_columns", "encode_columns"),
-    "kcore.wire.columns": ("Columns", "Rows", "Strings", "Vectors"),
     "kcore.wire.fanout": ("Fanout", "encode_fanout"),
-    "kcore.wire.jsonform": ("from_json", "to_json"),
     "kcore.wire.metadata_frames": ("decode_metadata_record", "encode_metadata_record"),
     "kcore.wire.record_batch": ("RecordBatches", "scan_batches"),
     "kcore.wire.record_building": ("encode_records",),
@@ -100,8 +103,10 @@ def __getattr__(name: str) -> Any:
         return import_module(f"kcore.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'kcore' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
-    return value
+    for module in (*_TOGETHER, _MODULE_OF[name]):
+        loaded = import_module(module)
+        globals().update({each: getattr(loaded, each) for each in _LATER[module]})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

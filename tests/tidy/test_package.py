@@ -21,6 +21,11 @@ def test_import_is_light() -> None:
     assert loaded.stdout.split() == []
 
 
+def test_no_first_decision_pays_for_an_import() -> None:
+    code = "import sys, kcore; kcore.generate; print('kcore.replication.election' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
     """And every name is there."""
     [checked] = [node for node in ast.parse(Path(kcore.__file__).read_text()).body if isinstance(node, ast.If)]
