@@ -7,11 +7,12 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
+from types import TracebackType
 from typing import Any, Final
 
 from kcore._ext import hollow as kernel
-from kcore.errors import TargetError
-from kcore.hollow.frames import fetch_frame, heartbeat_frame
+from kcore.errors import KcoreError, TargetError
+from kcore.hollow.frames import Frame, fetch_frame, heartbeat_frame
 from kcore.hollow.observer import Observer
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.timeline import Timeline
@@ -27,7 +28,8 @@ from kcore.schema.fetch import FetchRequest
 from kcore.types import Uuid
 
 _NANOS: Final = 1_000_000_000
-_FETCH_BYTES: Final = 1 << 20  # max_bytes of a fetch: many join at once, and a controller holds all their answers.
+_FETCH_BYTES: Final = 256 << 10  # max_bytes of a fetch: many join at once, and both sides hold all their answers.
+_SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soon, then at the usual interval.
 _RECONNECT_S: Final = (0.05, 0.5)
 _UNKNOWN_EPOCH: Final = -1
 
@@ -53,6 +55,7 @@ class HollowBroker:
     state: State = State.OFF
     epoch: int = _UNKNOWN_EPOCH
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
+    lookups: int = 0  # Of the quorum, when its address was last taken.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,14 @@ class Options:
     session_s: float = 9.0  # broker.session.timeout.ms, of the controller
     timeout_s: float = 30.0
     frame_bytes: int = 100 << 20
+    counts_only: bool = False  # No image of the partitions is kept: `--mind count`.
 
 
 class Fleet:
-    """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would."""
+    """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would.
+
+    What goes wrong behind the scenes of a scenario ends the body of the `async with`, by a TargetError.
+    """
 
     def __init__(self, quorum: Quorum, *, random: Random, options: Options | None = None) -> None:
         self.quorum, self.options = quorum, options or Options()
@@ -82,32 +89,40 @@ class Fleet:
             timeout_ns=int(self.options.timeout_s * _NANOS),
             keeps_bytes=True,
         )
-        self.observer = Observer(quorum, self._loop)
+        self.observer = Observer(quorum, self._loop, counts_only=self.options.counts_only)
         self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
+        self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Fleet":
+        await self._group.__aenter__()
         self._thread.start()
-        asyncio.get_running_loop().add_reader(self._loop.fileno(), self.drain)
+        asyncio.get_running_loop().add_reader(self._loop.fileno(), self._on_news)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         asyncio.get_running_loop().remove_reader(self._loop.fileno())
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._loop.stop()
-        await asyncio.to_thread(self._thread.join)
+        try:
+            await self._group.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            raise _the_first(group) from group
+        finally:
+            self._loop.stop()
+            await asyncio.to_thread(self._thread.join)
 
     # Lives.
 
     def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
         """A broker that is off."""
-        client_id, versions = f"hollow-{broker_id:06}", self.quorum.versions
-        assert versions is not None
+        assert self.quorum.versions is not None
+        version, cluster_id = self.quorum.versions.choose(FetchRequest), self.quorum.cluster_id
         row = self._loop.add(
-            heartbeat_frame(client_id, versions.choose(BrokerHeartbeatRequest), broker_id),
-            fetch_frame(client_id, versions.choose(FetchRequest), broker_id, self.quorum.cluster_id, _FETCH_BYTES),
+            self._heartbeat(broker_id),
+            fetch_frame(_client_id(broker_id), version, broker_id, cluster_id, _FETCH_BYTES),
             int(self.options.heartbeat_s * _NANOS),
         )
         mine = tuple(self._uuid() for _ in range(directories))
@@ -141,11 +156,22 @@ class Fleet:
         for broker in brokers:
             self._set(broker, State.SHUTTING_DOWN)
             self._beat(broker, want_shut_down=True)
+        await asyncio.sleep(_SHUT_DOWN_AGAIN_S)
+        for broker in brokers:
+            if broker.state is State.SHUTTING_DOWN:
+                self._beat(broker, want_shut_down=True)
         await self._await(brokers, State.OFF, timeout_s)
 
-    def committed(self, broker: HollowBroker) -> int:
-        """The end of what that broker knows to be committed."""
-        return self._loop.position(broker.row)[3]
+    def lose_directories(self, broker: HollowBroker, lost: Sequence[Uuid]) -> None:
+        """Its heartbeats, from one at once on, say that these directories are offline, until it starts anew."""
+        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id, lost))
+        self._beat(broker)
+
+    def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
+        """A broker that is off gets fresh directories behind its first one, so many in all; which it has now."""
+        broker.directories = (broker.directories[0], *(self._uuid() for _ in range(directories - 1)))
+        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
+        return broker.directories
 
     def counters(self) -> dict[str, int]:
         """How often each thing has happened in the loop."""
@@ -170,6 +196,11 @@ class Fleet:
             some = ", ".join(map(str, late[:5]))
             raise TargetError(f"{len(late)} brokers are not {state.value} after {timeout_s:g} s: {some} ...") from None
 
+    def _heartbeat(self, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
+        assert self.quorum.versions is not None
+        version = self.quorum.versions.choose(BrokerHeartbeatRequest)
+        return heartbeat_frame(_client_id(broker_id), version, broker_id, offline)
+
     async def _register(self, broker: HollowBroker, clean: bool) -> None:
         previous = broker.epoch if clean else _UNKNOWN_EPOCH
         broker.incarnation_id = self._uuid()
@@ -184,9 +215,13 @@ class Fleet:
         broker.epoch = answer.broker_epoch
         self._set(broker, State.FENCED)
         for which in (kernel.HEARTBEATS, kernel.FETCHES):
-            self._loop.connect(broker.row, which, self.quorum.leader_address)
+            self._connect(broker, which)
         self._loop.fetch(broker.row, True)
         self._beat(broker)
+
+    def _connect(self, broker: HollowBroker, which: int) -> None:
+        broker.lookups = self.quorum.lookups
+        self._loop.connect(broker.row, which, self.quorum.leader_address)
 
     def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
         features = [
@@ -226,6 +261,14 @@ class Fleet:
 
     # What the loop has to say.
 
+    def _on_news(self) -> None:
+        """As `drain`, but called by nobody who could take what goes wrong."""
+        try:
+            self.drain()
+        except Exception as error:  # A task's failure ends the run, this one's would only be printed.
+            asyncio.get_running_loop().remove_reader(self._loop.fileno())
+            self._spawn(_raise(error))
+
     def drain(self) -> None:
         """Takes what has happened since the last time."""
         notices, bytes_, batches, arrivals = self._loop.drain()
@@ -238,7 +281,7 @@ class Fleet:
             elif kind == "error":
                 self._on_error(broker, int.from_bytes(detail, "big", signed=True))
             elif kind == "answer":
-                self._spawn(self.observer.on_unusual(broker.row, detail))
+                self._spawn(self._on_unusual(broker, detail))
             elif kind == "closed" and broker.state is not State.OFF:
                 self._count("connection closed")
                 self._spawn(self._reconnect(broker, which))
@@ -253,20 +296,52 @@ class Fleet:
     def _on_error(self, broker: HollowBroker, code: int) -> None:
         """A heartbeat was refused; the next one goes out all the same."""
         self._count(Errors.of(code).name)
+        if broker.state is State.OFF:
+            return
         if code == Errors.NOT_CONTROLLER:
-            self._spawn(self._reconnect(broker, kernel.HEARTBEATS, find=True))
-        elif code == Errors.STALE_BROKER_EPOCH and broker.state is not State.OFF:
+            self._spawn(self._reconnect(broker, kernel.HEARTBEATS))
+        elif code == Errors.STALE_BROKER_EPOCH:
             self._loop.rest(broker.row)
             self._spawn(self._register(broker, clean=True))
 
-    async def _reconnect(self, broker: HollowBroker, which: int, *, find: bool = False) -> None:
+    async def _on_unusual(self, broker: HollowBroker, frame: bytes) -> None:
+        """A Fetch was answered by an error, a divergence or a snapshot; the broker fetches on after this."""
+        incarnation_id = broker.incarnation_id
+        elsewhere = await self.observer.on_unusual(broker.row, frame)
+        if broker.state is State.OFF or broker.incarnation_id != incarnation_id:
+            return
+        if elsewhere:
+            await self._reconnect(broker, kernel.FETCHES)
+        self._loop.fetch(broker.row, True)
+
+    async def _reconnect(self, broker: HollowBroker, which: int) -> None:
+        """To the active controller, looked for by the first of all brokers that need it."""
+        incarnation_id = broker.incarnation_id
         await asyncio.sleep(self._random.uniform(*_RECONNECT_S))
-        if find:
-            await self.quorum.find_leader()
-        if broker.state is not State.OFF:
-            self._loop.connect(broker.row, which, self.quorum.leader_address)
+        await self.quorum.find_leader(broker.lookups)
+        if broker.state is State.OFF or broker.incarnation_id != incarnation_id:
+            return
+        self._connect(broker, which)
+        if which == kernel.HEARTBEATS:
+            self._beat(broker, want_shut_down=broker.state is State.SHUTTING_DOWN)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = self._group.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _client_id(broker_id: int) -> str:
+    return f"hollow-{broker_id:06}"
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+def _the_first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first; as a TargetError where it is one of ours or of the network's."""
+    first = group.exceptions[0]
+    if isinstance(first, KcoreError) and not isinstance(first, TargetError):
+        return TargetError(f"the hollow brokers: {type(first).__name__}: {first}")
+    return first

@@ -18,7 +18,15 @@ from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.types import Int32s
 
 _AT_ONCE: Final = 5_000  # Partitions of a request.
-_STALE: Final = (Errors.INVALID_UPDATE_VERSION, Errors.FENCED_LEADER_EPOCH, Errors.NEW_LEADER_ELECTED)
+_STALE: Final = (  # For the leader to see what has changed, and to ask again where that is still wanted.
+    Errors.INVALID_UPDATE_VERSION,
+    Errors.FENCED_LEADER_EPOCH,
+    Errors.NEW_LEADER_ELECTED,
+    Errors.INELIGIBLE_REPLICA,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.UNKNOWN_TOPIC_ID,
+    Errors.STALE_BROKER_EPOCH,
+)
 
 
 def lacking(table: PartitionTable, broker_ids: Collection[int]) -> Int32s:

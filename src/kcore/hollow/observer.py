@@ -1,5 +1,6 @@
 """The metadata log as all hollow brokers of a process see it: decoded once, into one image that they share."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -12,21 +13,27 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
 from kcore.schema import fetch_snapshot as snapshots
+from kcore.schema import metadata_records_brokers as broker_records
 from kcore.schema.fetch import FetchRequest, FetchResponse, PartitionData
+from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.metadata_records_topics import PartitionRecord
 from kcore.types import Int32s, Int64s
 from kcore.wire.codec import decode_from
-from kcore.wire.metadata_frames import frame_columns
+from kcore.wire.metadata_frames import decode_metadata_record, frame_columns
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import Records, decode_records
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _PIECE_BYTES: Final = 8 << 20  # Of a snapshot, at a time.
+_SNAPSHOTS_AT_ONCE: Final = 4
+_PAUSE_S: Final = 0.1
+_OF_BROKERS: Final = [number for number, record in METADATA_RECORDS.items() if hasattr(broker_records, record.__name__)]
 _RETRIED: Final = (Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH)
 _ELSEWHERE: Final = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.BROKER_NOT_AVAILABLE)
 
 
 class Observer:
-    """Applies what is committed to `image`, or with `counts_only` counts records by type and holds none."""
+    """Applies what is committed to `image`; with `counts_only`, of all records only those of brokers."""
 
     def __init__(self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False) -> None:
         self.image = ClusterImage()
@@ -36,6 +43,8 @@ class Observer:
         self._quorum, self._loop, self._counts_only = quorum, loop, counts_only
         self._waiting = b""  # Batches that are not known to be committed.
         self._seen: list[tuple[Int64s, Int32s]] = []  # Offsets and types of records.
+        self._created = 0
+        self._copying = asyncio.Semaphore(_SNAPSHOTS_AT_ONCE)
 
     def read(self, batches: bytes, committed: int) -> None:
         """More of the log, and up to where it is known to be committed."""
@@ -46,7 +55,7 @@ class Observer:
         count = int(np.searchsorted(found.last_offset, committed))
         end = int(found.position[count]) if count < len(found) else found.end
         ready, self._waiting = self._waiting[:end], self._waiting[end:]
-        self._apply(decode_records(ready))
+        self._seen.append(self._apply(decode_records(ready)))
 
     def types(self, from_offset: int = 0) -> tuple[Int64s, Int32s]:
         """Offset and type (as in `kcore.schema.index.METADATA_RECORDS`) of each record seen from there on."""
@@ -54,23 +63,35 @@ class Observer:
         types = np.concatenate([np.empty(0, np.int32), *(each for _, each in self._seen)])
         return offsets[offsets >= from_offset], types[offsets >= from_offset]
 
+    @property
+    def partitions(self) -> int:
+        """How many there are; with `counts_only`, how many were made while it watched."""
+        return self._created if self._counts_only else len(self.image.table)
+
     def forget(self) -> None:
         """Drops the types seen so far: a scenario begins."""
         self._seen.clear()
 
-    def _apply(self, records: Records) -> None:
+    def _apply(self, records: Records) -> tuple[Int64s, Int32s]:
+        """Into the image; offsets and types of the records that are new."""
         rows = np.flatnonzero((records.control_type < 0) & (records.offset >= self.end_offset))
-        types, _ = frame_columns(records.data, records.value_offset[rows], records.value_length[rows])
-        self._seen.append((records.offset[rows], types))
-        if not self._counts_only:
+        begins, lengths = records.value_offset[rows], records.value_length[rows]
+        types, _ = frame_columns(records.data, begins, lengths)
+        self._created += int((types == PartitionRecord.api_key).sum())
+        if self._counts_only:
+            for at in np.flatnonzero(np.isin(types, _OF_BROKERS)).tolist():
+                value = records.data[int(begins[at]) : int(begins[at] + lengths[at])]
+                self.image.apply(decode_metadata_record(value)[0])
+        else:
             replay(self.image, records, self.end_offset)
         if len(records.batches):
             self.end_offset = int(records.batches.last_offset[-1]) + 1
+        return records.offset[rows], types
 
     # What the loop leaves to Python.
 
-    async def on_unusual(self, row: int, frame: bytes) -> None:
-        """A broker's Fetch was answered by an error, a divergence or a snapshot; it fetches on after this."""
+    async def on_unusual(self, row: int, frame: bytes) -> bool:
+        """A broker's Fetch was answered by an error, a divergence or a snapshot; true if another node leads now."""
         assert self._quorum.versions is not None
         version = self._quorum.versions.choose(FetchRequest)
         _, at = decode_from("ResponseHeader", FetchResponse.header_version(version), frame)
@@ -80,10 +101,9 @@ class Observer:
             raise TargetError(f"a hollow broker's Fetch was refused: {[Errors.of(code).name for code in errors]}")
         for partition in (each for topic in answer.responses for each in topic.partitions):
             await self._on_partition(row, partition)
-        if set(errors) & set(_ELSEWHERE):
-            await self._quorum.find_leader()
-            self._loop.connect(row, kernel.FETCHES, self._quorum.leader_address)
-        self._loop.fetch(row, True)
+        if Errors.UNKNOWN_LEADER_EPOCH in errors:
+            await asyncio.sleep(_PAUSE_S)  # The node has yet to hear of the epoch.
+        return not {*errors}.isdisjoint(_ELSEWHERE)
 
     async def _on_partition(self, row: int, partition: PartitionData) -> None:
         if partition.current_leader.leader_epoch > self.leader_epoch:
@@ -109,13 +129,17 @@ class Observer:
 
     async def _fetch_snapshot(self, row: int, end_offset: int, epoch: int) -> None:
         """Each broker copies the snapshot, as a real one does; the first copy that is new becomes the image."""
-        data = b"".join([piece async for piece in self._pieces(end_offset, epoch)])
-        self.snapshot_bytes += len(data)
-        if end_offset > self.end_offset:
-            self.image, self.end_offset, self._waiting = ClusterImage(), 0, b""
-            self._apply(decode_records(data))
-            self.end_offset = end_offset
-            self._loop.seek_tape(end_offset)
+        async with self._copying:
+            data = bytearray()
+            async for piece in self._pieces(end_offset, epoch):
+                self.snapshot_bytes += len(piece)
+                if end_offset > self.end_offset:
+                    data += piece
+            if end_offset > self.end_offset:
+                self.image, self.end_offset, self._waiting = ClusterImage(), 0, b""
+                self._apply(decode_records(data))
+                self.end_offset = end_offset
+                self._loop.seek_tape(end_offset)
         self._loop.fetch(row, False, offset=end_offset, last_epoch=epoch)
 
     async def _pieces(self, end_offset: int, epoch: int) -> AsyncIterator[bytes]:

@@ -1,6 +1,7 @@
 """The controllers under load, as a client knows them: their versions, who leads, and requests to the active one."""
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
@@ -9,11 +10,11 @@ from kcore.errors import DisconnectedError, NetworkError, TargetError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
-from kcore.net.retry import Backoff, retry
+from kcore.net.retry import Backoff, is_retriable, retry
 from kcore.net.versions import PeerVersions
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.api_versions import ApiVersionsResponse
-from kcore.schema.cluster_metadata import DescribeClusterRequest
+from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.structure import Message
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
@@ -21,6 +22,7 @@ _CONNECTIONS: Final = 8  # For requests beside heartbeats and fetches; a control
 _RETRY_S: Final = 60.0
 _BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
 _LIMITS: Final = Limits(in_flight=5, request_s=60.0)
+_TOPIC_LISTS: Final = ("topics", "responses", "results")  # Where an answer without an error code of its own has some.
 
 
 class Quorum:
@@ -32,7 +34,8 @@ class Quorum:
         self.client_id = client_id
         self.cluster_id = ""
         self.leader_id = -1
-        self.leader_address = ""
+        self.leader_address = ""  # "address:port", no name
+        self.lookups = 0  # How often the active controller was looked for.
         self.versions: PeerVersions | None = None
         self._random = random
         self._connections: list[Connection] = []
@@ -60,37 +63,35 @@ class Quorum:
         """The answer of the active controller; asked again where that has changed or the connection broke."""
 
         async def once() -> Any:
-            connection = await self._connection()
+            seen, connection = await self._connection()
             try:
                 answer = await connection.send(request, version)
-            except NetworkError:
-                await self._forget(connection)
+            except NetworkError as error:
+                if is_retriable(error):
+                    await self.find_leader(seen)
                 raise
-            if getattr(answer, "error_code", 0) == Errors.NOT_CONTROLLER:
-                await self._forget(connection)
+            if Errors.NOT_CONTROLLER in _error_codes(answer):
+                await self.find_leader(seen)
                 raise RetriableException(f"{connection.peer} is not the active controller")
             return answer
 
         return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
 
-    async def find_leader(self) -> None:
-        """Looks for the active controller anew."""
-        async with self._changing:
-            await self.close()
-            await retry(self._find_leader, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+    async def find_leader(self, seen: int | None = None) -> None:
+        """Looks for the active controller, unless that was done since `lookups` were `seen`: callers share one look.
 
-    async def _connection(self) -> Connection:
-        """One of those to the leader, in turn."""
+        RequestTimeoutError if there is none within a minute.
+        """
         async with self._changing:
-            if not self._connections:
-                await self._find_leader()
+            if seen is None or seen == self.lookups:
+                await retry(self._find_leader, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+
+    async def _connection(self) -> tuple[int, Connection]:
+        """One of those to the leader, in turn, and how many look-ups there were before."""
+        if not self._connections:
+            await self.find_leader(self.lookups)
         self._turn += 1
-        return self._connections[self._turn % len(self._connections)]
-
-    async def _forget(self, connection: Connection) -> None:
-        """All connections to that leader, unless somebody has done so already."""
-        if connection in self._connections:
-            await self.close()
+        return self.lookups, self._connections[self._turn % len(self._connections)]
 
     async def _find_leader(self) -> None:
         problems = []
@@ -98,19 +99,46 @@ class Quorum:
             try:
                 async with await self._connect(address) as connection:
                     answer = await connection.send(DescribeClusterRequest(endpoint_type=_CONTROLLERS))
-                leaders = [node for node in answer.brokers if node.broker_id == answer.controller_id]
-                if answer.error_code or not leaders:
-                    raise RetriableException(f"it knows no active controller (error {answer.error_code})")
-                leader = f"{leaders[0].host}:{leaders[0].port}"
-                self._connections = [await self._connect(leader) for _ in range(_CONNECTIONS)]
+                await self._follow(answer)
             except (NetworkError, RetriableException) as error:
                 problems.append(f"{address}: {error}")
                 continue
-            self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
-            self.leader_id, self.leader_address = answer.controller_id, leader
+            self.lookups += 1
             return
         raise DisconnectedError("; ".join(problems))
 
+    async def _follow(self, answer: DescribeClusterResponse) -> None:
+        """Connections to the active controller that an answer tells of; those that work already stay."""
+        leaders = [node for node in answer.brokers if node.broker_id == answer.controller_id]
+        if answer.error_code or not leaders:
+            raise RetriableException(f"it knows no active controller (error {answer.error_code})")
+        leader = await _resolved(leaders[0].host, leaders[0].port)
+        old = self._connections
+        kept = [each for each in old if not each.closed] if leader == self.leader_address else []
+        self._connections = kept + [await self._connect(leader) for _ in range(_CONNECTIONS - len(kept))]
+        self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
+        self.leader_id, self.leader_address = answer.controller_id, leader
+        gone = (each.close() for each in old if each not in kept)
+        await asyncio.gather(*gone, return_exceptions=True)
+
     async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")
-        return await connect(host, int(port), client_id=self.client_id, limits=_LIMITS)
+        return await connect(host.strip("[]"), int(port), client_id=self.client_id, limits=_LIMITS)
+
+
+async def _resolved(host: str, port: int) -> str:
+    """ "address:port" as the loop takes it."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise DisconnectedError(f"{host}: {error}") from error
+    address = found[0][4][0]
+    return f"[{address}]:{port}" if ":" in str(address) else f"{address}:{port}"
+
+
+def _error_codes(answer: Any) -> set[int]:
+    """Its own, or where it has none those of its topics: CreateTopics and DeleteTopics."""
+    if hasattr(answer, "error_code"):
+        return {answer.error_code}
+    told = (each for name in _TOPIC_LISTS for each in getattr(answer, name, ()))
+    return {getattr(each, "error_code", 0) for each in told}

@@ -32,6 +32,7 @@ class Timeline:
     """What the loop has seen so far."""
 
     committed: int = 0  # What any broker knows to be committed lies below.
+    by_row: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # The same of each broker.
     _batches: list[npt.NDArray[np.int64]] = field(default_factory=list)
     _arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
@@ -43,11 +44,23 @@ class Timeline:
             fresh = np.frombuffer(arrivals, np.int64).reshape(-1, _ARRIVAL)
             self._arrivals.append(fresh)
             self.committed = max(self.committed, int(fresh[:, 1].max()))
+            missing = int(fresh[:, 0].max()) + 1 - len(self.by_row)
+            if missing > 0:
+                self.by_row = np.append(self.by_row, np.zeros(missing, np.int64))
+            np.maximum.at(self.by_row, fresh[:, 0], fresh[:, 1])
 
-    def batches(self, from_offset: int = 0) -> Batches:
-        """Those that hold records from that offset on."""
+    def behind(self, offset: int, rows: Int64s) -> int:
+        """How many of these brokers do not know yet that all below `offset` is committed."""
+        there = rows[rows < len(self.by_row)]
+        return len(rows) - len(there) + int((self.by_row[there] < offset).sum())
+
+    def batches(self, from_offset: int, end_offset: int | None = None) -> Batches:
+        """Those that hold records from that offset on, and before `end_offset`."""
         rows = _joined(self._batches, _BATCH)
-        return Batches(*rows[rows[:, 1] >= from_offset].T)
+        wanted = rows[:, 1] >= from_offset
+        if end_offset is not None:
+            wanted &= rows[:, 0] < end_offset
+        return Batches(*rows[wanted].T)
 
     def known(self, offset: int, rows: int) -> Int64s:
         """By row, of so many, when the broker first knew that the record at `offset` is committed; -1 for not yet."""

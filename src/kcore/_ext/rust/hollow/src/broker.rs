@@ -1,7 +1,7 @@
 //! One hollow broker: its two connections and how far it has read the metadata log.
 
 use crate::frame::Request;
-use crate::link::Link;
+use crate::link::{Link, Phase};
 
 pub const HEARTBEATS: usize = 0;
 pub const FETCHES: usize = 1;
@@ -30,6 +30,7 @@ pub struct Broker {
     pub beats: bool,
     pub fetches: bool,
     pub due: i64,      // nanoseconds: of the next heartbeat
+    pub sent_due: i64, // when the one under way was due
     pub interval: i64, // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
     pub flags: u8,       // of the last heartbeat's answer
@@ -47,6 +48,7 @@ impl Broker {
             beats: false,
             fetches: false,
             due: 0,
+            sent_due: 0,
             interval,
             want_shut_down: false,
             flags: 0,
@@ -57,11 +59,16 @@ impl Broker {
         }
     }
 
+    pub fn is_ready_to_beat(&self, now: i64) -> bool {
+        self.beats && self.due <= now && self.links[HEARTBEATS].phase == Phase::Ready
+    }
+
     pub fn beat(&mut self, now: i64) -> Result<(), String> {
         let request = self.links[HEARTBEATS].renewed();
         request.put(heartbeat::BROKER_EPOCH, self.epoch.to_be_bytes());
         request.put(heartbeat::METADATA_OFFSET, (self.committed - 1).to_be_bytes());
         request.put(heartbeat::WANT_SHUT_DOWN, [self.want_shut_down.into()]);
+        self.sent_due = self.due;
         self.links[HEARTBEATS].send(now)
     }
 
@@ -72,6 +79,18 @@ impl Broker {
         request.put(fetch::LAST_EPOCH, self.last_epoch.to_be_bytes());
         request.put(fetch::HIGH_WATERMARK, self.high_watermark.to_be_bytes());
         self.links[FETCHES].send(now)
+    }
+
+    /// Speaks under this epoch from now on: another one is another life, of which nothing has been answered.
+    pub fn live(&mut self, epoch: i64) {
+        if self.epoch != epoch {
+            (self.epoch, self.flags) = (epoch, 0);
+        }
+    }
+
+    /// Whether it has read its own registration, whose offset is its epoch: it may be unfenced from then on.
+    pub fn knows_itself(&self) -> bool {
+        self.epoch >= 0 && self.committed > self.epoch
     }
 
     pub fn seek(&mut self, offset: i64, last_epoch: i32) {

@@ -128,7 +128,7 @@ impl Engine {
             // One request is under way, so there is one answer at the most.
             let more = broker.links[which].read(scratch, limits.frame_bytes, |frame| {
                 answer = Some(if which == HEARTBEATS {
-                    answers::heartbeat(frame).map_or_else(|| Answer::Unusual(frame.to_vec()), Answer::Heartbeat)
+                    answers::heartbeat(frame).map_or(Answer::Unreadable, Answer::Heartbeat)
                 } else {
                     read_fetched(frame, offset, last_epoch, tape, now)
                 });
@@ -152,11 +152,17 @@ impl Engine {
                 self.counters.fetched_bytes += bytes as u64;
                 let broker = &mut self.brokers[row];
                 (broker.offset, broker.last_epoch) = (offset, last_epoch);
+                let knew_itself = broker.knows_itself();
                 if broker.advance(high_watermark) && self.keeps_arrivals {
                     self.arrivals.push([row as i64, broker.committed, now]);
                 }
+                if broker.knows_itself() && !knew_itself {
+                    broker.due = now; // Kafka's brokers ask every 10 ms until then, whether they are caught up.
+                    self.beat_if_due(row, now);
+                }
                 self.fetch_if_ready(row, now);
             }
+            Answer::Unreadable => self.fail(row, HEARTBEATS, "a heartbeat's answer that cannot be read".to_owned(), now),
             Answer::Unusual(frame) => {
                 self.brokers[row].fetches = false; // Until Python has seen to it.
                 self.notices.push((row, FETCHES, "answer", now, frame));
@@ -167,11 +173,16 @@ impl Engine {
     fn on_heartbeat(&mut self, row: usize, found: Heartbeat, now: i64) {
         self.counters.heartbeats += 1;
         let broker = &mut self.brokers[row];
-        self.latency.add(now - broker.due);
-        broker.due = now + broker.interval;
-        if broker.beats {
+        self.latency.add(now - broker.sent_due);
+        if broker.due == broker.sent_due {
+            broker.due = now + broker.interval; // Else an order came meanwhile, which says when.
+        }
+        if broker.is_ready_to_beat(now) {
+            self.beat_if_due(row, now);
+        } else if broker.beats {
             self.dues.push(Reverse((broker.due, row)));
         }
+        let broker = &mut self.brokers[row];
         if found.error_code != 0 {
             self.counters.errors += 1;
             self.notices.push((row, HEARTBEATS, "error", now, found.error_code.to_be_bytes().to_vec()));
@@ -194,7 +205,9 @@ impl Engine {
                 return Some(due);
             }
             self.dues.pop();
-            if self.brokers[row].due == due {
+            let broker = &self.brokers[row];
+            if broker.due == due && broker.is_ready_to_beat(now) {
+                self.lag.add(now - due); // Only here: one that waited for its connection or an answer is not our lag.
                 self.beat_if_due(row, now);
             }
         }
@@ -213,8 +226,7 @@ impl Engine {
 
     fn beat_if_due(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
-        if broker.beats && broker.due <= now && broker.links[HEARTBEATS].phase == Phase::Ready {
-            self.lag.add(now - broker.due);
+        if broker.is_ready_to_beat(now) {
             if let Err(why) = broker.beat(now) {
                 self.fail(row, HEARTBEATS, why, now);
             }
@@ -240,7 +252,8 @@ impl Engine {
 enum Answer {
     Heartbeat(Heartbeat),
     Fetched { offset: i64, last_epoch: i32, high_watermark: i64, bytes: usize },
-    Unusual(Vec<u8>),
+    Unusual(Vec<u8>), // of a fetch
+    Unreadable,       // of a heartbeat
 }
 
 /// A fetch's answer: its batches to the tape, and where they end.

@@ -218,7 +218,8 @@ impl Loop {
     ) -> PyResult<()> {
         self.order(py, row, |engine, _| {
             let broker = &mut engine.brokers[row];
-            (broker.epoch, broker.want_shut_down) = (epoch, want_shut_down);
+            broker.live(epoch);
+            broker.want_shut_down = want_shut_down;
             engine.set_beats(row, true, due_ns, interval_ns);
         })
     }
