@@ -13,12 +13,12 @@ import numpy as np
 from kcore.errors import TargetError
 from kcore.hollow import isr
 from kcore.hollow.fleet import Fleet, HollowBroker, State
-from kcore.hollow.kafka import Usage
+from kcore.hollow.kafka import KafkaQuorum, Usage
 from kcore.hollow.outcome import Outcome, histogram, percentile_ms
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema.index import METADATA_RECORDS
-from kcore.types import Int64s
+from kcore.types import Int32s, Int64s
 
 _POLL_S: Final = 0.02
 _LATE_MS: Final = 500.0  # A load generator later than this with its heartbeats is no measure of the controller.
@@ -34,6 +34,11 @@ class Sizes:
     partitions_per_topic: int = 100
     replication_factor: int = 3
     racks: int = 3
+    seconds: float = 10.0  # of a steady state
+    restarts: int = 3  # brokers of a rolling restart
+    leaders: int = 1  # whose followers leave the ISRs in an ISR storm
+    rounds: int = 1  # of an ISR storm
+    deleted_share: float = 0.25  # of the topics
 
 
 @dataclass(slots=True, eq=False)
@@ -45,13 +50,17 @@ class Storm:
     sizes: Sizes
     random: Random
     controllers: int = 1
+    kafka: KafkaQuorum | None = None  # where we started the controllers, and may kill them
     usage: Callable[[], Usage | None] = lambda: None  # of the controllers' processes, together
     timeout_s: float = 120.0
-    topics: list[str] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)  # ours that are there
+    named: int = 0  # topics so far, those that are gone included
 
     @property
     def table(self) -> PartitionTable:
-        """The partitions as the hollow brokers know them."""
+        """The partitions as the hollow brokers know them. TargetError where they only count."""
+        if self.fleet.options.counts_only:
+            raise TargetError("this scenario needs hollow brokers that know the partitions: --mind full")
         return self.fleet.observer.image.table
 
     def live(self) -> list[HollowBroker]:
@@ -67,23 +76,36 @@ class Storm:
         """Names and partitions of topics that are not there yet, `sizes.partitions` in all."""
         whole, rest = divmod(self.sizes.partitions, self.sizes.partitions_per_topic)
         counts = [self.sizes.partitions_per_topic] * whole + [rest] * (rest > 0)
-        return [(f"storm-{len(self.topics) + at:06}", count) for at, count in enumerate(counts)]
+        return [(f"storm-{self.named + at:06}", count) for at, count in enumerate(counts)]
 
-    async def restore(self, brokers: Sequence[HollowBroker]) -> None:
-        """Those that are off come back, and all are in the ISRs again."""
+    async def restore(self, brokers: Sequence[HollowBroker], *, clean: bool = False) -> None:
+        """Those that are off come back, after a clean shutdown or a crash, and all are in the ISRs again."""
         off = [broker for broker in brokers if broker.state is State.OFF]
-        await self.fleet.start(off)
+        await self.fleet.start(off, clean=clean)
         await self.fleet.unfenced(off, self.timeout_s)
         await self.settled()
-        end = time.monotonic() + self.timeout_s
+        if not self.fleet.options.counts_only:
+            await self.fill_isrs(brokers)
+
+    async def fill_isrs(self, brokers: Sequence[HollowBroker]) -> None:
+        """The leaders take these brokers into the ISRs of all partitions of which they have a replica."""
         ids = [broker.broker_id for broker in brokers]
-        while len(rows := isr.lacking(self.table, ids)):
+        await self.alter_isrs("to lack a member of their ISR", lambda: isr.lacking(self.table, ids), self.replicas)
+
+    async def alter_isrs(self, what: str, rows: Callable[[], Int32s], wanted: Callable[[int], list[int]]) -> None:
+        """The leaders ask for the wanted ISRs, by row, until no rows are left; TargetError after the time-out."""
+        end = time.monotonic() + self.timeout_s
+        while len(found := rows()):
             if time.monotonic() > end:
-                raise TargetError(f"{len(rows)} partitions lack a member of their ISR after {self.timeout_s:g} s")
-            table = self.table
-            whole = [[int(table.brokers.ids[each]) for each in of if each >= 0] for of in table.replicas__ps[rows]]
-            await isr.alter(self.quorum, table, rows, whole, self.fleet.brokers)
+                raise TargetError(f"{len(found)} partitions have not ceased {what} after {self.timeout_s:g} s")
+            isrs = [wanted(row) for row in found.tolist()]
+            await isr.alter(self.quorum, self.table, found, isrs, self.fleet.brokers)
             await self.settled()
+
+    def replicas(self, row: int) -> list[int]:
+        """Ids of a partition's brokers."""
+        table = self.table
+        return table.brokers.ids[[each for each in table.replicas__ps[row].tolist() if each >= 0]].tolist()
 
     async def until(self, what: str, done: Callable[[], bool]) -> None:
         """Returns when that is so. TargetError when the storm's time-out is over."""
@@ -97,13 +119,13 @@ class Storm:
     async def settled(self) -> None:
         """Returns when every live broker knows all of the log that was there at the call, and that is in the image."""
         self.fleet.drain()
-        target = self.fleet.timeline.committed
-        await self.until("the brokers to catch up", lambda: self.fleet.observer.end_offset >= target)
-        await self.until("the brokers to catch up", lambda: self._behind(target) == 0)
-        self.fleet.drain()
+        observer, timeline, target = self.fleet.observer, self.fleet.timeline, self.fleet.timeline.committed
+        await self.until("the brokers to catch up", lambda: observer.end_offset >= target)
+        await self.until("the brokers to catch up", lambda: timeline.behind(target, self.live_rows()) == 0)
 
-    def _behind(self, offset: int) -> int:
-        return sum(self.fleet.committed(broker) < offset for broker in self.live())
+    def live_rows(self) -> Int64s:
+        """The rows in the loop of those that are not off."""
+        return np.array([broker.row for broker in self.live()], np.int64)
 
 
 class Measure:
@@ -126,16 +148,26 @@ class Measure:
         self._counters = fleet.counters()
         self._usage, self._own = storm.usage(), _own_cpu_s()
         self.start_offset = fleet.observer.end_offset
-        self.intended_ns = time.monotonic_ns()
+        self.intended_ns = self._wave_ns = time.monotonic_ns()
+        self._wave_offset = self.start_offset
+
+    async def wave(self, name: str, *names: str) -> None:
+        """Waits until every live broker knows the last record of these types since the wave before, and times that."""
+        await self.storm.settled()
+        fleet = self.storm.fleet
+        if len(offsets := self.changes(*names, from_offset=self._wave_offset)):
+            known = fleet.timeline.known(int(offsets[-1]), len(fleet.brokers))[self.storm.live_rows()]
+            self.outcome.waves_ms[name] = (int(known.max()) - self._wave_ns) / _MILLIS
+        self._wave_offset, self._wave_ns = fleet.observer.end_offset, time.monotonic_ns()
 
     def answered(self) -> None:
         """The controller has answered all that was asked of it."""
         self.outcome.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
-    def changes(self, *names: str) -> Int64s:
-        """Offsets of the records of these types since the beginning."""
+    def changes(self, *names: str, from_offset: int | None = None) -> Int64s:
+        """Offsets of the records of these types since the beginning, or from there on."""
         wanted = [number for number, record in METADATA_RECORDS.items() if record.__name__ in names]
-        offsets, types = self.storm.fleet.observer.types(self.start_offset)
+        offsets, types = self.storm.fleet.observer.types(self.start_offset if from_offset is None else from_offset)
         return offsets[np.isin(types, wanted)]
 
     async def end(self, *names: str) -> Outcome:
@@ -143,8 +175,8 @@ class Measure:
         storm, outcome = self.storm, self.outcome
         await storm.settled()
         offsets = self.changes(*names)
-        rows = np.array([broker.row for broker in storm.live()], np.int64)
-        outcome.brokers, outcome.partitions = len(rows), len(storm.table)
+        rows = storm.live_rows()
+        outcome.brokers, outcome.partitions = len(rows), storm.fleet.observer.partitions
         outcome.changes = len(offsets)
         if len(offsets):
             self._time(offsets, rows)
@@ -168,10 +200,11 @@ class Measure:
     def _count(self) -> None:
         """Records, bytes, requests, errors."""
         fleet, outcome = self.storm.fleet, self.outcome
+        outcome.log_begin, outcome.log_end = self.start_offset, fleet.observer.end_offset
         _, types = fleet.observer.types(self.start_offset)
         for number, count in zip(*np.unique(types, return_counts=True), strict=True):
             outcome.records[METADATA_RECORDS[int(number)].__name__] = int(count)
-        outcome.log_bytes = int(fleet.timeline.batches(self.start_offset).bytes.sum())
+        outcome.log_bytes = int(fleet.timeline.batches(self.start_offset, outcome.log_end).bytes.sum())
         counters = fleet.counters()
         outcome.requests = sum(counters[name] - self._counters[name] for name in ("heartbeats", "fetches"))
         outcome.errors, outcome.false_fencings = dict(fleet.errors), fleet.false_fencings
@@ -184,7 +217,7 @@ class Measure:
         outcome.heartbeat_p999_ms, outcome.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         outcome.lag_max_ms = percentile_ms(lag, 1)
         outcome.own_cpu_s = _own_cpu_s() - self._own
-        if usage and self._usage:
+        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Less, where one of the processes is another.
             outcome.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             outcome.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if outcome.lag_max_ms > _LATE_MS:

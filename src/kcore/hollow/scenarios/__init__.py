@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kcore.hollow.outcome import Outcome
-from kcore.hollow.scenarios import lifecycle, topics
+from kcore.hollow.scenarios import controllers, directories, isr, lifecycle, topics
 from kcore.hollow.storm import Storm
 
 Scenario = Callable[[Storm], Awaitable[Outcome]]
@@ -12,6 +12,20 @@ Scenario = Callable[[Storm], Awaitable[Outcome]]
 SCENARIOS: Final[dict[str, Scenario]] = {
     "register": lifecycle.register,
     "create": topics.create,
+    "heartbeat": lifecycle.heartbeat,
     "broker-lost": lifecycle.broker_lost,
+    "rack-lost": lifecycle.rack_lost,
+    "controlled-shutdown": lifecycle.controlled_shutdown,
+    "bounce": lifecycle.bounce,
+    "rolling-restart": lifecycle.rolling_restart,
+    "preferred-election": topics.preferred_election,
+    "isr-storm": isr.isr_storm,
+    "reassign": topics.reassign,
+    "dir-lost": directories.dir_lost,
+    "delete-topics": topics.delete_topics,
+    "controller-killed": controllers.controller_killed,
 }
 """By name, in the order in which they run when all are asked for: each finds the cluster as the one before left it."""
+
+NEEDS_OWN_QUORUM: Final = {"controller-killed"}
+"""Scenarios for three controllers or more that the run itself has started (`Storm.kafka`)."""
