@@ -105,7 +105,7 @@ class Storm:
     def replicas(self, row: int) -> list[int]:
         """Ids of a partition's brokers."""
         table = self.table
-        return table.brokers.ids[[each for each in table.replicas__ps[row].tolist() if each >= 0]].tolist()
+        return [int(table.brokers.ids[each]) for each in table.replicas__ps[row] if each >= 0]
 
     async def until(self, what: str, done: Callable[[], bool]) -> None:
         """Returns when that is so. TargetError when the storm's time-out is over."""

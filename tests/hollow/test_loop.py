@@ -1,0 +1,294 @@
+"""The loop in Rust: what it sends, what it tells, and what no peer can do to it."""
+
+import asyncio
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcore import schema as s
+from kcore._ext import hollow as kernel
+from kcore.hollow.frames import fetch_frame, heartbeat_frame
+from kcore.net.server import RequestContext, serve
+from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kcore.schema.structure import Message
+from kcore.wire.codec import encode
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
+from net.loops import QUICK, Talk, raw_server, read_correlation_id, story, until
+
+HEARTBEAT_VERSION, FETCH_VERSION = 1, 17
+MINUTE = 60_000_000_000
+APIS = {"BrokerHeartbeat": (1, 1), "Fetch": (17, 17)}
+Notice = tuple[int, int, str, bytes]
+
+
+class Watched:
+    """A loop that runs, and all that it has told."""
+
+    def __init__(self, *, timeout_ns: int = MINUTE, frame_bytes: int = 1 << 20) -> None:
+        now = time.monotonic_ns()
+        self.loop = kernel.Loop(now, frame_bytes=frame_bytes, timeout_ns=timeout_ns, keeps_bytes=True)
+        self.notices: list[Notice] = []
+        self.bytes, self.batches, self.arrivals = b"", b"", b""
+
+    def add(self, interval_ns: int = MINUTE) -> int:
+        beat, fetch = heartbeat_frame("me", HEARTBEAT_VERSION, 7), fetch_frame("me", FETCH_VERSION, 7, "c", 1 << 20)
+        return self.loop.add(beat, fetch, interval_ns)
+
+    def beat(self, row: int, epoch: int = 5, interval_ns: int = MINUTE, **options: bool) -> None:
+        self.loop.beat(row, epoch, time.monotonic_ns(), interval_ns, **options)
+
+    def drain(self) -> None:
+        notices, *rest = self.loop.drain()
+        self.notices += [(row, which, kind, detail) for row, which, kind, _, detail in notices]
+        self.bytes, self.batches, self.arrivals = (
+            before + more for before, more in zip((self.bytes, self.batches, self.arrivals), rest, strict=True)
+        )
+
+    def told(self, kind: str) -> list[bytes]:
+        return [detail for _, _, found, detail in self.notices if found == kind]
+
+    async def first(self, kind: str) -> str:
+        await until(lambda: self.told(kind))
+        return self.told(kind)[0].decode()
+
+
+@asynccontextmanager
+async def watching(port: int, **options: int) -> AsyncIterator[Watched]:
+    """A loop with one broker, both of whose connections have begun."""
+    watched = Watched(**options)
+    thread = threading.Thread(target=watched.loop.run)
+    thread.start()
+    asyncio.get_running_loop().add_reader(watched.loop.fileno(), watched.drain)
+    watched.add()
+    for which in (kernel.HEARTBEATS, kernel.FETCHES):
+        watched.loop.connect(0, which, f"127.0.0.1:{port}")
+    try:
+        yield watched
+    finally:
+        asyncio.get_running_loop().remove_reader(watched.loop.fileno())
+        watched.loop.stop()
+        await asyncio.to_thread(thread.join)
+
+
+def answered(correlation_id: int, response: Message, version: int) -> bytes:
+    body = struct.pack(">ib", correlation_id, 0) + encode(response, version)
+    return struct.pack(">i", len(body)) + body
+
+
+def beaten(correlation_id: int = 1, **fields: Any) -> bytes:
+    return answered(correlation_id, s.BrokerHeartbeatResponse(**fields), HEARTBEAT_VERSION)
+
+
+def fetched(records: bytes | None, high_watermark: int, **fields: Any) -> FetchResponse:
+    partition = PartitionData(partition_index=0, high_watermark=high_watermark, records=records, **fields)
+    return FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
+
+
+def batch(offset: int, count: int, epoch: int = 3) -> bytes:
+    rows = [Record(offset + at, 1_000 + at, None, b"value", ()) for at in range(count)]
+    return encode_records(rows, partition_leader_epoch=epoch)
+
+
+def says(*pieces: bytes, then_closes: bool = False) -> Talk:
+    """Reads one request, says that, piece by piece."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_correlation_id(reader)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+        if not then_closes:
+            await reader.read()
+
+    return talk
+
+
+@story
+async def test_an_answer_may_come_byte_by_byte() -> None:
+    answer = beaten(is_fenced=False, is_caught_up=True)
+    async with raw_server(says(*(answer[at : at + 1] for at in range(len(answer))))) as port, watching(port) as watched:
+        watched.beat(0)
+        await until(lambda: watched.told("state"))
+        [flags] = watched.told("state")
+        assert flags[0] & kernel.CAUGHT_UP and not flags[0] & (kernel.FENCED | kernel.SHOULD_SHUT_DOWN)
+        assert dict(watched.loop.counters())["heartbeats"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (beaten(2), "an answer of correlation id Some(2), where 1 was due"),
+        (beaten() + beaten(), "an answer of correlation id Some(1), where 1 was due"),
+        (b"\0\0\0\2\0\1", "an answer of correlation id None, where 1 was due"),
+        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes, where at most 1048576 are taken"),
+        (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
+        (b"HTTP/1.1 400 Bad Request", "a frame of 1213486160 bytes"),
+        (b"\0\0\0\5\0\0\0\1\0", "a heartbeat's answer that cannot be read"),
+        (beaten()[:7], "the peer closed the connection"),
+        (b"", "the peer closed the connection"),
+    ],
+)
+@story
+async def test_what_is_no_answer_ends_the_connection(answer: bytes, text: str) -> None:
+    async with raw_server(says(answer, then_closes=True)) as port, watching(port) as watched:
+        watched.beat(0)
+        assert text in await watched.first("closed")
+
+
+@story
+async def test_silence_ends_the_connection_within_the_time_out() -> None:
+    async with raw_server(says()) as port, watching(port, timeout_ns=100_000_000) as watched:
+        watched.beat(0)
+        assert await watched.first("closed") == "no answer within the time-out"
+
+
+@story
+async def test_a_port_where_nobody_listens() -> None:
+    async with raw_server(says()) as port:
+        pass
+    async with watching(port) as watched:
+        assert "refused" in await watched.first("closed")
+
+
+@story
+async def test_a_refused_heartbeat_is_told_and_the_next_one_goes_out_all_the_same() -> None:
+    async with served(s.BrokerHeartbeatResponse(error_code=41)) as (port, asked), watching(port) as watched:
+        watched.beat(0, interval_ns=1_000_000)
+        await until(lambda: len(asked) > 3)
+        assert {int.from_bytes(detail, "big") for detail in watched.told("error")} == {41}
+        assert watched.told("state") == []
+
+
+@story
+async def test_a_state_is_told_when_it_changes_and_anew_in_another_life() -> None:
+    async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, asked), watching(port) as watched:
+        watched.beat(0, epoch=5, interval_ns=1_000_000)
+        await until(lambda: len(asked) > 5)
+        assert len(watched.told("state")) == 1
+        watched.beat(0, epoch=6, interval_ns=1_000_000)
+        await until(lambda: len(watched.told("state")) == 2)
+        assert {each.broker_epoch for each in asked} == {5, 6}
+
+
+@story
+async def test_an_order_while_an_answer_is_awaited_goes_out_right_after_it() -> None:
+    release = asyncio.Event()
+
+    async def handler(context: RequestContext, message: Any) -> Message:
+        wishes.append(message.want_shut_down)
+        await release.wait()
+        return s.BrokerHeartbeatResponse(should_shut_down=message.want_shut_down)
+
+    wishes: list[bool] = []
+    async with await serve("127.0.0.1", 0, handler, APIS) as server, watching(server.port) as watched:
+        watched.beat(0)
+        await until(lambda: wishes)
+        watched.beat(0, want_shut_down=True)
+        release.set()
+        await until(lambda: any(flags[0] & kernel.SHOULD_SHUT_DOWN for flags in watched.told("state")))
+        assert wishes == [False, True]
+
+
+@story
+async def test_a_rest_ends_heartbeats_and_a_close_tells_nothing() -> None:
+    async with served() as (port, asked), watching(port) as watched:
+        watched.beat(0, interval_ns=1_000_000)
+        await until(lambda: asked)
+        watched.loop.rest(0)
+        for which in (kernel.HEARTBEATS, kernel.FETCHES):
+            watched.loop.close(0, which)
+        count = len(asked)
+        await asyncio.sleep(0.05)
+        assert len(asked) <= count + 1
+        assert watched.told("closed") == []
+
+
+@story
+async def test_fetches_go_on_behind_whole_batches_and_tell_what_is_committed() -> None:
+    log = [batch(0, 3), batch(3, 2), batch(5, 1, epoch=4)]
+    answers = [fetched(log[0] + log[1] + log[2][:-1], 4), fetched(log[2], 6), fetched(b"", 6)]
+    async with served(fetches=answers) as (port, asked), watching(port) as watched:
+        watched.loop.set_leader_epoch(9)
+        watched.loop.fetch(0, True)
+        await until(lambda: len(asked) == 4)
+        partitions = [each.topics[0].partitions[0] for each in asked]
+        assert [each.fetch_offset for each in partitions] == [0, 5, 6, 6]
+        assert [each.last_fetched_epoch for each in partitions] == [0, 3, 4, 4]
+        assert [each.current_leader_epoch for each in partitions] == [9] * 4
+        await until(lambda: watched.bytes == b"".join(log))
+        seen = np.frombuffer(watched.batches, np.int64).reshape(-1, 6)
+        assert seen[:, :5].tolist() == [
+            [0, 2, 3, len(log[0]), 1_002],
+            [3, 4, 2, len(log[1]), 1_001],
+            [5, 5, 1, len(log[2]), 1_000],
+        ]
+        assert np.frombuffer(watched.arrivals, np.int64).reshape(-1, 3)[:, :2].tolist() == [[0, 4], [0, 6]]
+        assert watched.loop.position(0) == (6, 4, 6, 6)
+
+
+@story
+async def test_who_has_read_its_own_registration_says_so_at_once() -> None:
+    answers = [fetched(batch(0, 3), 3), fetched(batch(3, 3), 6)]
+    async with served(fetches=answers) as (port, asked), watching(port) as watched:
+        watched.beat(0, epoch=5)
+        await until(lambda: asked)
+        watched.loop.fetch(0, True)
+        await until(lambda: len(heartbeats(asked)) > 1)
+        assert [each.current_metadata_offset for each in heartbeats(asked)] == [-1, 5]
+
+
+@story
+async def test_an_unusual_fetch_is_left_to_python_and_fetching_waits() -> None:
+    refused = fetched(None, -1, error_code=74)
+    async with served(fetches=[refused, refused]) as (port, asked), watching(port) as watched:
+        watched.loop.fetch(0, True)
+        await until(lambda: watched.told("answer"))
+        assert watched.told("answer") == [answered(1, refused, FETCH_VERSION)[4:]]
+        assert len(asked) == 1
+        watched.loop.fetch(0, True, offset=17, last_epoch=2)
+        await until(lambda: len(asked) == 2)
+        assert asked[1].topics[0].partitions[0].fetch_offset == 17
+
+
+@story
+async def test_rows_connections_addresses_and_frames_are_checked() -> None:
+    watched = Watched()
+    watched.add()
+    for wrong in (lambda: watched.beat(1), lambda: watched.loop.rest(1), lambda: watched.loop.close(0, 2)):
+        with pytest.raises(IndexError):
+            wrong()
+    with pytest.raises(ValueError, match=r'"localhost:1" is not address:port'):
+        watched.loop.connect(0, 0, "localhost:1")
+    frame, places = heartbeat_frame("me", 1, 7)
+    with pytest.raises(ValueError, match="a place is not within the request's frame"):
+        watched.loop.set_heartbeat(0, (frame[:-1], [*places[:-1], len(frame) - 1]))
+
+
+def heartbeats(asked: list[Any]) -> list[Any]:
+    return [each for each in asked if isinstance(each, s.BrokerHeartbeatRequest)]
+
+
+@asynccontextmanager
+async def served(beat: Message | None = None, fetches: Sequence[Message] = ()) -> AsyncIterator[tuple[int, list[Any]]]:
+    """A server that answers heartbeats alike and fetches in turn, the last one never; its port, and what was asked."""
+    asked: list[Any] = []
+    left = [*fetches]
+
+    async def handler(context: RequestContext, message: Any) -> Message:
+        asked.append(message)
+        if isinstance(message, s.BrokerHeartbeatRequest):
+            return beat or s.BrokerHeartbeatResponse()
+        if not left:
+            await asyncio.Event().wait()
+        return left.pop(0)
+
+    async with await serve("127.0.0.1", 0, handler, APIS, limits=QUICK) as server:
+        yield server.port, asked

@@ -1,0 +1,177 @@
+"""Every scenario against real Kafka 4.3.1 controllers: what it counts is what their own logs hold, and all is well."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from kcore.hollow.fleet import Fleet, State
+from kcore.hollow.kafka import KafkaQuorum
+from kcore.hollow.outcome import NOT_KNOWN, Outcome
+from kcore.hollow.quorum import Quorum
+from kcore.hollow.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.hollow.storm import Sizes, Storm
+from kcore.metadata.columns import PARTITION_COLUMNS
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.partition_table import PartitionTable
+from kcore.schema.index import METADATA_RECORDS
+from kcore.storage.log import segment_files
+from kcore.storage.metadata_log import LoadedMetadata, load_metadata
+from kcore.types import Int64s
+from kcore.wire.metadata_frames import frame_columns
+from kcore.wire.records import decode_records
+
+BROKERS, RACKS = 9, 3
+SIZES = Sizes(
+    brokers=BROKERS, partitions=450, partitions_per_topic=30, racks=RACKS, seconds=3, restarts=2, leaders=2, rounds=2
+)
+LOG = Path("log") / "__cluster_metadata-0"
+CHANGED = {
+    "register": ("RegisterBrokerRecord", "BrokerRegistrationChangeRecord"),
+    "create": ("PartitionRecord",),
+    "heartbeat": (),
+    "delete-topics": ("RemoveTopicRecord",),
+    "controller-killed": ("PartitionRecord",),
+}  # All others: PartitionChangeRecord.
+EXPECTED_ERRORS = {"DUPLICATE_BROKER_REGISTRATION"}  # Until the session of a broker that is back has ended.
+AFTER_A_KILL = {"connection closed", "NOT_CONTROLLER"}
+
+
+@dataclass
+class Told:
+    """What the storm saw, and what lies on the controllers' disks."""
+
+    controllers: int
+    outcomes: dict[str, Outcome]
+    tables: dict[str, PartitionTable]  # After each scenario.
+    image: ClusterImage
+    states: list[State]
+    disks: list[LoadedMetadata]
+    logs: list[tuple[Int64s, list[str]]]  # Offset and type of each record, a log a controller.
+
+
+async def play(kafka: KafkaQuorum) -> Told:
+    random = Random(6)
+    quorum = Quorum(kafka.bootstrap, random=random)
+    await quorum.open()
+    outcomes, tables = {}, {}
+    async with Fleet(quorum, random=random) as fleet:
+        storm = Storm(quorum, fleet, SIZES, random, controllers=len(kafka.nodes), kafka=kafka)
+        for broker in range(BROKERS):
+            fleet.add(broker + 1, rack=f"rack-{broker % RACKS}")
+        for name, scenario in SCENARIOS.items():
+            if name not in NEEDS_OWN_QUORUM or len(kafka.nodes) > 1:
+                outcomes[name] = await scenario(storm)
+                tables[name] = storm.table
+        await storm.settled()
+        folders = [node.folder / LOG for node in kafka.nodes]
+        told = Told(
+            len(kafka.nodes),
+            outcomes,
+            tables,
+            fleet.observer.image,
+            [broker.state for broker in fleet.brokers.values()],
+            [load_metadata(folder, stop=True) for folder in folders],
+            [records_on_disk(folder) for folder in folders],
+        )
+    await quorum.close()
+    return told
+
+
+def records_on_disk(folder: Path) -> tuple[Int64s, list[str]]:
+    offsets, names = [], []
+    for segment in segment_files(folder):
+        records = decode_records(segment.read_bytes(), stop=True)
+        rows = np.flatnonzero(records.control_type < 0)
+        types, _ = frame_columns(records.data, records.value_offset[rows], records.value_length[rows])
+        offsets.append(records.offset[rows])
+        names += [METADATA_RECORDS[number].__name__ for number in types.tolist()]
+    return np.concatenate(offsets), names
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one controller", "three controllers"])
+def told(request: pytest.FixtureRequest) -> Iterator[Told]:
+    with KafkaQuorum("4.3.1", controllers=request.param, heap="512m") as kafka:
+        yield asyncio.run(play(kafka))
+
+
+def test_every_scenario_counts_the_records_that_the_controllers_have(told: Told) -> None:
+    for offsets, names in told.logs:
+        for scenario, outcome in told.outcomes.items():
+            within = (offsets >= outcome.log_begin) & (offsets < outcome.log_end)
+            assert outcome.records == Counter(np.array(names)[within].tolist()), scenario
+            kinds = CHANGED.get(scenario, ("PartitionChangeRecord",))
+            assert outcome.changes == sum(outcome.records.get(kind, 0) for kind in kinds), scenario
+
+
+def test_the_parts_of_the_log_follow_each_other(told: Told) -> None:
+    parts = [(outcome.log_begin, outcome.log_end) for outcome in told.outcomes.values()]
+    assert all(begin < end for begin, end in parts)
+    assert all(before[1] <= after[0] for before, after in pairwise(parts))
+
+
+def test_changes_are_as_many_as_the_scenario_makes(told: Told) -> None:
+    changes = {name: outcome.changes for name, outcome in told.outcomes.items()}
+    assert told.outcomes["register"].records["RegisterBrokerRecord"] == BROKERS
+    assert changes["create"] == SIZES.partitions
+    assert changes["heartbeat"] == 0
+    assert changes["rack-lost"] == SIZES.partitions  # Three replicas in three racks: each partition loses one.
+    assert changes["delete-topics"] == int(15 * SIZES.deleted_share)
+    table = told.tables["preferred-election"]
+    assert (table.leader__p == table.replicas__ps[:, 0]).all() and changes["preferred-election"] > 0
+    # Shrinks and grows by all that the leaders lead, in each round.
+    assert changes["isr-storm"] % (2 * SIZES.rounds) == 0 and changes["isr-storm"] > 0
+    assert changes["reassign"] % 2 == 0 and changes["reassign"] > 0  # The beginning of a move, and its end.
+    if told.controllers > 1:
+        assert changes["controller-killed"] == 1
+
+
+def test_reassigned_partitions_end_where_they_were(told: Told) -> None:
+    before, after = told.tables["isr-storm"], told.tables["reassign"]
+    np.testing.assert_array_equal(before.replicas__ps, after.replicas__ps)
+    assert not after.adding and not after.removing
+
+
+def test_every_isr_is_whole_after_every_scenario(told: Told) -> None:
+    for scenario, table in told.tables.items():
+        members, replicas = np.sort(table.isr__pi, axis=1), np.sort(table.replicas__ps, axis=1)
+        np.testing.assert_array_equal(members, replicas, err_msg=scenario)
+        assert (table.leader__p >= 0).all(), scenario
+
+
+def test_every_broker_runs_and_none_was_fenced_for_nothing(told: Told) -> None:
+    assert told.states == [State.RUNNING] * BROKERS
+    for disk in told.disks:
+        assert [disk.brokers[broker + 1].fenced for broker in range(BROKERS)] == [False] * BROKERS
+    for scenario, outcome in told.outcomes.items():
+        assert outcome.false_fencings == 0, scenario
+        allowed = EXPECTED_ERRORS | (AFTER_A_KILL if scenario == "controller-killed" else set())
+        assert outcome.errors.keys() <= allowed, scenario
+
+
+def test_the_hollow_brokers_know_what_the_controllers_have_on_disk(told: Told) -> None:
+    ours = told.image
+    for disk in told.disks:
+        for column in (each.name for each in PARTITION_COLUMNS):
+            np.testing.assert_array_equal(getattr(ours.table, column), getattr(disk.table, column), err_msg=column)
+        assert ours.topic_ids == disk.topic_ids
+        assert ours.brokers == disk.brokers
+
+
+def test_times_are_in_their_order(told: Told) -> None:
+    for scenario, outcome in told.outcomes.items():
+        if outcome.changes:
+            assert 0 < outcome.first_ms <= outcome.last_ms <= outcome.seconds * 1000, scenario
+            assert outcome.p50_ms <= outcome.p99_ms <= outcome.p999_ms <= outcome.last_ms, scenario
+            assert outcome.append_gap_ms > -2, scenario  # Kafka's clock has whole milliseconds.
+        else:
+            assert outcome.first_ms == outcome.last_ms == NOT_KNOWN, scenario
+    assert set(told.outcomes["isr-storm"].waves_ms) == {"shrink 1", "expand 1", "shrink 2", "expand 2"}
+    assert len(told.outcomes["rolling-restart"].waves_ms) == SIZES.restarts
+    assert set(told.outcomes["dir-lost"].waves_ms) == {"assigned"}
