@@ -7,6 +7,7 @@ from kcore import bench
 from kcore.bench import Plan, results
 from kcore.bench.results import Exit
 from kcore.errors import ClusterFileError, PlanError
+from kcore.report import keep
 from kcore.spark.progress import Progress
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.cell import Cell
@@ -25,7 +26,7 @@ def test_a_run_has_a_row_an_operation_a_cell_and_says_on_what_machine():
     assert len(rows) == 2 * len(CELLS) and all(row["error"] is None for row in rows)
     assert results.verdict(rows, CELLS) is Exit.GOOD
     assert seen[0] == Progress(0, 1, len(CELLS)) and seen[-1] == Progress(len(CELLS), 0, len(CELLS))
-    facts = results.facts_of(table)
+    facts = keep.facts_of(table)
     assert facts["machine"]["cores"] >= 1 and facts["versions"]["numpy"]
     assert Plan.parse(facts["plan"]).cells() == CELLS
 
@@ -61,4 +62,4 @@ def test_what_cannot_be_run_at_all_is_an_exception():
         bench.run({"workload": [{"name": "fake", "sizes": [1]}]})
     with pytest.raises(ClusterFileError, match="nowhere"):
         bench.run(PLAN | {"cluster": "nowhere"})
-    assert json.dumps(results.facts_of(bench.run(PLAN))["title"]) == '"plan"'
+    assert json.dumps(keep.facts_of(bench.run(PLAN))["title"]) == '"plan"'

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from kcore import bench
-from kcore.bench import Plan, report, results
+from kcore.bench import Plan, report
+from kcore.report import keep
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import PLAN, row
 
@@ -51,7 +52,7 @@ def test_what_went_wrong_stands_at_the_top():
     cells = Plan.of({"workload": [{"name": "codec", "partitions": [100], "brokers": [10], "repeat": 4}]}).cells()
     failed = row(repetition=2, operation="", error="ValueError: <oops>")
     table = pa.Table.from_pylist([row(), row(repetition=1, digest="bb"), failed], schema=ROW_SCHEMA)
-    page = report.render(results.with_facts(table, {"title": "<mine>"}), cells)
+    page = report.render(keep.with_facts(table, {"title": "<mine>"}), cells)
     assert "kcore bench: &lt;mine&gt;" in page
     assert "failed: codec, 100 partitions, 10 brokers, repetition 2: ValueError: &lt;oops&gt;" in page
     assert "aa != bb" in page

@@ -6,6 +6,7 @@ import pytest
 
 from kcore.bench import results
 from kcore.bench.results import Exit
+from kcore.report import keep
 from kcore.workloads.cell import Cell
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import row
@@ -58,12 +59,12 @@ def test_a_failed_cell_is_in_no_summary_but_listed():
 
 @pytest.mark.parametrize("name", ["", "results.parquet", "results.jsonl"])
 def test_results_are_read_as_they_were_written(tmp_path: Path, name: str):
-    table = results.with_facts(pa.Table.from_pylist([FIRST, BROKEN], schema=ROW_SCHEMA), {"machine": "here"})
-    results.write(table, tmp_path)
+    table = keep.with_facts(pa.Table.from_pylist([FIRST, BROKEN], schema=ROW_SCHEMA), {"machine": "here"})
+    keep.write(table, tmp_path)
     read = results.read(tmp_path / name if name else tmp_path)
     assert read.to_pylist() == [FIRST, BROKEN]
     if name != "results.jsonl":
-        assert results.facts_of(read) == {"machine": "here"}
+        assert keep.facts_of(read) == {"machine": "here"}
     assert [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()] == [FIRST, BROKEN]
 
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.bench import results
 from kcore.bench.plan import Plan
 from kcore.cli.commands import app
+from kcore.report import keep
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import FAKE, row, setup
@@ -110,7 +110,7 @@ def test_a_failed_cell_is_exit_code_1_and_disagreement_3(monkeypatch: pytest.Mon
 
 def test_compare_tells_regressions_by_name_and_exit_code():
     for name, samples_ns in (("old", [100, 110]), ("new", [200, 220])):
-        results.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
+        keep.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
     slower = kcore("compare", "old", "new")
     assert slower.exit_code == 1
     assert "regression codec / numbers: sort / 100 partitions / 10 brokers: 2.00 times the old median" in slower.stdout

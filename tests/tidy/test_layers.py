@@ -20,7 +20,7 @@ LAYERS = (
     {"replication"},
     {"raft", "controller", "broker"},
     {"sim", "net", "zookeeper", "storage"},
-    {"server", "workloads"},
+    {"server", "workloads", "report"},
     {"spark"},
     {"bench", "hollow"},
     {"cli"},

@@ -1,83 +1,34 @@
 """Charts as SVG text for the report: no files, no scripts, colours from the page's style sheet."""
 
-import io
-import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter
 
 from kcore.bench.results import Row, Summary
 from kcore.bench.shapes_table import shape_rows
-from kcore.bench.units import duration, short_count, three_digits
-
-# Stand-ins for colours of the page, which differ by light and dark: `_svg` puts CSS variables in their place.
-INK, FAINT, RULE = "#010101", "#020202", "#030303"
-SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407", "#040408")
-VARIABLES = {INK: "--ink", FAINT: "--faint", RULE: "--rule"} | {c: f"--series-{n}" for n, c in enumerate(SERIES)}
-MARKERS = "osD^vPX*"
-PANEL_WIDTH, PANEL_HEIGHT = 5.2, 3.6
-STYLE: Any = {
-    "svg.fonttype": "none",  # Text stays text, in the page's font.
-    "svg.hashsalt": "kcore",
-    "font.size": 10,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "axes.edgecolor": RULE,
-    "axes.labelcolor": FAINT,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-}
-
-
-def _svg(figure: Figure, title: str) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    for color, variable in VARIABLES.items():
-        text = text.replace(color, f"var({variable})")
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
-
-
-def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+from kcore.report.svg import FAINT, INK, MARKERS, PANEL_WIDTH, SERIES, STYLE, panels, plain_ticks, svg
+from kcore.report.units import duration, three_digits
 
 
 def cost_chart(workload: str, summaries: Sequence[Summary]) -> str:
     """Cost against partitions on log axes: a panel a group and broker count, a line an operation, memcpy dashed."""
     groups = list(dict.fromkeys(summary.group for summary in summaries))
     brokers = sorted({summary.brokers for summary in summaries})
-    panels = [(group, count) for group in groups for count in brokers]
-    columns = min(2, len(panels))
+    wanted = [(group, count) for group in groups for count in brokers]
+    columns = min(2, len(wanted))
     with rc_context(STYLE):
-        figure, axes = _panels(-(-len(panels) // columns), columns)
-        for panel, axis in zip(panels, axes.flat, strict=False):
+        figure, axes = panels(-(-len(wanted) // columns), columns)
+        for panel, axis in zip(wanted, axes.flat, strict=False):
             group, count = panel
             chosen = [summary for summary in summaries if (summary.group, summary.brokers) == panel]
             _cost_panel(axis, chosen)
             axis.set_title(f"{group}, {count:,} brokers" if len(brokers) > 1 else group)
-        for axis in axes.flat[len(panels) :]:
+        for axis in axes.flat[len(wanted) :]:
             axis.set_axis_off()
-        return _svg(figure, f"{workload}: time against partitions")
+        return svg(figure, f"{workload}: time against partitions")
 
 
 def _cost_panel(axis: Axes, summaries: Sequence[Summary]) -> None:
@@ -90,7 +41,7 @@ def _cost_panel(axis: Axes, summaries: Sequence[Summary]) -> None:
         axis.plot(x, median, color=color, marker=MARKERS[nth % 8], ms=5, lw=1.8, label=line[0].action)
     _memcpy_bounds(axis, lines)
     axis.set(xscale="log", yscale="log", xlabel="partitions of the cluster", ylabel="time")
-    _plain_ticks(axis, [summary.partitions for summary in summaries])
+    plain_ticks(axis, [summary.partitions for summary in summaries])
     axis.legend(loc="upper left", handlelength=1.8)
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * (high / low) ** 0.35)  # Room for the legend.
@@ -108,15 +59,6 @@ def _memcpy_bounds(axis: Axes, lines: Sequence[Sequence[Summary]]) -> None:
         if points:
             color = FAINT if shared else SERIES[nth % len(SERIES)]
             axis.plot(*zip(*points, strict=True), color=color, ls=(0, (4, 3)), lw=1.1, marker=".", ms=4)
-
-
-def _plain_ticks(axis: Axes, partitions: Iterable[int]) -> None:
-    axis.grid(True, which="major")
-    axis.set_xticks(sorted(set(partitions)))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def distance_chart(summaries: Sequence[Summary]) -> str:
@@ -157,14 +99,14 @@ def distance_chart(summaries: Sequence[Summary]) -> str:
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
         axis.set_xlim(right=max(ratios) * 6)
         axis.grid(True, axis="x")
-        return _svg(figure, "distance from memcpy")
+        return svg(figure, "distance from memcpy")
 
 
 def shapes_chart(summaries: Sequence[Summary]) -> str:
     """Bytes a partition of every shape: on the wire, as columns, as objects."""
     head, *rows = shape_rows(summaries)
     with rc_context(STYLE):
-        figure, axes = _panels(1, 2)
+        figure, axes = panels(1, 2)
         for axis, columns in zip(axes.flat, ((1,), (2, 3)), strict=True):
             height = 0.8 / len(columns)
             for nth, column in enumerate(columns):
@@ -182,7 +124,7 @@ def shapes_chart(summaries: Sequence[Summary]) -> str:
                 axis.set_xscale("log")
                 axis.legend(loc="lower right")
                 axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        return _svg(figure, "bytes a partition before and after KIP-380")
+        return svg(figure, "bytes a partition before and after KIP-380")
 
 
 def workers_chart(rows: Sequence[Row]) -> str:
@@ -214,4 +156,4 @@ def workers_chart(rows: Sequence[Row]) -> str:
         axis.set(xlabel="seconds since the first cell began", ylim=(-0.6, len(lanes) - 0.4))
         axis.grid(True, axis="x")
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(names))
-        return _svg(figure, "cells by worker and time")
+        return svg(figure, "cells by worker and time")

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kcore.bench.results import Exit, Summary
-from kcore.bench.units import duration
+from kcore.report.units import duration
 
 THRESHOLD = 1.25
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from kcore.bench.machine import facts
 from kcore.bench.plan import Plan
-from kcore.bench.results import in_order, with_facts
+from kcore.bench.results import in_order
 from kcore.errors import ClusterFileError
+from kcore.report.keep import with_facts
+from kcore.report.machine import facts
 from kcore.spark.local_runner import LocalRunner
 from kcore.spark.progress import OnProgress, silent
 from kcore.workloads.cell import Cell

@@ -1,6 +1,6 @@
 """A run as one HTML page that can be sent to a colleague: tables, charts, and what the figures do not say."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from kcore.bench.charts import cost_chart, distance_chart, shapes_chart, workers_chart
-from kcore.bench.report_style import STYLE
-from kcore.bench.results import Row, Summary, disagreements, facts_of, failures, missing, summarise
+from kcore.bench.results import Row, Summary, disagreements, failures, missing, summarise
 from kcore.bench.shapes_table import shape_rows
 from kcore.bench.tables import COLUMNS, figures_of
-from kcore.bench.units import size
+from kcore.report.keep import facts_of
+from kcore.report.page import fact_lists, figure, html_table, page
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
 from kcore.workloads.measure import BUDGET_NS, SAMPLES_AT_LEAST, SAMPLES_AT_MOST
@@ -45,18 +45,14 @@ def render(table: pa.Table, cells: Sequence[Cell]) -> str:
         f'<p class="lead">{escape(facts.get("when", ""))} · {len(cells)} cells · {_where(facts)}</p>',
         _verdict(rows, cells),
         f"<nav>{links}</nav>",
-        _facts(facts),
+        fact_lists(facts),
         _overview(summaries),
         *(_workload(name, list(group)) for name, group in groupby(summaries, lambda summary: summary.workload)),
         _workers(rows),
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
         f'<h2 id="method">How it was measured</h2>{"".join(f"<p>{escape(note)}</p>" for note in NOTES)}',
     )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
+    return page(title, body)
 
 
 def _where(facts: dict[str, Any]) -> str:
@@ -78,24 +74,12 @@ def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
     return "".join(f'<p class="bad">{escape(line)}</p>' for line in bad)
 
 
-def _facts(facts: dict[str, Any]) -> str:
-    machine = facts.get("machine", {}) | {"memory": size(facts.get("machine", {}).get("memory_bytes"))}
-    machine.pop("memory_bytes", None)
-    versions = facts.get("versions", {}) | ({"java": facts["java"]} if facts.get("java") else {})
-    return f'<div class="facts">{_fact_list("Machine", machine)}{_fact_list("Versions", versions)}</div>'
-
-
-def _fact_list(title: str, facts: dict[str, Any]) -> str:
-    items = "".join(f"<dt>{escape(key)}</dt><dd>{escape(str(value))}</dd>" for key, value in facts.items())
-    return f"<section><h3>{title}</h3><dl>{items}</dl></section>"
-
-
 def _overview(summaries: Sequence[Summary]) -> str:
     chart = distance_chart([summary for summary in summaries if summary.workload != "shapes"])
     if not chart:
         return ""
     caption = "Best time over memcpy, each operation at its largest size; beside it the best time a partition handled."
-    return f"<h2>How far from memcpy</h2>{_figure(chart, caption)}"
+    return f"<h2>How far from memcpy</h2>{figure(chart, caption)}"
 
 
 def _workload(name: str, summaries: Sequence[Summary]) -> str:
@@ -103,33 +87,20 @@ def _workload(name: str, summaries: Sequence[Summary]) -> str:
     if name == "shapes":
         columns, *shapes = shape_rows(summaries)
         caption = "Messages of the same partitions. KIP-380 moved the topic's name from each partition to its topic."
-        return head + _table(columns, [(row, False) for row in shapes]) + _figure(shapes_chart(summaries), caption)
+        return head + html_table(columns, [(row, False) for row in shapes]) + figure(shapes_chart(summaries), caption)
     ordered = sorted(summaries, key=lambda summary: (summary.partitions, summary.brokers))
     starts = {id(next(group)) for _, group in groupby(ordered, lambda summary: (summary.partitions, summary.brokers))}
     sizes = [(f"{summary.partitions:,}", f"{summary.brokers:,}") for summary in ordered]
     rows = [((s.operation, *counts, *figures_of(s)), id(s) in starts) for s, counts in zip(ordered, sizes, strict=True)]
-    table = _table(("operation", "partitions", "brokers", "handled", *COLUMNS), rows)
+    table = html_table(("operation", "partitions", "brokers", "handled", *COLUMNS), rows)
     caption = (
         "Median time; the band reaches from the best to the p99. Dashed: memcpy of the bytes that the operation "
         "must at least move."
     )
-    chart = _figure(cost_chart(name, summaries), caption)
+    chart = figure(cost_chart(name, summaries), caption)
     return f"{head}{chart}<details open><summary>Figures</summary>{table}</details>"
 
 
 def _workers(rows: Sequence[Row]) -> str:
     caption = "Each bar is a cell, set-up and warm-up included; a lane is a Python process of a Spark executor."
-    return f'<h2 id="workers">Who ran what</h2>{_figure(workers_chart(rows), caption)}'
-
-
-def _table(head: Iterable[str], rows: Iterable[tuple[Sequence[str], bool]]) -> str:
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    lines = "".join(
-        f"<tr{' class=size' if starts else ''}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for cells, starts in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{lines}</tbody></table></div>'
-
-
-def _figure(chart: str, caption: str) -> str:
-    return f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>" if chart else ""
+    return f'<h2 id="workers">Who ran what</h2>{figure(workers_chart(rows), caption)}'

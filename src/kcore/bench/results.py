@@ -17,7 +17,6 @@ from kcore.workloads.cell import Cell
 from kcore.workloads.rows import KEY, ROW_SCHEMA
 
 Row = dict[str, Any]
-METADATA_KEY = b"kcore"
 
 
 class Exit(IntEnum):
@@ -158,25 +157,6 @@ def _sort_key(rows: Sequence[Row]) -> Any:
     places = {name: nth for nth, name in enumerate(WORKLOADS)}
     names = ("partitions", "brokers", "seed", "repetition")
     return lambda nth: (places[rows[nth]["workload"]], *(rows[nth][name] for name in names), nth)
-
-
-def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
-    """The table with machine, versions and plan in its metadata, where Parquet keeps them."""
-    return table.replace_schema_metadata({METADATA_KEY: json.dumps(facts).encode()})
-
-
-def facts_of(table: pa.Table) -> dict[str, Any]:
-    """What `with_facts` put in; empty if nothing did."""
-    facts: dict[str, Any] = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-    return facts
-
-
-def write(table: pa.Table, directory: Path) -> None:
-    """results.parquet and results.jsonl."""
-    directory.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, directory / "results.parquet")
-    with (directory / "results.jsonl").open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(row) + "\n" for row in table.to_pylist())
 
 
 def read(path: Path) -> pa.Table:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kcore.bench.results import Summary
-from kcore.bench.units import three_digits
+from kcore.report.units import three_digits
 
 HEAD = ("message", "on the wire", "as columns", "as objects", "wire, against the shape before")
 

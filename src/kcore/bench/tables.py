@@ -11,7 +11,7 @@ from rich.table import Table
 
 from kcore.bench.results import Summary, disagreements, failures
 from kcore.bench.shapes_table import shape_rows
-from kcore.bench.units import duration, quantity, size, three_digits
+from kcore.report.units import duration, quantity, size, three_digits
 
 COLUMNS = ("min", "median", "p99", "each", "each/s", "x memcpy", "peak")
 

@@ -14,9 +14,10 @@ from rich.console import Console
 from kcore.bench import job, report, results, tables
 from kcore.bench.plan import Plan
 from kcore.bench.results import Exit
-from kcore.bench.units import parse_counts
 from kcore.cli.progress import progress_display
 from kcore.errors import ClusterFileError, PlanError
+from kcore.report import keep
+from kcore.report.units import parse_counts
 from kcore.spark.java import NoJavaError
 
 LOG_WIDTH = 120
@@ -91,7 +92,7 @@ def _keep_and_show(table: pa.Table, plan: Plan, directory: Path, console: Consol
     rows = table.to_pylist()
     summaries = results.summarise(rows)
     tables.show(console, summaries, rows)
-    results.write(table, directory)
+    keep.write(table, directory)
     (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
     (directory / "report.html").write_text(report.render(table, plan.cells()), encoding="utf-8")
     missing = results.missing(rows, plan.cells())

@@ -1,6 +1,6 @@
 import pytest
 
-from kcore.bench import units
+from kcore.report import units
 
 
 @pytest.mark.parametrize(
