@@ -55,7 +55,8 @@ class HollowBroker:
     state: State = State.OFF
     epoch: int = _UNKNOWN_EPOCH
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
-    lookups: int = 0  # Of the quorum, when its address was last taken.
+    lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
+    reconnecting: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ class Fleet:
         try:
             await self._group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            raise _the_first(group) from group
+            if (first := _the_first(group)) is not error:
+                raise first from None
         finally:
             self._loop.stop()
             await asyncio.to_thread(self._thread.join)
@@ -149,6 +151,7 @@ class Fleet:
             self._loop.fetch(broker.row, False)
             self._loop.close(broker.row, kernel.HEARTBEATS)
             self._loop.close(broker.row, kernel.FETCHES)
+            broker.reconnecting.clear()
             self._set(broker, State.OFF)
 
     async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
@@ -220,7 +223,7 @@ class Fleet:
         self._beat(broker)
 
     def _connect(self, broker: HollowBroker, which: int) -> None:
-        broker.lookups = self.quorum.lookups
+        broker.lookups[which] = self.quorum.lookups
         self._loop.connect(broker.row, which, self.quorum.leader_address)
 
     def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
@@ -316,9 +319,15 @@ class Fleet:
 
     async def _reconnect(self, broker: HollowBroker, which: int) -> None:
         """To the active controller, looked for by the first of all brokers that need it."""
+        if which in broker.reconnecting:
+            return
         incarnation_id = broker.incarnation_id
-        await asyncio.sleep(self._random.uniform(*_RECONNECT_S))
-        await self.quorum.find_leader(broker.lookups)
+        broker.reconnecting.add(which)
+        try:
+            await asyncio.sleep(self._random.uniform(*_RECONNECT_S))
+            await self.quorum.find_leader(broker.lookups[which])
+        finally:
+            broker.reconnecting.discard(which)
         if broker.state is State.OFF or broker.incarnation_id != incarnation_id:
             return
         self._connect(broker, which)

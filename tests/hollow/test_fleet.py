@@ -1,0 +1,154 @@
+"""Hollow brokers against a controller that is scripted: what they do when it is not as it should be."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.errors import TargetError
+from kcore.hollow.fleet import Fleet, Options, State
+from kcore.hollow.quorum import Quorum
+from kcore.net.server import RequestContext, Server, serve
+from kcore.protocol_errors import Errors
+from kcore.schema import topics
+from kcore.schema.cluster_metadata import DescribeClusterBroker
+from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kcore.schema.structure import Message
+from net.loops import QUICK, story
+
+APIS = {
+    "DescribeCluster": (2, 2),
+    "BrokerRegistration": (4, 4),
+    "BrokerHeartbeat": (1, 1),
+    "Fetch": (17, 17),
+    "DeleteTopics": (6, 6),
+}
+OPTIONS = Options(heartbeat_s=0.01)
+
+
+class Controller:
+    """A node: who it says is active, and its answers to all else by the type of request; heartbeats are all well."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id, self.asked = node_id, Counter[str]()
+        self.active: Controller = self
+        self.answers: dict[type[Message], Message] = {
+            s.BrokerRegistrationRequest: s.BrokerRegistrationResponse(broker_epoch=1)
+        }
+        self.server: Server | None = None
+
+    async def __call__(self, context: RequestContext, message: Any) -> Message:
+        self.asked[type(message).__name__] += 1
+        if isinstance(message, s.DescribeClusterRequest):
+            assert self.active.server is not None
+            node = DescribeClusterBroker(broker_id=self.active.node_id, host="localhost", port=self.active.server.port)
+            return s.DescribeClusterResponse(cluster_id="c", controller_id=node.broker_id, brokers=[node])
+        if found := self.answers.get(type(message)):
+            return found
+        if isinstance(message, s.BrokerHeartbeatRequest):
+            return s.BrokerHeartbeatResponse(is_fenced=False)
+        return await asyncio.Event().wait()  # A fetch of what is not there yet.
+
+
+@asynccontextmanager
+async def controllers(count: int) -> AsyncIterator[tuple[list[Controller], Quorum]]:
+    nodes = [Controller(3001 + at) for at in range(count)]
+    for node in nodes:
+        node.server = await serve("127.0.0.1", 0, node, APIS, limits=QUICK)
+    quorum = Quorum([f"localhost:{node.server.port}" for node in nodes if node.server], random=Random(1))
+    await quorum.open()
+    try:
+        yield nodes, quorum
+    finally:
+        await quorum.close()
+        for node in nodes:
+            assert node.server is not None
+            await node.server.close()
+
+
+async def started(fleet: Fleet, count: int) -> None:
+    brokers = [fleet.add(at + 1) for at in range(count)]
+    await fleet.start(brokers)
+    await fleet.unfenced(brokers, 60)
+
+
+@story
+async def test_brokers_register_and_run() -> None:
+    async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        await started(fleet, 5)
+        assert node.asked["BrokerRegistrationRequest"] == 5
+        assert [broker.state for broker in fleet.brokers.values()] == [State.RUNNING] * 5
+        assert quorum.lookups == 1
+        assert fleet.errors == {}
+
+
+@story
+async def test_a_refused_registration_is_told() -> None:
+    async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        node.answers[s.BrokerRegistrationRequest] = s.BrokerRegistrationResponse(error_code=Errors.INVALID_REGISTRATION)
+        with pytest.raises(TargetError, match="broker 1: registration: INVALID_REGISTRATION"):
+            await started(fleet, 1)
+
+
+@story
+async def test_a_refused_fetch_ends_what_runs_in_the_fleet() -> None:
+    partition = PartitionData(error_code=Errors.INCONSISTENT_TOPIC_ID, high_watermark=-1, records=None)
+    async with controllers(1) as ([node], quorum):
+        node.answers[s.FetchRequest] = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
+        with pytest.raises(TargetError, match=r"Fetch was refused.*INCONSISTENT_TOPIC_ID"):
+            async with Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+                await started(fleet, 3)
+                await asyncio.Event().wait()
+
+
+@story
+async def test_a_log_that_cannot_be_read_ends_what_runs_in_the_fleet() -> None:
+    header = bytes(8) + (60).to_bytes(4, "big") + bytes(4) + b"\2" + bytes(55)
+    partition = PartitionData(high_watermark=1, records=header)
+    async with controllers(1) as ([node], quorum):
+        node.answers[s.FetchRequest] = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
+        with pytest.raises(TargetError, match="the hollow brokers: DecodeError"):
+            async with Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+                await started(fleet, 1)
+                await asyncio.Event().wait()
+
+
+@story
+async def test_all_brokers_follow_another_controller_after_one_look_up() -> None:
+    async with controllers(2) as ([old, new], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        await started(fleet, 20)
+        old.active = new
+        old.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.NOT_CONTROLLER)
+        while new.asked["BrokerHeartbeatRequest"] < 200:
+            await asyncio.sleep(0.01)
+        assert quorum.leader_id == new.node_id
+        assert quorum.lookups == 2
+        assert fleet.false_fencings == 0
+
+
+@story
+async def test_a_request_goes_to_the_new_controller_where_only_the_topics_say_that_the_old_one_is_none() -> None:
+    async with controllers(2) as ([old, new], quorum):
+        old.active = new
+        refused = topics.DeletableTopicResult(name="a", error_code=Errors.NOT_CONTROLLER)
+        old.answers[s.DeleteTopicsRequest] = s.DeleteTopicsResponse(responses=[refused])
+        deleted = topics.DeletableTopicResult(name="a", error_code=0)
+        new.answers[s.DeleteTopicsRequest] = s.DeleteTopicsResponse(responses=[deleted])
+        answer = await quorum.ask(s.DeleteTopicsRequest(topics=[]))
+        assert [each.error_code for each in answer.responses] == [0]
+        assert (old.asked["DeleteTopicsRequest"], new.asked["DeleteTopicsRequest"]) == (1, 1)
+
+
+@story
+async def test_a_broker_that_stays_fenced_is_named() -> None:
+    async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(is_fenced=True)
+        brokers = [fleet.add(7)]
+        await fleet.start(brokers)
+        with pytest.raises(TargetError, match=r"1 brokers are not running after 0.2 s: 7"):
+            await fleet.unfenced(brokers, 0.2)
