@@ -56,6 +56,7 @@ class HollowBroker:
     epoch: int = _UNKNOWN_EPOCH
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
     lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
+    begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
 
 
@@ -223,7 +224,7 @@ class Fleet:
         self._beat(broker)
 
     def _connect(self, broker: HollowBroker, which: int) -> None:
-        broker.lookups[which] = self.quorum.lookups
+        broker.lookups[which], broker.begun_ns[which] = self.quorum.lookups, time.monotonic_ns()
         self._loop.connect(broker.row, which, self.quorum.leader_address)
 
     def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
@@ -277,8 +278,10 @@ class Fleet:
         notices, bytes_, batches, arrivals = self._loop.drain()
         self.timeline.add(batches, arrivals)
         self.observer.read(bytes_, self.timeline.committed)
-        for row, which, kind, _, detail in notices:
+        for row, which, kind, when_ns, detail in notices:
             broker = self._by_row[row]
+            if when_ns < broker.begun_ns[which]:
+                continue  # Of a connection that is gone.
             if kind == "state":
                 self._on_state(broker, detail[0])
             elif kind == "error":

@@ -8,7 +8,7 @@ import numpy as np
 
 from kcore._ext import hollow as kernel
 from kcore.errors import TargetError
-from kcore.hollow.quorum import Quorum
+from kcore.hollow.quorum import METADATA_TOPIC, Quorum
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
@@ -23,7 +23,6 @@ from kcore.wire.metadata_frames import decode_metadata_record, frame_columns
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import Records, decode_records
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 _PIECE_BYTES: Final = 8 << 20  # Of a snapshot, at a time.
 _SNAPSHOTS_AT_ONCE: Final = 4
 _PAUSE_S: Final = 0.1

@@ -15,7 +15,15 @@ from kcore.net.versions import PeerVersions
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.structure import Message
+
+METADATA_TOPIC: Final = "__cluster_metadata"
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
 _CONNECTIONS: Final = 8  # For requests beside heartbeats and fetches; a controller serves one at a time of each.
@@ -74,6 +82,20 @@ class Quorum:
                 await self.find_leader(seen)
                 raise RetriableException(f"{connection.peer} is not the active controller")
             return answer
+
+        return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+
+    async def describe(self) -> PartitionData:
+        """The active controller's view of the metadata log: its high watermark, its voters and observers."""
+        partition = DescribeQuorumRequestPartitionData(partition_index=0)
+        topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+
+        async def once() -> PartitionData:
+            answer = await self.ask(DescribeQuorumRequest(topics=[topic]))
+            found: PartitionData = answer.topics[0].partitions[0]
+            Errors.of(answer.error_code).raise_for("DescribeQuorum")
+            Errors.of(found.error_code).raise_for("DescribeQuorum")  # NOT_LEADER_OR_FOLLOWER: one that just lost it.
+            return found
 
         return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
 

@@ -1,20 +1,15 @@
 """Controllers die."""
 
 import asyncio
+from typing import Final
 
 from kcore.errors import TargetError
 from kcore.hollow.kafka import Node
 from kcore.hollow.outcome import Outcome
 from kcore.hollow.scenarios.topics import make_topics
 from kcore.hollow.storm import Measure, Storm
-from kcore.protocol_errors import Errors
-from kcore.schema.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 
-_POLL_S = 0.1
+_POLL_S: Final = 0.1
 
 
 async def controller_killed(storm: Storm) -> Outcome:
@@ -41,17 +36,11 @@ async def controller_killed(storm: Storm) -> Outcome:
 
 async def _caught_up(storm: Storm, node: Node) -> None:
     """Returns when that controller has all of the log that was there at the call. TargetError if it does not."""
-    target = storm.fleet.timeline.committed
-    partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    target = (await storm.quorum.describe()).high_watermark
     try:
         async with asyncio.timeout(storm.timeout_s):
             while True:
-                answer = await storm.quorum.ask(DescribeQuorumRequest(topics=[topic]))
-                [found] = answer.topics[0].partitions
-                if found.error_code:
-                    raise TargetError(f"DescribeQuorum was refused: {Errors.of(found.error_code).name}")
-                ends = {voter.replica_id: voter.log_end_offset for voter in found.current_voters}
+                ends = {each.replica_id: each.log_end_offset for each in (await storm.quorum.describe()).current_voters}
                 if ends.get(node.node_id, -1) >= target:
                     return
                 await asyncio.sleep(_POLL_S)
