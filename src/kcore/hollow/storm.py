@@ -118,6 +118,8 @@ class Storm:
 
     async def settled(self) -> None:
         """Returns when every live broker knows all that was committed at the call, and that is in the image."""
+        if not self.live():
+            return
         target = (await self.quorum.describe()).high_watermark  # What was answered may be known to no broker yet.
         observer, timeline = self.fleet.observer, self.fleet.timeline
         await self.until("the brokers to catch up", lambda: observer.end_offset >= target)
