@@ -162,7 +162,9 @@ impl Engine {
                 }
                 self.fetch_if_ready(row, now);
             }
-            Answer::Unreadable => self.fail(row, HEARTBEATS, "a heartbeat's answer that cannot be read".to_owned(), now),
+            Answer::Unreadable => {
+                self.fail(row, HEARTBEATS, "a heartbeat's answer that cannot be read".to_owned(), now)
+            }
             Answer::Unusual(frame) => {
                 self.brokers[row].fetches = false; // Until Python has seen to it.
                 self.notices.push((row, FETCHES, "answer", now, frame));
