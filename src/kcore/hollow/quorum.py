@@ -49,6 +49,7 @@ class Quorum:
         self._connections: list[Connection] = []
         self._turn = 0
         self._changing = asyncio.Lock()
+        self._places = asyncio.Semaphore(_CONNECTIONS * _LIMITS.in_flight)
 
     @property
     def features(self) -> ApiVersionsResponse:
@@ -83,7 +84,8 @@ class Quorum:
                 raise RetriableException(f"{connection.peer} is not the active controller")
             return answer
 
-        return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+        async with self._places:  # Time runs from when there is a place, however many ask at once.
+            return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
 
     async def describe(self) -> PartitionData:
         """The active controller's view of the metadata log: its high watermark, its voters and observers."""
