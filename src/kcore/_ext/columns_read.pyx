@@ -79,8 +79,10 @@ cdef inline bint fail_at(Walk* w, int64_t at, Problem problem) noexcept nogil:
     return fail(w, problem)
 
 
-cdef inline void end_vector(Walk* w, const Op* op, int64_t row, bint is_null) noexcept nogil:
+cdef inline void end_vector(Walk* w, const Op* op, int64_t row, bint is_null, int64_t begin) noexcept nogil:
     if w.columns != NULL:
+        if op.begins >= 0:
+            (<int64_t*>w.columns[op.begins])[row] = begin
         (<int32_t*>w.columns[op.column])[row + 1] = <int32_t>w.totals[op.column + 1]
         if op.nullable:
             w.columns[op.column + 2][row] = not is_null
@@ -94,13 +96,13 @@ cdef bint read_vector(Walk* w, const Op* op, int64_t row) noexcept nogil:
     if length > 0:
         if length * op.width > w.size - w.at or op.is_text and length > MAX_TEXT:
             return fail_at(w, begin, BAD_LENGTH)
-        if w.columns != NULL:
+        if w.columns != NULL and op.begins < 0:
             move(w.columns[op.column + 1] + total[0] * op.width, w.data + w.at, length, op.width, op.is_bool)
-        elif op.is_text and not is_utf8(w.data + w.at, length):
+        elif w.columns == NULL and op.is_text and not is_utf8(w.data + w.at, length):
             return fail(w, BAD_TEXT)
         total[0] += length
         w.at += length * op.width
-    end_vector(w, op, row, length < 0)
+    end_vector(w, op, row, length < 0, w.at - max(length, <int64_t>0) * op.width)
     return True
 
 
@@ -252,7 +254,7 @@ cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
     """What a field holds whose tag was not sent."""
     cdef int64_t k, child_row
     if op.code == VECTOR:
-        end_vector(w, op, row, op.fallback)
+        end_vector(w, op, row, op.fallback, w.at)
     elif op.code == ROWS:
         end_rows(w, op, row, -op.fallback)
     elif op.code == STRUCT:

@@ -13,7 +13,7 @@ from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, 
 from kcore._ext.layout_write cimport find_layout
 from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
 from kcore._ext.runs_write cimport write_others, write_run
-from kcore._ext.sink cimport Layout, Sink, is_null, offsets_of, put_length, put_varint_at
+from kcore._ext.sink cimport Layout, Sink, is_null, offsets_of, put_length, put_varint_at, values_of
 from kcore._ext.steps cimport MAX_BACKOFF
 
 cdef enum Problem:
@@ -22,6 +22,7 @@ cdef enum Problem:
     BAD_TEXT = 3
     NULL_HAS_ELEMENTS = 4
     NOT_ONE = 5
+    OUTSIDE = 6
 
 PROBLEMS = (
     "",
@@ -30,6 +31,7 @@ PROBLEMS = (
     "a string is not UTF-8",
     "a row that is null has elements",
     "there is one struct a row, or none",
+    "a row is not inside the bytes",
 )
 
 
@@ -54,6 +56,8 @@ cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
         return NOT_ONE
     if op.code != STRUCT and op.nullable and not nulls_are_empty(s, op, rows):
         return NULL_HAS_ELEMENTS
+    if op.begins >= 0 and s.columns[op.begins] != NULL and not are_inside(s, op, rows):
+        return OUTSIDE
     if not op.is_text:
         return 0
     if widest > MAX_TEXT:
@@ -62,6 +66,17 @@ cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
         if not is_utf8(s.columns[op.column + 1] + offsets[k], offsets[k + 1] - offsets[k]):
             return BAD_TEXT
     return 0
+
+
+cdef bint are_inside(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    """Whether rows that say where they begin are all in the bytes they are of."""
+    cdef const int32_t* offsets = offsets_of(s, op)
+    cdef const int64_t* begins = <const int64_t*>s.columns[op.begins]
+    cdef int64_t k, room = s.bytes[op.column + 1]
+    for k in range(rows):
+        if begins[k] < 0 or begins[k] > room - (offsets[k + 1] - offsets[k]):
+            return False
+    return True
 
 
 cdef bint nulls_are_empty(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
@@ -93,7 +108,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
         s.out[s.at] = 0xFF if null else 1
         s.at += 1
     if op.code == VECTOR:
-        move(s.out + s.at, s.columns[op.column + 1] + begin * op.width, end - begin, op.width, op.is_bool)
+        move(s.out + s.at, values_of(s, op, row), end - begin, op.width, op.is_bool)
         s.at += (end - begin) * op.width
     else:
         write_rows(s, op.child, begin, end)

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 from kcore._ext.fused cimport fuse
 from kcore._ext.program cimport BLOCK, BOOL, MAX_WINDOWS, MIN_RUN, STRUCT, VECTOR, Node, Op, differ, load64
 from kcore._ext.steps cimport (
-    DEFAULT, ENDS, FIELD, MAX_NESTED, VALID, VALUES, Step, Steps, add_step, elements_key, find_counter
+    BEGINS, DEFAULT, ENDS, FIELD, MAX_NESTED, VALID, VALUES, Step, Steps, add_step, elements_key, find_counter
 )
 from kcore._ext.walk cimport Layout, Walk, peek_prefix, peek_varint
 
@@ -116,7 +116,9 @@ cdef bint learn_vector(Learner* one, const Op* op, int64_t rows, int64_t row, in
     """The elements of a VECTOR, its length being known."""
     cdef Step* step
     cdef int64_t items
-    if length > 0:
+    if length > 0 and op.begins >= 0:
+        one.steps.size += length * op.width
+    elif length > 0:
         step, items = add_step(one.steps, VALUES, op, rows, row), find_counter(one.steps, elements_key(op.column + 1))
         if step == NULL or items < 0:
             return False
@@ -134,6 +136,11 @@ cdef bint learn_ends(Learner* one, const Op* op, int64_t rows, int64_t row, int6
     step.items, step.item = <int32_t>items, <int32_t>(one.steps.counter[items].each + max(length, <int64_t>0))
     if op.code == VECTOR:
         one.steps.counter[items].each = step.item  # Children count themselves.
+        if op.begins >= 0:
+            step = add_step(one.steps, BEGINS, op, rows, row)
+            if step == NULL:
+                return False
+            step.offset -= <int32_t>(max(length, <int64_t>0) * op.width)
     if op.nullable and op.code != STRUCT:
         step = add_step(one.steps, VALID, op, rows, row)
         if step == NULL:

@@ -35,11 +35,12 @@ cdef struct Op:
     int64_t nullable
     int64_t is_text
     int64_t is_bool   # the elements of a VECTOR
-    # First column. FIXED: values. VECTOR: offsets, values[, valid]. ROWS: offsets[, valid]. STRUCT or null: offsets.
+    # First column. FIXED: values. VECTOR: offsets, values[, valid][, begins]. ROWS: offsets[, valid]. STRUCT or null: offsets.
     int64_t column
     int64_t child     # ROWS, STRUCT: the node
     int64_t tag       # of a tagged field
     int64_t fallback  # the default's bytes on the wire, first byte first; of a VECTOR, ROWS or STRUCT: is it null
+    int64_t begins    # of a VECTOR that stays in the message: the column of where its rows begin; -1 of others
     int64_t together  # bytes of this and the FIXED and BOOL fields in line after it; 0 of others
     int64_t number    # of those fields
 

@@ -11,7 +11,7 @@ from kcore._ext.program cimport (
     BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, default_bytes, gather, is_utf8, move,
     move32x4, move_at, move_vectors, put_bytes, put_ends, put_ends_apart, repeat, spread,
 )
-from kcore._ext.steps cimport ENDS, FIELD, PAIR, VALID, VALUES, Step, Steps, block_of
+from kcore._ext.steps cimport BEGINS, ENDS, FIELD, PAIR, VALID, VALUES, Step, Steps, block_of
 from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big
 
 
@@ -130,7 +130,9 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
         for r in range(count):
             length = places.length[vector][r]
             source = w.data + places.begin[vector + 1][r] - length * op.width
-            if op.width == 4 and length <= 4 and w.data + w.size - source >= 16:
+            if op.begins >= 0:
+                (<int64_t*>w.columns[op.begins])[row + r] = source - w.data
+            elif op.width == 4 and length <= 4 and w.data + w.size - source >= 16:
                 move32x4(values + filled * 4, source)  # Too many: the next row, or the column's slack, takes the rest.
             else:
                 move(values + filled * op.width, source, length, op.width, op.is_bool)
@@ -203,6 +205,8 @@ cdef void copy_block(Walk* w, const Steps* steps, int64_t count) noexcept nogil:
             copy_ends(<int32_t*>w.columns[op.column] + row + 1, each, step, steps, count)
         elif step.kind == VALUES:
             copy_values(w.columns[op.column + 1], source, steps.size, step, steps, count)
+        elif step.kind == BEGINS:
+            copy_begins(<int64_t*>w.columns[op.begins] + row, each, w.at + step.offset, steps.size, count)
         elif step.kind == VALID:
             put_bytes(w.columns[op.column + (2 if op.code == VECTOR else 1)] + row, each, step.length, count)
         else:
@@ -227,6 +231,12 @@ cdef inline void copy_ends(
         put_ends(ends, <int32_t>(end - length), <int32_t>length, count)
     else:
         put_ends_apart(ends, each, <int32_t>end, <int32_t>length, count)
+
+
+cdef inline void copy_begins(int64_t* begins, int64_t each, int64_t at, int64_t size, int64_t count) noexcept nogil:
+    cdef int64_t k
+    for k in range(count):
+        begins[k * each] = at + k * size
 
 
 cdef inline void copy_values(

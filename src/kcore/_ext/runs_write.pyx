@@ -8,7 +8,7 @@ from kcore._ext.program cimport (
     BLOCK, BOOL, MAX_VECTORS, VECTOR, Node, Op, move, move32x4, move_at, move_vectors, put_bytes, repeat,
     scatter, spread,
 )
-from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length
+from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length, values_of
 from kcore._ext.steps cimport PAIR, QUAD, SPAN, TRIO, VALUES, Step, Steps, block_of
 
 
@@ -71,6 +71,12 @@ cdef inline void write_values(
     const Sink* s, uint8_t* target, const Step* step, const Steps* steps, int64_t done, int64_t count
 ) noexcept nogil:
     cdef int64_t each = steps.counter[step.items].each, width = step.op.width
+    cdef int64_t k, row, rows = steps.counter[step.rows].each
+    if step.op.begins >= 0:
+        row = steps.counter[step.rows].base + done * rows + step.row
+        for k in range(count):
+            memcpy(target + k * steps.size, values_of(s, step.op, row + k * rows), step.length)
+        return
     cdef int64_t begin = steps.counter[step.items].base + done * each + step.item
     move_vectors(
         target, steps.size, s.columns[step.op.column + 1] + begin * width, each * width, count, step.length, step.op
@@ -92,7 +98,7 @@ cdef void write_others(Sink* s, const Node* node, int64_t row, int64_t count) no
     cdef int64_t k, r, vector = 0, gap = 0, tail, vectors = find_parts(s, node, row, parts, &tail)
     cdef const Op* op
     cdef uint8_t* out = s.out + s.at
-    s.at += write_vectors(parts, vectors, tail, out, s.size - s.at, count, places)
+    s.at += write_vectors(s, parts, vectors, tail, out, row, count, places)
     for k in range(node.op_begin, node.op_end):
         op = &s.ops[k]
         if op.code == VECTOR:
@@ -128,14 +134,14 @@ cdef int64_t find_parts(const Sink* s, const Node* node, int64_t row, Part* part
 
 
 cdef int64_t write_vectors(
-    const Part* parts, int64_t vectors, int64_t tail, uint8_t* out, int64_t room, int64_t count,
+    const Sink* s, const Part* parts, int64_t vectors, int64_t tail, uint8_t* out, int64_t row, int64_t count,
     int32_t[MAX_VECTORS + 1][BLOCK] places,
 ) noexcept nogil:
     """The vectors of `count` records, and where each record and what follows its vectors begin; the size of all.
 
     Few int32 are written as four: what is too many is written over by what follows, as nothing behind is written yet.
     """
-    cdef int64_t k, r, begin, length, at = 0
+    cdef int64_t k, r, begin, length, at = 0, room = s.size - (out - s.out)
     cdef const Part* part
     for r in range(count):
         places[0][r] = <int32_t>at
@@ -147,7 +153,7 @@ cdef int64_t write_vectors(
             if part.op.width == 4 and length <= 4 and begin <= part.spare and at + 16 <= room:
                 move32x4(out + at, part.values + begin * 4)
             else:
-                move(out + at, part.values + begin * part.op.width, length, part.op.width, part.op.is_bool)
+                move(out + at, values_of(s, part.op, row + r), length, part.op.width, part.op.is_bool)
             at += length * part.op.width
             places[k + 1][r] = <int32_t>at
         at += tail

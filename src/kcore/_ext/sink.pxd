@@ -33,6 +33,13 @@ cdef inline const int32_t* offsets_of(const Sink* s, const Op* op) noexcept nogi
     return <const int32_t*>s.columns[op.column]
 
 
+cdef inline const uint8_t* values_of(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    """Where the elements of a VECTOR's row are: after those of the row before, or where the row says they begin."""
+    if op.begins >= 0 and s.columns[op.begins] != NULL:
+        return s.columns[op.column + 1] + (<const int64_t*>s.columns[op.begins])[row]
+    return s.columns[op.column + 1] + <int64_t>offsets_of(s, op)[row] * op.width
+
+
 cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     """Of a nullable VECTOR, ROWS or STRUCT."""
     if op.code == STRUCT:

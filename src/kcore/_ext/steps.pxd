@@ -24,6 +24,7 @@ cdef enum Kind:
     VALID = 6    # whether a row is not null
     DEFAULT = 7  # a FIXED or BOOL whose tag is absent
     SPAN = 8     # bytes that are the same in each record
+    BEGINS = 9   # where a row's bytes begin that stay in the message
 
 cdef struct Step:
     const Op* op

@@ -11,7 +11,7 @@ from kcore.errors import DecodeError, EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
-from kcore.wire.columns import Columns, Rows, Strings, UnknownTags, Vectors
+from kcore.wire.columns import Columns, Rows, Spans, Strings, UnknownTags, Vectors
 from kcore.wire.gather import gather
 from kcore.wire.grouping import group, old_shape, ungroup
 from kcore.wire.layout import Branch, Code, Program, Slot, program
@@ -97,7 +97,7 @@ def prepare(columns: Columns, version: int) -> Writer:
 class Filled:
     """The columns of messages in one arena; column k is made into an array when it is asked for."""
 
-    __slots__ = ("arena", "columns", "counts", "places", "rows")
+    __slots__ = ("arena", "columns", "counts", "message", "places", "rows")
 
     def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64]) -> None:
         """DecodeError for a message that is none."""
@@ -108,6 +108,7 @@ class Filled:
         self.rows, self.counts, self.places, room = reader.arrange()
         self.columns, self.arena = running.columns, np.empty(room, np.uint8)
         reader.fill(self.arena)
+        self.message = np.frombuffer(data.toreadonly() if running.keeps_message else b"", np.uint8)
 
     def __getitem__(self, k: int) -> npt.NDArray[Any]:
         return np.ndarray(self.counts[k], self.columns[k].dtype, self.arena, self.places[k])
@@ -141,6 +142,9 @@ def column_of(slot: Slot, filled: Filled) -> Any:
     """The arrays of one field as what they are: an array, Strings, Vectors or Rows."""
     if slot.code <= Code.BOOL:
         return filled[slot.column]
+    if slot.begins >= 0:
+        valid = valid_of(slot, filled, 2)
+        return Spans(filled[slot.column], filled.message, filled[slot.begins], *valid)
     if slot.code is Code.VECTOR:
         view = Strings if slot.type.kind is Kind.STRING else Vectors
         return view(filled[slot.column], filled[slot.column + 1], *valid_of(slot, filled, 2))

@@ -84,6 +84,43 @@ class Strings(Vectors):
         return [text[begin:end] for begin, end in pairwise(self.offsets.tolist())]  # ASCII: a character a byte.
 
 
+class Spans(Vectors):
+    """Records a row, left where they are: row k is source[begins[k]:begins[k] + offsets[k + 1] - offsets[k]].
+
+    source: uint8, the message that was decoded, alive as long as this is and not to be changed. begins: int64.
+    `values` has all of them together; they are copied when it is asked for. Copies and pickles are plain Vectors.
+    """
+
+    __slots__ = ("begins", "gathered", "source")
+
+    def __init__(
+        self, offsets: Int32s, source: UInt8s, begins: npt.NDArray[np.int64], valid: Bools | None = None
+    ) -> None:
+        self.offsets, self.source, self.begins, self.valid = offsets, source, begins, valid
+        self.gathered: UInt8s | None = None
+
+    @property
+    def values(self) -> UInt8s:
+        """The bytes of all rows, one after the other."""
+        if self.gathered is None:
+            whole = self.source.data
+            ends = self.begins + np.diff(self.offsets)
+            parts = [whole[begin:end] for begin, end in zip(self.begins.tolist(), ends.tolist(), strict=True)]
+            self.gathered = np.frombuffer(b"".join(parts), np.uint8)
+        return self.gathered
+
+    def __getitem__(self, row: int) -> Any:
+        """The row's bytes, a view; None where the row is null."""
+        row = range(len(self))[row]
+        if self.valid is not None and not self.valid[row]:
+            return None
+        begin = int(self.begins[row])
+        return self.source[begin : begin + int(self.offsets[row + 1]) - int(self.offsets[row])]
+
+    def __reduce__(self) -> tuple[type[Vectors], tuple[Any, ...]]:
+        return Vectors, (self.offsets, self.values, self.valid)
+
+
 class UnknownTags:
     """Tagged fields that a newer peer sent, sparse: row rows[k] has tag tags[k] with values[offsets[k]:offsets[k + 1]].
 

@@ -10,8 +10,8 @@ from numpy import ndarray
 from kcore.errors import EncodeError, UnsupportedVersionError
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Field
-from kcore.wire.columns import Columns, Rows, UnknownTags, Vectors, default_column
-from kcore.wire.layout import BYTES, DTYPES, OFFSETS, VALID, Branch, Code, Program, Slot
+from kcore.wire.columns import Columns, Rows, Spans, UnknownTags, Vectors, default_column
+from kcore.wire.layout import BEGINS, BYTES, DTYPES, OFFSETS, VALID, Branch, Code, Program, Slot
 
 Array = npt.NDArray[Any]
 UINT32 = np.dtype(np.uint32)
@@ -82,6 +82,11 @@ def gather_vectors(into: Gathered, program: Program, slot: Slot, column: Any, co
     if not isinstance(column, Vectors):
         raise EncodeError(f"{slot.path}: expected Strings or Vectors, not {column!r}")
     below = gather_ends(into, slot, column.offsets, column.valid, count, 2 if slot.child is None else 1)
+    if slot.begins >= 0 and isinstance(column, Spans):
+        source, begins = column.source, column.begins
+        into.arrays[slot.column + 1] = checked(source, BYTES, len(source), slot.path, "source")
+        into.arrays[slot.begins] = checked(begins, BEGINS, count, slot.path, "begins")
+        return
     if slot.child is None:
         place = slot.column + 1
         into.arrays[place] = checked(column.values, program.columns[place].dtype, below, slot.path, "values")

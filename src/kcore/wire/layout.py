@@ -31,7 +31,7 @@ DTYPES: dict[Kind, np.dtype[Any]] = {
 }
 MAX_VECTORS = 12  # of a flat node, as in program.pxd
 TEXTS = (Kind.STRING, Kind.BYTES, Kind.RECORDS)  # A length and bytes.
-OFFSETS, BYTES, VALID = np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.bool_)
+OFFSETS, BYTES, VALID, BEGINS = np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.bool_), np.dtype(np.int64)
 
 
 class Code(IntEnum):
@@ -59,6 +59,7 @@ class Extent(IntEnum):
     ENDS = 1  # one more: offsets
     TOTAL = 2  # all elements of all rows
     TAGS = 3  # one more than there are unknown tags
+    MESSAGE = 4  # the message itself; nothing that is filled
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Slot:
     column: int
     child: "Branch | None" = None
     dtype: np.dtype[Any] | None = None  # of a field of fixed width
+    begins: int = -1  # of records: the column of where they begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Program:
     extents: npt.NDArray[np.int64]  # of each column: as `extent_of` says
     columns: tuple[Column, ...]
     root: Branch
+    keeps_message: bool  # Some columns stay in it.
 
 
 @cache
@@ -123,10 +126,11 @@ def program(message: type[Message], version: int) -> Program:
     ]
     starts = np.cumsum([0, *(len(group) for group in compiler.groups)])
     nodes = [[starts[k], starts[k] + node[0], starts[k + 1], *node[1:]] for k, node in enumerate(compiler.nodes)]
-    shaped = np.array(ops, np.int64).reshape(len(ops), 12)
+    shaped = np.array(ops, np.int64).reshape(len(ops), 13)
     extents = [extent_of(k, column) for k, column in enumerate(compiler.columns)]
     placed = np.array(extents, np.int64).reshape(len(extents), 4)
-    return Program(np.array(nodes, np.int64), shaped, placed, tuple(compiler.columns), root)
+    keeps = any(column.extent is Extent.MESSAGE for column in compiler.columns)
+    return Program(np.array(nodes, np.int64), shaped, placed, tuple(compiler.columns), root, keeps)
 
 
 def together(ops: list[list[int]]) -> tuple[int, int]:
@@ -137,6 +141,8 @@ def together(ops: list[list[int]]) -> tuple[int, int]:
 
 def extent_of(k: int, column: Column) -> tuple[int, int, int, int]:
     """How long a column is: whether by a total or by rows, of which column or node, how many more, bytes a value."""
+    if column.extent is Extent.MESSAGE:
+        return 0, column.node, 0, 0
     if column.extent in (Extent.ROWS, Extent.ENDS):
         return 0, column.node, column.extent is Extent.ENDS, column.dtype.itemsize
     return 1, k if column.counted < 0 else column.counted, column.extent is Extent.TAGS, column.dtype.itemsize
@@ -212,9 +218,12 @@ class Compiler:
         is_text = type_.kind is Kind.STRING
         below = -1 if child is None else child.node
         fallback = 0 if field is None else fallback_bits(field)
-        ops[place] = [code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback]
+        begins = column + 2 + step.nullable if type_.kind is Kind.RECORDS else -1
+        ops[place] = [
+            *(code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback, begins)
+        ]
         dtype = columns[0].dtype if code <= Code.BOOL else None
-        return Slot(name, path, type_, step, field.field if field else None, code, column, child, dtype)
+        return Slot(name, path, type_, step, field.field if field else None, code, column, child, dtype, begins)
 
     def child(self, type_: FieldType, step: Step, path: str) -> Branch:
         if step.struct is not None:
@@ -240,6 +249,9 @@ def describe(node: int, type_: FieldType, step: Step) -> tuple[Code, int, bool, 
         return code, dtype.itemsize, False, [Column(dtype, Extent.ROWS, node)]
     if type_.kind is Kind.STRUCT:
         return Code.STRUCT, 0, False, [ends] * step.nullable
+    if type_.kind is Kind.RECORDS:
+        stays, begins = Column(BYTES, Extent.MESSAGE, node), Column(BEGINS, Extent.ROWS, node)
+        return Code.VECTOR, 1, False, [ends, stays, *[valid] * step.nullable, begins]
     element = BYTES if type_.kind in TEXTS else DTYPES.get(type_.element.kind if type_.element else type_.kind)
     if element is None:
         return Code.ROWS, 0, False, [ends, *[valid] * step.nullable]
