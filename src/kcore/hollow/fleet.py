@@ -1,6 +1,7 @@
 """The hollow brokers of one process: their lives from registration to death, over the compiled loop."""
 
 import asyncio
+import resource
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -31,7 +32,9 @@ _NANOS: Final = 1_000_000_000
 _FETCH_BYTES: Final = 256 << 10  # max_bytes of a fetch: many join at once, and both sides hold all their answers.
 _SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soon, then at the usual interval.
 _RECONNECT_S: Final = (0.05, 0.5)
+_WATCH_S: Final = 0.02
 _UNKNOWN_EPOCH: Final = -1
+OBSERVER_ID: Final = -1  # The replica id of a Fetch by nobody that the controllers know.
 
 
 class State(Enum):
@@ -81,6 +84,8 @@ class Fleet:
         self.quorum, self.options = quorum, options or Options()
         self.brokers: dict[int, HollowBroker] = {}
         self.timeline = Timeline()
+        self.clock_ns = 0  # By which the clock of another process may be off ours, at most.
+        self.lost = ""  # Which of them have gone with the process they lived in, if any.
         self.errors: dict[str, int] = {}
         self.false_fencings = 0  # Of brokers that were running and beating.
         self._random = random
@@ -117,10 +122,28 @@ class Fleet:
             self._loop.stop()
             await asyncio.to_thread(self._thread.join)
 
+    async def watch(self) -> None:
+        """Follows the metadata log to where it ends now, by an observer that is no broker."""
+        watcher = self._add_row(OBSERVER_ID)
+        watcher.state = State.FENCED  # For good: it has no heartbeats.
+        self._loop.connect(watcher.row, kernel.FETCHES, self.quorum.leader_address)
+        self._loop.fetch(watcher.row, True)
+        end = 0
+        async with asyncio.timeout(self.options.timeout_s):
+            while not end or self.observer.end_offset < end:
+                await asyncio.sleep(_WATCH_S)
+                self.drain()
+                end = end or self._loop.position(watcher.row)[2]
+
     # Lives.
 
     def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
         """A broker that is off."""
+        broker = self._add_row(broker_id, rack, directories)
+        self.brokers[broker_id] = broker
+        return broker
+
+    def _add_row(self, broker_id: int, rack: str | None = None, directories: int = 1) -> HollowBroker:
         assert self.quorum.versions is not None
         version, cluster_id = self.quorum.versions.choose(FetchRequest), self.quorum.cluster_id
         row = self._loop.add(
@@ -130,7 +153,6 @@ class Fleet:
         )
         mine = tuple(self._uuid() for _ in range(directories))
         broker = HollowBroker(broker_id, row, rack, mine, self._uuid())
-        self.brokers[broker_id] = broker
         self._by_row.append(broker)
         return broker
 
@@ -184,6 +206,15 @@ class Fleet:
     def histograms(self) -> tuple[bytes, bytes]:
         """Since the last call: latency of heartbeats, and our own lag."""
         return self._loop.histograms()
+
+    async def sync(self) -> None:
+        """Takes what has happened until now, wherever the brokers live."""
+        self.drain()
+
+    def cpu_s(self) -> float:
+        """What the hollow brokers have cost so far."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime
 
     async def _await(self, brokers: Iterable[HollowBroker], state: State, timeout_s: float) -> None:
         async def until(broker: HollowBroker) -> None:

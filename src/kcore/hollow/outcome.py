@@ -27,6 +27,7 @@ class Outcome:
     p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
     p99_ms: float = NOT_KNOWN
     p999_ms: float = NOT_KNOWN
+    known_ms: list[float] = field(default_factory=list)  # the same, one by one
     # Of what comes in several waves: until the last broker knew each one's last change, from that wave's beginning.
     waves_ms: dict[str, float] = field(default_factory=dict)
     append_gap_ms: float = NOT_KNOWN  # the first change's time at the first broker, behind the controller's own
@@ -39,7 +40,9 @@ class Outcome:
     heartbeat_p99_ms: float = NOT_KNOWN
     heartbeat_p999_ms: float = NOT_KNOWN
     heartbeat_max_ms: float = NOT_KNOWN
+    heartbeats: list[int] = field(default_factory=list)  # counts by bucket, as `percentile_ms` takes them
     lag_max_ms: float = NOT_KNOWN  # by which our own heartbeats went out late
+    clock_ms: float = 0.0  # by which clocks may differ, at most, where brokers live in other processes
     false_fencings: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     requests: int = 0

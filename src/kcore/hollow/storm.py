@@ -1,7 +1,6 @@
 """A storm: hollow brokers against one quorum, scenario after scenario, each measured from the controller's outside."""
 
 import asyncio
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,9 @@ from kcore.hollow.kafka import KafkaQuorum, Usage
 from kcore.hollow.outcome import Outcome, histogram, percentile_ms
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.partition_table import PartitionTable
+from kcore.replication.placement import place
 from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.topics import CreatableReplicaAssignment, CreateTopicsRequest
 from kcore.types import Int32s, Int64s
 
 _POLL_S: Final = 0.02
@@ -55,6 +56,9 @@ class Storm:
     timeout_s: float = 120.0
     topics: list[str] = field(default_factory=list)  # ours that are there
     named: int = 0  # topics so far, those that are gone included
+    prefix: str = "storm-"  # of the topics' names
+    places: bool = False  # There are brokers that are not ours: topics say where their replicas go.
+    measure: "Measure | None" = None  # the one under way
 
     @property
     def table(self) -> PartitionTable:
@@ -76,7 +80,23 @@ class Storm:
         """Names and partitions of topics that are not there yet, `sizes.partitions` in all."""
         whole, rest = divmod(self.sizes.partitions, self.sizes.partitions_per_topic)
         counts = [self.sizes.partitions_per_topic] * whole + [rest] * (rest > 0)
-        return [(f"storm-{self.named + at:06}", count) for at, count in enumerate(counts)]
+        return [(f"{self.prefix}{self.named + at:06}", count) for at, count in enumerate(counts)]
+
+    def place(self, request: CreateTopicsRequest) -> None:
+        """Where brokers of others are about, has the replicas of new topics on ours: nobody else's disk is filled."""
+        if not self.places:
+            return
+        brokers = self.live()
+        ids, racks = [broker.broker_id for broker in brokers], [broker.rack for broker in brokers]
+        for topic in request.topics:
+            seed = self.random.getrandbits(31)
+            replicas = place(
+                "kafka-3.9", ids, topic.num_partitions, topic.replication_factor, racks=racks, seed=seed
+            ).tolist()
+            topic.assignments = [
+                CreatableReplicaAssignment(partition_index=at, broker_ids=of) for at, of in enumerate(replicas)
+            ]
+            topic.num_partitions = topic.replication_factor = -1
 
     async def restore(self, brokers: Sequence[HollowBroker], *, clean: bool = False) -> None:
         """Those that are off come back, after a clean shutdown or a crash, and all are in the ISRs again."""
@@ -124,6 +144,7 @@ class Storm:
         observer, timeline = self.fleet.observer, self.fleet.timeline
         await self.until("the brokers to catch up", lambda: observer.end_offset >= target)
         await self.until("the brokers to catch up", lambda: timeline.behind(target, self.live_rows()) == 0)
+        await self.fleet.sync()
 
     def live_rows(self) -> Int64s:
         """The rows in the loop of those that are not off."""
@@ -141,6 +162,7 @@ class Measure:
     async def begin(self) -> None:
         """Forgets all that was before; the intended moment is now."""
         storm, fleet = self.storm, self.storm.fleet
+        storm.measure = self
         await storm.settled()
         fleet.timeline.forget()
         fleet.observer.forget()
@@ -148,7 +170,7 @@ class Measure:
         fleet.false_fencings = 0
         fleet.histograms()
         self._counters = fleet.counters()
-        self._usage, self._own = storm.usage(), _own_cpu_s()
+        self._usage, self._own = storm.usage(), fleet.cpu_s()
         self.start_offset = fleet.observer.end_offset
         self.intended_ns = self._wave_ns = time.monotonic_ns()
         self._wave_offset = self.start_offset
@@ -174,13 +196,17 @@ class Measure:
 
     async def end(self, *names: str) -> Outcome:
         """Waits until every live broker knows the last record of these types, and tells what there was to see."""
+        await self.storm.settled()
+        return self.so_far(*names)
+
+    def so_far(self, *names: str) -> Outcome:
+        """What there is to see by now, of a scenario that may not have come to its end."""
         storm, outcome = self.storm, self.outcome
-        await storm.settled()
         offsets = self.changes(*names)
         rows = storm.live_rows()
         outcome.brokers, outcome.partitions = len(rows), storm.fleet.observer.partitions
         outcome.changes = len(offsets)
-        if len(offsets):
+        if len(offsets) and storm.fleet.timeline.known(int(offsets[-1]), len(storm.fleet.brokers)).max() >= 0:
             self._time(offsets, rows)
         self._count()
         self._weigh()
@@ -195,7 +221,8 @@ class Measure:
         unix_ms = time.time_ns() / _MILLIS - (time.monotonic_ns() - int(first.first_ns[0])) / _MILLIS
         outcome.append_gap_ms = unix_ms - int(first.append_ms[0])
         known = timeline.known(int(offsets[-1]), len(self.storm.fleet.brokers))[rows]
-        late_ms = (known - self.intended_ns) / _MILLIS
+        late_ms = (known[known >= 0] - self.intended_ns) / _MILLIS
+        outcome.known_ms = late_ms.tolist()
         outcome.last_ms = float(late_ms.max())
         outcome.p50_ms, outcome.p99_ms, outcome.p999_ms = map(float, np.percentile(late_ms, [50, 99, 99.9]))
 
@@ -215,17 +242,14 @@ class Measure:
         """Heartbeats, our own lag, and what both sides took of the machine."""
         outcome, usage = self.outcome, self.storm.usage()
         latency, lag = map(histogram, self.storm.fleet.histograms())
+        outcome.heartbeats = latency.tolist()
         outcome.heartbeat_p50_ms, outcome.heartbeat_p99_ms = (percentile_ms(latency, share) for share in (0.5, 0.99))
         outcome.heartbeat_p999_ms, outcome.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         outcome.lag_max_ms = percentile_ms(lag, 1)
-        outcome.own_cpu_s = _own_cpu_s() - self._own
+        outcome.clock_ms = self.storm.fleet.clock_ns / _MILLIS
+        outcome.own_cpu_s = self.storm.fleet.cpu_s() - self._own
         if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Less, where one of the processes is another.
             outcome.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             outcome.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if outcome.lag_max_ms > _LATE_MS:
             outcome.valid, outcome.note = False, f"the load generator itself was {outcome.lag_max_ms:.0f} ms late"
-
-
-def _own_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

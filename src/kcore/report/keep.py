@@ -26,4 +26,4 @@ def write(table: pa.Table, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, directory / "results.parquet")
     with (directory / "results.jsonl").open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(row) + "\n" for row in table.to_pylist())
+        lines.writelines(json.dumps(row) + "\n" for row in table.to_pylist(maps_as_pydicts="strict"))

@@ -34,6 +34,7 @@ async def create(storm: Storm) -> Outcome:
 async def make_topics(storm: Storm, wanted: list[tuple[str, int]]) -> None:
     """Topics by name and partitions. TargetError if the controller refuses one."""
     for request in requests_for(wanted, storm.sizes.replication_factor):
+        storm.place(request)
         answer = await storm.quorum.ask(request)
         # One that is there was made by a request whose answer was lost.
         check("CreateTopics", (each.error_code for each in answer.topics), {Errors.TOPIC_ALREADY_EXISTS})

@@ -1,0 +1,130 @@
+"""`kcore storm`: from options to an exit code."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from kcore.bench.results import Exit
+from kcore.cli.bench_command import fail, wide_console
+from kcore.errors import PlanError, TargetError
+from kcore.hollow import report, report_table
+from kcore.hollow import run as storms
+from kcore.hollow.plan import StormPlan
+from kcore.hollow.report_rows import BULKY, Row, merged, missing, table_of
+from kcore.hollow.scenarios import SCENARIOS
+from kcore.report import keep
+from kcore.report.machine import facts
+from kcore.report.units import parse_counts
+from kcore.spark.java import NoJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_WIDTH = 150
+
+
+def list_scenarios() -> None:
+    """A line each."""
+    for name, scenario in SCENARIOS.items():
+        typer.echo(f"{name:20} {(scenario.__doc__ or '').strip().splitlines()[0]}")
+
+
+def plan_of(brokers: str, partitions: str, **options: Any) -> StormPlan:
+    """The plan that the options describe; ends the command with exit code 2 if there is none."""
+    try:
+        plan = StormPlan(brokers=_counts("brokers", brokers), partitions=_counts("partitions", partitions), **options)
+        plan.check()
+    except (PlanError, TargetError) as error:
+        fail(str(error))
+    return plan
+
+
+def _counts(option: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(parse_counts(text)))
+    except ValueError:
+        raise PlanError(f"--{option}: {text!r} is no list of counts such as 20,100 or 10k,1M") from None
+
+
+def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
+    """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
+    progress = _console(stderr=True)
+    directory = out or Path("out") / f"storm-{datetime.now():%Y%m%d-%H%M%S}"
+    for line in plan.left_out():
+        progress.print(f"left out: {line}", soft_wrap=True)
+    rows: list[Row] = []
+    is_whole = _run(plan, rows, progress)
+    lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
+    _keep(plan, rows, lacking, directory)
+    console = progress if as_json else _console(stderr=False)
+    report_table.show(console, merged(rows), report_table.troubles(rows, lacking))
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
+    if as_json:
+        for row in rows:
+            sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
+    return verdict(rows, lacking) if is_whole else Exit.INVALID
+
+
+def _console(*, stderr: bool) -> Console:
+    console = wide_console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = max(console.width, LOG_WIDTH)
+    return console
+
+
+def _run(plan: StormPlan, rows: list[Row], console: Console) -> bool:
+    """Whether it came to its end."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        with _spark(plan.master) as spark:
+            storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark)
+    except KeyboardInterrupt:
+        console.print("interrupted: all is stopped", soft_wrap=True)
+        return False
+    except NoJavaError as error:
+        fail(str(error))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return True
+
+
+@contextmanager
+def _spark(master: str) -> "Iterator[SparkSession | None]":
+    """A session where there is a master; none: the brokers live in this process."""
+    if not master:
+        yield None
+        return
+    from py4j.protocol import Py4JError
+
+    from kcore.spark import session
+
+    spark = session.start(master)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cuts the clearing away short.
+    try:
+        yield spark
+    finally:
+        with suppress(Py4JError, OSError):  # The signal may have ended Java before.
+            spark.stop()
+
+
+def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:
+    """What the rows of a run come to."""
+    if lacking or any(row["partial"] or not row["valid"] for row in rows):
+        return Exit.INVALID
+    return Exit.FAILED if any(row["error"] is not None for row in rows) else Exit.GOOD
+
+
+def _keep(plan: StormPlan, rows: list[Row], lacking: Sequence[str], directory: Path) -> None:
+    about = facts() | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
+    keep.write(keep.with_facts(table_of(rows), about), directory)
+    (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
+    (directory / "report.html").write_text(report.render(rows, about, lacking), encoding="utf-8")

@@ -1,0 +1,35 @@
+"""The options of `kcore storm`."""
+
+from typing import Annotated
+
+import typer
+
+Scenarios = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SCENARIO]...", help="Names that --list gives; all that a target allows if left out."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOST:PORT,... | kafka-4.3.1",
+        help="Controllers that run already, or a release of Kafka that is fetched, started and stopped; "
+        "default kafka-4.3.1. Several --target: one report side by side.",
+    ),
+]
+Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run.")]
+Partitions = Annotated[
+    str, typer.Option(metavar="N,N,...", help="Partitions, such as 10k,1M; each with each of --brokers.")
+]
+PerTopic = Annotated[int, typer.Option(help="Partitions of a topic.")]
+Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
+Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
+Controllers = Annotated[int, typer.Option(help="1 or 3, where they are started for the run.")]
+Heap = Annotated[str, typer.Option(help="Each of those controllers' -Xmx.")]
+Mind = Annotated[str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")]
+Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
+Master = Annotated[
+    str, typer.Option(metavar="URL", help="Spark's master, whose executors carry the brokers; none: this process.")
+]
+Repeat = Annotated[int, typer.Option(help="Runs of everything; on Kafka of ours each with a fresh one.")]
+Seed = Annotated[int, typer.Option(help="Which broker is lost, and all other choices.")]
+Names = Annotated[bool, typer.Option("--list", help="Name the scenarios, a line each, and stop.")]

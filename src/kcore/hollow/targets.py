@@ -1,0 +1,130 @@
+"""What a --target means: a quorum that runs already, or a release of Kafka that is started for the run."""
+
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from kcore.constants import MAX_BROKERS
+from kcore.errors import NetworkError, TargetError
+from kcore.hollow.fleet import Fleet
+from kcore.hollow.jars import releases
+from kcore.hollow.kafka import KafkaQuorum
+from kcore.hollow.quorum import Quorum
+from kcore.metadata.image import ClusterImage
+from kcore.protocol_errors import RetriableException
+from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
+from kcore.schema.cluster_metadata import DescribeClusterRequest
+from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
+
+_KAFKA: Final = "kafka-"
+_CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
+_MOST_PORT: Final = 65_535
+_MOST_ID: Final = 2**31 - 1
+_ROUND: Final = 1_000  # Ids behind others begin at a round number, so that a person sees whose they are.
+_DELETED_AT_ONCE: Final = 1_000
+_DELETE_TIMEOUT_MS: Final = 60_000
+
+NEEDS_THREE: Final = ("controller-killed",)
+"""Scenarios that end a controller: one of ours, and others take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One controller quorum to put under load; `text` is how the user wrote it."""
+
+    text: str
+    release: str | None = None  # of Kafka, started for the run
+    addresses: tuple[str, ...] = ()  # of controllers that run already
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """From "kafka-4.3.1" or "HOST:PORT,HOST:PORT"; TargetError says what is wrong and what would be right."""
+        if text.startswith(_KAFKA) and ":" not in text:
+            release = text.removeprefix(_KAFKA)
+            if release not in releases():
+                known = ", ".join(_KAFKA + each for each in releases())
+                raise TargetError(f"--target {text}: kcore can start {known}; or name controllers as HOST:PORT")
+            return cls(text, release=release)
+        addresses = tuple(part.strip() for part in text.split(","))
+        if not all(map(_is_address, addresses)):
+            known = " or ".join(_KAFKA + each for each in releases())
+            raise TargetError(f"--target {text!r}: give HOST:PORT of a controller, several with commas, or {known}")
+        return cls(text, addresses=addresses)
+
+    def left_out(self, scenario: str, controllers: int) -> str:
+        """Why the target does not allow that scenario, with so many controllers of ours; empty where it does."""
+        if scenario not in NEEDS_THREE:
+            return ""
+        if self.release is None:
+            return "it kills a controller, and these are not ours: --target kafka-4.3.1 --controllers 3"
+        return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
+
+    @contextmanager
+    def started(self, controllers: int, heap: str) -> Iterator[KafkaQuorum | None]:
+        """The processes where they are ours, for the time of a `with`; no second Ctrl-C ends their clearing away."""
+        if self.release is None:
+            yield None
+            return
+        quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap)
+        try:
+            quorum.start()
+            yield quorum
+        finally:
+            before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+            quorum.stop()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) <= _MOST_PORT
+
+
+def free_ids(count: int, taken: Collection[int]) -> range:
+    """So many broker ids in a row: from 1 if none of them is taken, else behind all that are."""
+    ids = range(1, count + 1)
+    if any(each in taken for each in ids):
+        first = (max(taken) // _ROUND + 1) * _ROUND + 1
+        ids = range(first, first + count)
+    if count > MAX_BROKERS or ids[-1] > _MOST_ID:
+        raise TargetError(f"there are no {count:,} broker ids in a row behind {max(taken, default=0):,}")
+    return ids
+
+
+async def controllers_of(quorum: Quorum) -> set[int]:
+    """Ids of the cluster's controllers."""
+    answer = await quorum.ask(DescribeClusterRequest(endpoint_type=_CONTROLLERS))
+    return {node.broker_id for node in answer.brokers}
+
+
+async def cluster_of(quorum: Quorum, random: Random) -> ClusterImage:
+    """The cluster by its metadata log: of brokers and topics, controllers tell in no other way."""
+    async with Fleet(quorum, random=random) as watcher:
+        await watcher.watch()
+        return watcher.observer.image
+
+
+async def clear_away(quorum: Quorum, topics: list[str], broker_ids: Collection[int]) -> list[str]:
+    """Deletes the storm's topics and has the controller forget its brokers; what could not be done, in words."""
+    problems = []
+    for first in range(0, len(topics), _DELETED_AT_ONCE):
+        names = topics[first : first + _DELETED_AT_ONCE]
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=_DELETE_TIMEOUT_MS
+        )
+        problems += await _asked(quorum, request, f"topics {names[0]} to {names[-1]} are not deleted")
+    for broker_id in broker_ids:
+        problems += await _asked(quorum, UnregisterBrokerRequest(broker_id=broker_id), f"broker {broker_id} stays")
+    return problems
+
+
+async def _asked(quorum: Quorum, request: DeleteTopicsRequest | UnregisterBrokerRequest, problem: str) -> list[str]:
+    try:
+        await quorum.ask(request)
+    except (NetworkError, RetriableException) as error:
+        return [f"{problem}: {error}"]
+    return []

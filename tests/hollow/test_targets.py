@@ -1,0 +1,76 @@
+import pytest
+
+from kcore.errors import PlanError, TargetError
+from kcore.hollow.plan import StormPlan
+from kcore.hollow.scenarios import SCENARIOS
+from kcore.hollow.targets import Target, free_ids
+
+
+def test_a_release_is_started_and_addresses_are_taken_as_they_are():
+    assert Target.parse("kafka-4.3.1") == Target("kafka-4.3.1", release="4.3.1")
+    assert Target.parse("one:9093, [::1]:9094").addresses == ("one:9093", "[::1]:9094")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "kafka-0.7", "localhost", "localhost:", ":9093", "a:1,b", "a:0", "a:65536", "a:x"]
+)
+def test_what_is_no_target_is_told_with_what_would_be(text: str):
+    with pytest.raises(TargetError, match=r"HOST:PORT.*kafka-4\.3\.1|kafka-4\.3\.1.*HOST:PORT"):
+        Target.parse(text)
+
+
+def test_ids_begin_at_one_or_behind_all_that_are_taken():
+    assert free_ids(3, {3001}) == range(1, 4)
+    assert free_ids(3, {3, 3001}) == range(4001, 4004)
+    assert free_ids(5000, {3001}) == range(4001, 9001)
+    with pytest.raises(TargetError, match="no 3 broker ids"):
+        free_ids(3, {1, 2**31 - 1})
+
+
+def test_what_a_target_does_not_allow_is_left_out_with_the_reason():
+    plan = StormPlan(
+        targets=("kafka-4.3.1", "here:9093"), scenarios=("broker-lost", "controller-killed"), controllers=3
+    )
+    ours, other = map(Target.parse, plan.targets)
+    assert plan.scenarios_of(ours) == ["register", "create", "broker-lost", "controller-killed"]
+    assert plan.scenarios_of(other) == ["register", "create", "broker-lost"]
+    [line] = plan.left_out()
+    assert line.startswith("controller-killed on here:9093: it kills")
+    assert "--controllers 3" in StormPlan().left_out()[0]
+
+
+def test_brokers_that_only_count_run_what_needs_no_partitions():
+    whole, counting = StormPlan(), StormPlan(mind="count")
+    target = Target.parse("kafka-4.3.1")
+    assert whole.scenarios_of(target) == [name for name in SCENARIOS if name != "controller-killed"]
+    left = set(whole.scenarios_of(target)) - set(counting.scenarios_of(target))
+    assert left == {"preferred-election", "isr-storm", "reassign", "dir-lost"}
+
+
+def test_every_size_is_a_cell_with_the_targets_side_by_side():
+    plan = StormPlan(targets=("a:1", "b:2"), brokers=(20, 100), partitions=(1000,), repeat=2)
+    cells = [(cell.target.text, cell.brokers, cell.repetition) for cell in plan.cells()]
+    assert cells[:4] == [("a:1", 20, 0), ("b:2", 20, 0), ("a:1", 100, 0), ("b:2", 100, 0)]
+    assert len(cells) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"scenarios": ("flood",)}, "no scenario 'flood'.*broker-lost"),
+        ({"brokers": (2,)}, "--brokers 2 "),
+        ({"partitions": (0,)}, "--partitions 0"),
+        ({"partitions_per_topic": 10_000}, "more than 10,000 records"),
+        ({"replication_factor": 0}, "--replication-factor 0"),
+        ({"racks": 21}, "--racks 21"),
+        ({"controllers": 2}, "neither 1 nor 3"),
+        ({"heap": "much"}, "--heap 'much'"),
+        ({"mind": "none"}, "neither full nor count"),
+        ({"heartbeat_s": 9.0}, "--heartbeat-s 9"),
+        ({"repeat": 0}, "--repeat 0"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_starts(options: dict, said: str):
+    with pytest.raises(PlanError, match=said):
+        StormPlan(**options).check()
+    StormPlan().check()

@@ -1,0 +1,149 @@
+"""`kcore storm` for real: against a Kafka of its own, against one that runs beside it, and interrupted."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kcore.hollow.quorum import Quorum
+from kcore.hollow.targets import cluster_of
+from kcore.metadata.image import ClusterImage
+from oracle.kafka_controller import running_controller
+from spark.test_standalone import master as master
+
+COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
+SIZES = ("--brokers", "10", "--partitions", "1000")
+LIMIT_S = 240
+
+
+def storm(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], list[dict]]:
+    """What became of it, and its rows; its temporary files are all in `folder`."""
+    command = [*COMMAND, *arguments, *SIZES, "--out", str(folder / "out"), "--json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=LIMIT_S, env=os.environ | {"TMPDIR": str(folder)}
+    )
+    return done, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Names of folders of ours, and command lines of processes that know such a folder."""
+    folders = [path.name for path in folder.glob("kcore-kafka-*")]
+    processes = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_text()
+        except OSError:
+            continue  # It has ended meanwhile.
+        if f"{folder}/kcore-kafka-" in line:
+            processes.append(line.replace("\0", " "))
+    return folders + processes
+
+
+def image_of(address: str) -> ClusterImage:
+    async def read() -> ClusterImage:
+        quorum = Quorum([address], random=Random())
+        await quorum.open()
+        try:
+            return await cluster_of(quorum, Random())
+        finally:
+            await quorum.close()
+
+    return asyncio.run(read())
+
+
+def test_a_broker_is_lost_on_a_kafka_of_its_own(tmp_path: Path):
+    done, rows = storm(tmp_path, "broker-lost", "--target", "kafka-4.3.1")
+    assert done.returncode == 0, done.stderr
+    assert [row["scenario"] for row in rows] == ["register", "create", "broker-lost"]
+    create, lost = rows[1:]
+    assert (create["changes"], create["partitions"], create["brokers"]) == (1000, 1000, 10)
+    assert lost["brokers"] == 9
+    assert lost["changes"] == lost["records"]["PartitionChangeRecord"] > 0
+    assert 0 < lost["first_ms"] <= lost["p50_ms"] <= lost["last_ms"]
+    assert (lost["false_fencings"], lost["valid"]) == (0, True)
+    assert lost["controller_cpu_s"] > 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"results.parquet", "results.jsonl", "report.html", "plan.toml"}
+    assert left_behind(tmp_path) == []
+
+
+def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    with running_controller(folder, node_id=7) as controller:
+        address = f"localhost:{controller.port}"
+        done, rows = storm(tmp_path, "broker-lost", "--target", address)
+        assert done.returncode == 0, done.stderr
+        assert [row["brokers"] for row in rows] == [10, 10, 9]
+        image = image_of(address)
+    assert (len(image.table), image.topic_ids, image.brokers) == (0, {}, {})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_process_and_no_folder(tmp_path: Path, number: signal.Signals):
+    command = [*COMMAND, *SIZES, "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(tmp_path)})
+    assert process.stderr is not None
+    end = time.monotonic() + LIMIT_S
+    for line in process.stderr:
+        if ": create: " in line or time.monotonic() > end:
+            break
+    assert left_behind(tmp_path) != []
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 3, told
+    assert "interrupted" in told
+    assert left_behind(tmp_path) == []
+    rows = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    assert [row["scenario"] for row in rows][:2] == ["register", "create"]
+
+
+def executors(folder: Path) -> list[int]:
+    """Processes of Spark's executors whose workers keep their files in `folder`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = folder in (path / "cwd").resolve().parents
+            if is_ours and "CoarseGrainedExecutorBackend" in (path / "cmdline").read_text():
+                found.append(int(path.name))
+        except OSError:
+            continue  # It has ended meanwhile.
+    return found
+
+
+def test_a_lost_executor_leaves_a_partial_report_and_exit_code_3(tmp_path: Path, master: str):
+    command = [*COMMAND, "rack-lost", "--brokers", "200", "--partitions", "2000", "--master", master]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "out")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if ": create: " in line:
+            break
+    time.sleep(2)  # Into the time in which the rack's sessions end.
+    first, _ = executors(tmp_path)
+    os.kill(first, signal.SIGKILL)
+    _, told = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 3, told
+    rows = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    assert [(row["scenario"], row["partial"], row["error"]) for row in rows] == [
+        ("register", False, None),
+        ("create", False, None),
+        ("rack-lost", True, None),
+    ]
+    assert [row["brokers"] for row in rows[:2]] == [200, 200]
+    assert "100 of 200 brokers" in rows[2]["note"]
+    assert rows[0]["clock_ms"] > 0
+    assert "partial: rack-lost" in (tmp_path / "out" / "report.html").read_text()
+    assert left_behind(tmp_path) == []
