@@ -51,6 +51,7 @@ def made_up(brokers: int, lag_ns: int = 0) -> tuple[Storms, list[tuple[int, int]
         false_fencings=0,
         counters=lambda: {"heartbeats": len(seen), "fetches": 2 * len(seen)},
         histograms=lambda: (bytes(36 * 32 * 8), lag.tobytes()),
+        clock_ns=0,
         cpu_s=lambda: 0.0,
     )
     quorum: Any = None
