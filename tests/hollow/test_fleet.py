@@ -152,3 +152,10 @@ async def test_a_broker_that_stays_fenced_is_named() -> None:
         await fleet.start(brokers)
         with pytest.raises(TargetError, match=r"1 brokers are not running after 0.2 s: 7"):
             await fleet.unfenced(brokers, 0.2)
+
+
+@story
+async def test_a_broker_cannot_have_the_id_of_a_controller() -> None:
+    async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        with pytest.raises(TargetError, match="cannot have id 3001: a controller has it"):
+            fleet.add(node.node_id)

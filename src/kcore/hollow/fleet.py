@@ -100,6 +100,7 @@ class Fleet:
         self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ends = False  # The group takes no more tasks.
 
     async def __aenter__(self) -> "Fleet":
         await self._group.__aenter__()
@@ -111,6 +112,7 @@ class Fleet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         asyncio.get_running_loop().remove_reader(self._loop.fileno())
+        self._ends = True
         for task in self._tasks:
             task.cancel()
         try:
@@ -138,7 +140,9 @@ class Fleet:
     # Lives.
 
     def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
-        """A broker that is off."""
+        """A broker that is off. TargetError for a controller's id: its leader would refuse that broker's fetches."""
+        if broker_id in self.quorum.controller_ids:
+            raise TargetError(f"a hollow broker cannot have id {broker_id}: a controller has it")
         broker = self._add_row(broker_id, rack, directories)
         self.brokers[broker_id] = broker
         return broker
@@ -369,9 +373,16 @@ class Fleet:
             self._beat(broker, want_shut_down=broker.state is State.SHUTTING_DOWN)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._ends:
+            work.close()
+            return
         task = self._group.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._ends = self._ends or (not task.cancelled() and task.exception() is not None)
 
 
 def _client_id(broker_id: int) -> str:

@@ -19,7 +19,7 @@ from kcore.errors import TargetError
 from kcore.hollow.jars import kafka_jars
 from kcore.spark.java import java_home
 
-FIRST_NODE_ID: Final = 3001
+FIRST_NODE_ID: Final = 30_001  # Above the ids of hollow brokers: a leader refuses the fetches of one with its own.
 _PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports: one of those may be taken by a client.
 _STARTED: Final = "Kafka Server started"
 _START_TIMEOUT_S: Final = 60.0
