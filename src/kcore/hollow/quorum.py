@@ -26,7 +26,7 @@ from kcore.schema.structure import Message
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
-_CONNECTIONS: Final = 8  # For requests beside heartbeats and fetches; a controller serves one at a time of each.
+_CONNECTIONS: Final = 64  # For requests beside heartbeats and fetches; a controller serves one at a time of each.
 _RETRY_S: Final = 60.0
 _BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
 _LIMITS: Final = Limits(in_flight=5, request_s=60.0)
@@ -140,7 +140,8 @@ class Quorum:
         leader = await _resolved(leaders[0].host, leaders[0].port)
         old = self._connections
         kept = [each for each in old if not each.closed] if leader == self.leader_address else []
-        self._connections = kept + [await self._connect(leader) for _ in range(_CONNECTIONS - len(kept))]
+        fresh = await asyncio.gather(*(self._connect(leader) for _ in range(_CONNECTIONS - len(kept))))
+        self._connections = kept + fresh
         self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
         self.leader_id, self.leader_address = answer.controller_id, leader
         self.controller_ids |= {node.broker_id for node in answer.brokers}
