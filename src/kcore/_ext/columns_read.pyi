@@ -8,7 +8,7 @@ import numpy.typing as npt
 class Reader:
     """Reads messages of one kind: `measure`, `arrange` their columns in an arena, make that room, then `fill`.
 
-    `spans__mx`: where message m begins in `data`, and ends; they must lie in it.
+    `spans__mx`: where message m begins in `data`, and ends; they must lie in it. None: it is one message.
     """
 
     def __init__(
@@ -17,7 +17,7 @@ class Reader:
         ops: npt.NDArray[np.int64],
         extents: npt.NDArray[np.int64],
         data: Any,
-        spans__mx: npt.NDArray[np.int64],
+        spans__mx: npt.NDArray[np.int64] | None,
     ) -> None: ...
     def measure(self) -> tuple[str, int]:
         """Count rows by node and elements by column; (what is wrong or "", the offset where)."""

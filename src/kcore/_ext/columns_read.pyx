@@ -374,9 +374,12 @@ cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:
             (<int32_t*>w.columns[w.nodes[k].tag_column + 2])[0] = 0
 
 
-cdef bint read_each(Walk* w, const int64_t[:, ::1] spans__mx) noexcept nogil:
-    """One message a span, each a row of the root."""
+cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noexcept nogil:
+    """One message of `size` bytes, or one a span; each is a row of the root."""
     cdef Py_ssize_t m
+    w.at, w.size = 0, size
+    if spans__mx is None:
+        return read_row(w, 0) and (w.at == w.size or fail(w, LEFT_OVER))
     for m in range(spans__mx.shape[0]):
         w.at, w.size = spans__mx[m, 0], spans__mx[m, 1]
         if not read_row(w, 0):
@@ -390,7 +393,7 @@ cdef class Reader:
     """Reads messages of one kind. `measure`, `arrange` their columns in an arena, make that room, then `fill`.
 
     `nodes`, `ops`, `extents` are the program; the root is node 0. `data` stays alive as long as the reader does.
-    `spans__mx`: where message m begins in it, and ends; they must lie in it.
+    `spans__mx`: where message m begins in it, and ends; they must lie in it. None: it is one message.
     """
 
     cdef Walk w
@@ -433,7 +436,7 @@ cdef class Reader:
         cdef Walk* w = &self.w
         w.columns, w.problem = NULL, 0
         with nogil:
-            read_each(w, self.spans__mx)
+            read_each(w, self.data.shape[0], self.spans__mx)
         if w.problem == NO_MEMORY:
             raise MemoryError
         return PROBLEMS[w.problem], w.at
@@ -476,5 +479,5 @@ cdef class Reader:
         w.columns, w.next_run, self.room = columns, 0, -1
         begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
         with nogil:
-            read_each(w, self.spans__mx)
+            read_each(w, self.data.shape[0], self.spans__mx)
         free(columns)

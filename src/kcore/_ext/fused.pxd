@@ -1,13 +1,13 @@
 """Sixteen adjacent bytes of a record that are two, three or four fields: moved with one load or store a record.
 
-Where the processor can shuffle bytes (SSSE3; asked at run time). The shuffle brings the fields into the host's order,
+So are eight bytes of two fields; sixteen where the processor can shuffle bytes (SSSE3; asked at run time). The shuffle brings the fields into the host's order,
 those of eight bytes behind the others; then records are transposed into columns, or the other way round.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kcore._ext.program cimport can_shuffle, gather, gather4, scatter, scatter4
-from kcore._ext.steps cimport FIELD, PAIR, QUAD, TRIO, Step, Steps
+from kcore._ext.steps cimport DUO, FIELD, PAIR, QUAD, TRIO, Step, Steps
 
 cdef extern from *:
     """
@@ -67,12 +67,28 @@ cdef extern from *:
             KF_STORE(to + step, _mm_shuffle_epi8(_mm_unpackhi_epi64(a, b), order));
         }
     }
-    #else  /* Nothing is fused there. */
+    #else  /* No sixteen bytes are fused there. */
     #define kc_gather_trio(e, f, g, from, step, n, mask)
     #define kc_scatter_trio(to, step, e, f, g, n, mask)
     #define kc_gather_pair(e, f, from, step, n, mask)
     #define kc_scatter_pair(to, step, e, f, n, mask)
     #endif
+    /* Fields e and f of four bytes, of n records. */
+    static inline void kc_gather_duo(uint8_t *e, uint8_t *f, const uint8_t *from, int64_t step, int64_t n) {
+        for (int64_t k = 0; k < n; k++, from += step) {
+            uint64_t both = kc_swap64(kc_load64(from));
+            uint32_t first = (uint32_t)(both >> 32), second = (uint32_t)both;
+            memcpy(e + 4 * k, &first, 4); memcpy(f + 4 * k, &second, 4);
+        }
+    }
+    static inline void kc_scatter_duo(uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) {
+        for (int64_t k = 0; k < n; k++, to += step) {
+            uint32_t first, second;
+            memcpy(&first, e + 4 * k, 4); memcpy(&second, f + 4 * k, 4);
+            uint64_t both = kc_swap64((uint64_t)first << 32 | second);
+            memcpy(to, &both, 8);
+        }
+    }
     """
     void gather_trio "kc_gather_trio"(
         uint8_t *e, uint8_t *f, uint8_t *g, const uint8_t *source, int64_t step, int64_t n, const uint8_t *mask
@@ -85,6 +101,11 @@ cdef extern from *:
     void scatter_pair "kc_scatter_pair"(
         uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n, const uint8_t *mask) noexcept nogil
 
+    void gather_duo "kc_gather_duo"(
+        uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void scatter_duo "kc_scatter_duo"(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) noexcept nogil
+
 
 cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
     """How many fields a fused step has."""
@@ -92,10 +113,10 @@ cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
 
 
 cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
-    """Make one step of fields that fill sixteen bytes, one row of them a record."""
+    """Make one step of fields that fill sixteen or eight bytes, one row of them a record."""
     cdef int64_t k = 0, kind
     while k < steps.count:
-        kind = fused_kind(steps, &steps.step[k], steps.count - k) if can_shuffle else FIELD
+        kind = fused_kind(steps, &steps.step[k], steps.count - k)
         if kind != FIELD:
             join(&steps.step[k], kind, to_record)
         k += 1 if kind == FIELD else fields_of(kind)
@@ -103,16 +124,18 @@ cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
 
 cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t left) noexcept nogil:
     """What the step and those after it are together; FIELD for nothing in particular."""
-    cdef int64_t k, size = 0
+    cdef int64_t k, size = 0, found = FIELD
     for k in range(min(left, <int64_t>4)):
         if step[k].kind != FIELD or step[k].offset != step.offset + size or step[k].rows != step.rows:
-            return FIELD
+            return found
         if step[k].op.width != 4 and step[k].op.width != 8 or steps.counter[step.rows].each != 1:
-            return FIELD
+            return found
         size += step[k].op.width
-        if size == 16:
+        if size == 16 and can_shuffle:
             return QUAD if k == 3 else TRIO if k == 2 else PAIR
-    return FIELD
+        if size == 8 and k == 1:
+            found = DUO
+    return found
 
 
 cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
@@ -148,6 +171,8 @@ cdef inline void gather_fused(
         gather4(to[0], to[1], to[2], to[3], source, size, even)
     elif step.kind == TRIO:
         gather_trio(to[0], to[1], to[2], source, size, even, step.mask)
+    elif step.kind == DUO:
+        gather_duo(to[0], to[1], source, size, even)
     else:
         gather_pair(to[0], to[1], source, size, even, step.mask)
 
@@ -169,5 +194,7 @@ cdef inline void scatter_fused(
         scatter4(target, size, source[0], source[1], source[2], source[3], even)
     elif step.kind == TRIO:
         scatter_trio(target, size, source[0], source[1], source[2], even, step.mask)
+    elif step.kind == DUO:
+        scatter_duo(target, size, source[0], source[1], even)
     else:
         scatter_pair(target, size, source[0], source[1], even, step.mask)

@@ -11,7 +11,7 @@ from kcore._ext.program cimport (
     BOOL, INT16, MAX_TEXT, MAX_VECTORS, VARINT, VECTOR, Node, Op, default_bytes, gather, is_utf8, move,
     move32x4, move_at, move_vectors, put_bytes, put_ends, put_ends_apart, repeat, spread,
 )
-from kcore._ext.steps cimport BEGINS, ENDS, FIELD, PAIR, VALID, VALUES, Step, Steps, block_of
+from kcore._ext.steps cimport BEGINS, DUO, ENDS, FIELD, VALID, VALUES, Step, Steps, block_of
 from kcore._ext.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_big
 
 
@@ -198,7 +198,7 @@ cdef void copy_block(Walk* w, const Steps* steps, int64_t count) noexcept nogil:
         row, each = steps.counter[step.rows].base + step.row, steps.counter[step.rows].each
         if step.kind == FIELD:
             copy_field(w.columns[op.column] + row * op.width, each, source, steps.size, count, op)
-        elif step.kind <= PAIR:
+        elif step.kind <= DUO:
             gather_fused(w.columns, step, w.data + w.at, steps.size, row, count)
             step += fields_of(step.kind) - 1
         elif step.kind == ENDS:

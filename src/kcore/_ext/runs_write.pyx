@@ -9,7 +9,7 @@ from kcore._ext.program cimport (
     scatter, spread,
 )
 from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length, values_of
-from kcore._ext.steps cimport PAIR, QUAD, SPAN, TRIO, VALUES, Step, Steps, block_of
+from kcore._ext.steps cimport DUO, PAIR, QUAD, SPAN, TRIO, VALUES, Step, Steps, block_of
 
 
 cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
@@ -38,7 +38,7 @@ cdef void write_block(const Sink* s, const Layout* layout, int64_t done, int64_t
             write_span(target, steps.size, s.out + layout.template + step.offset, step.length, count)
         elif step.kind == VALUES:
             write_values(s, target, step, steps, done, count)
-        elif step.kind in (QUAD, TRIO, PAIR):
+        elif step.kind in (QUAD, TRIO, PAIR, DUO):
             scatter_fused(s.out + s.at, steps.size, s.columns, step, row, count)
             step += fields_of(step.kind) - 1
         elif each == 1:

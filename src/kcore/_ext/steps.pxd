@@ -19,12 +19,13 @@ cdef enum Kind:
     QUAD = 1     # four FIELDs of four bytes: this one and the three after it (`fused.pxd`)
     TRIO = 2     # three FIELDs, of four, four and eight bytes in any order
     PAIR = 3     # two FIELDs of eight bytes
-    VALUES = 4   # the elements of a VECTOR
-    ENDS = 5     # where a row's elements or children end
-    VALID = 6    # whether a row is not null
-    DEFAULT = 7  # a FIXED or BOOL whose tag is absent
-    SPAN = 8     # bytes that are the same in each record
-    BEGINS = 9   # where a row's bytes begin that stay in the message
+    DUO = 4      # two FIELDs of four bytes
+    VALUES = 5   # the elements of a VECTOR
+    ENDS = 6     # where a row's elements or children end
+    VALID = 7    # whether a row is not null
+    DEFAULT = 8  # a FIXED or BOOL whose tag is absent
+    SPAN = 9     # bytes that are the same in each record
+    BEGINS = 10   # where a row's bytes begin that stay in the message
 
 cdef struct Step:
     const Op* op
@@ -34,7 +35,7 @@ cdef struct Step:
     int32_t row     # which of the record's rows of that node
     int32_t items   # VALUES, ENDS: the counter of the elements or children
     int32_t item    # VALUES: the first of the record's; ENDS: how many of them come before the end
-    int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes; QUAD, TRIO, PAIR: the first byte's place
+    int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes; QUAD, TRIO, PAIR, DUO: the first byte's place
     uint8_t mask[16]  # QUAD, TRIO, PAIR: the shuffle
 
 cdef struct Counter:

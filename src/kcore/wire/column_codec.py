@@ -1,5 +1,6 @@
 """Bytes to columns and columns to bytes."""
 
+from functools import cache
 from typing import Any, overload
 
 import numpy as np
@@ -25,15 +26,20 @@ def decode_columns(name: str | type[Message], version: int, data: bytes | bytear
     Partitions are grouped by topic whatever the version has: consecutive ones of equal name are one topic (KIP-380).
     DecodeError (with the offset) for bytes that are no such message, UnsupportedVersionError for other versions.
     """
-    message = message_class(name)
-    running = program(message, version)
+    message, running, shape = prepared(name, version)
     view = memoryview(data).cast("B")
     if len(view) > MAX_BYTES:
         raise DecodeError(f"a message has at most {MAX_BYTES} bytes", MAX_BYTES)
-    columns: Columns = rows_of(running.root, None, Filled(running, view, np.array([[0, len(view)]])), Columns)
+    columns: Columns = rows_of(running.root, None, Filled(running, view, None), Columns)
     columns.message = message
-    shape = old_shape(message, version)
     return columns if shape is None else group(columns, shape)
+
+
+@cache
+def prepared(name: str | type[Message], version: int) -> tuple[type[Message], Program, Any]:
+    """The message's class, its program, and where partitions are not grouped by topic how they are."""
+    message = message_class(name)
+    return message, program(message, version), old_shape(message, version)
 
 
 def decode_rows(
@@ -99,8 +105,8 @@ class Filled:
 
     __slots__ = ("arena", "columns", "counts", "message", "places", "rows")
 
-    def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64]) -> None:
-        """DecodeError for a message that is none."""
+    def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64] | None) -> None:
+        """One message, or many by their spans; DecodeError for one that is none."""
         reader = Reader(running.nodes, running.ops, running.extents, data, spans__mx)
         problem, offset = reader.measure()
         if problem:

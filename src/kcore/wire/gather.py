@@ -42,12 +42,16 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
     if branch.refused:
         refuse(rows, branch.refused, branch.path)
     into.rows[branch.node] = count
-    arrays, shape = into.arrays, (count,)
+    arrays, shape, uuids = into.arrays, (count,), (count, 16)
     for slot, known in zip(branch.slots, rows.columns_of(branch.names), strict=True):
         dtype, column = slot.dtype, default_of(slot, count) if known is None else known
         if dtype is None:
             gather_lengths(into, program, slot, column, count)
-        elif type(column) is ndarray and column.dtype is dtype and column.shape == shape:
+        elif (
+            type(column) is ndarray
+            and column.dtype is slot.base
+            and column.shape == (shape if slot.base is dtype else uuids)
+        ):
             arrays[slot.column] = column  # Nearly always; to check the others takes its time.
         else:
             arrays[slot.column] = checked(column, dtype, count, slot.path)
@@ -110,7 +114,9 @@ def gather_struct(into: Gathered, program: Program, slot: Slot, column: Any, cou
 
 def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int, place: int) -> int:
     """Offsets, and which rows are not null (`place` columns further on); how many elements there are."""
-    offsets = into.arrays[slot.column] = checked(offsets, OFFSETS, count + 1, slot.path, "offsets")
+    if type(offsets) is not ndarray or offsets.dtype is not OFFSETS or offsets.shape != (count + 1,):
+        offsets = checked(offsets, OFFSETS, count + 1, slot.path, "offsets")
+    into.arrays[slot.column] = offsets
     below: int = offsets.item(-1)
     if offsets.item(0) != 0 or below < 0:
         raise EncodeError(f"{slot.path}: offsets begin at 0, not at {offsets[0]}")

@@ -85,6 +85,7 @@ class Slot:
     column: int
     child: "Branch | None" = None
     dtype: np.dtype[Any] | None = None  # of a field of fixed width
+    base: np.dtype[Any] | None = None  # of one element of `dtype`: a uuid has sixteen
     begins: int = -1  # of records: the column of where they begin
 
 
@@ -223,7 +224,7 @@ class Compiler:
             *(code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback, begins)
         ]
         dtype = columns[0].dtype if code <= Code.BOOL else None
-        return Slot(name, path, type_, step, field.field if field else None, code, column, child, dtype, begins)
+        return Slot(name, path, type_, step, field.field if field else None, code, column, child, dtype, dtype and dtype.base, begins)
 
     def child(self, type_: FieldType, step: Step, path: str) -> Branch:
         if step.struct is not None:
