@@ -59,6 +59,8 @@ cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t e
         return (end - begin) * (2 if op.prefix == INT16 else 4)
     if s.widest[op.column] < 127:
         return end - begin
+    if s.is_uniform[op.column]:
+        return (end - begin) * varint_size(s.widest[op.column] + 1)
     for row in range(begin, end):
         size += varint_size(offsets[row + 1] - offsets[row] + 1)
     return size

@@ -5,7 +5,7 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
@@ -72,11 +72,11 @@ cdef bint are_inside(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
     """Whether rows that say where they begin are all in the bytes they are of."""
     cdef const int32_t* offsets = offsets_of(s, op)
     cdef const int64_t* begins = <const int64_t*>s.columns[op.begins]
-    cdef int64_t k, room = s.bytes[op.column + 1]
+    cdef int64_t k
+    cdef uint64_t room = s.bytes[op.column + 1], outside = 0  # Unsigned: what is below 0 has the top bit.
     for k in range(rows):
-        if begins[k] < 0 or begins[k] > room - (offsets[k + 1] - offsets[k]):
-            return False
-    return True
+        outside |= <uint64_t>begins[k] | (room - <uint64_t>(offsets[k + 1] - offsets[k]) - <uint64_t>begins[k])
+    return outside >> 63 == 0
 
 
 cdef bint nulls_are_empty(const Sink* s, const Op* op, int64_t rows) noexcept nogil:

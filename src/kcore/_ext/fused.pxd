@@ -67,7 +67,21 @@ cdef extern from *:
             KF_STORE(to + step, _mm_shuffle_epi8(_mm_unpackhi_epi64(a, b), order));
         }
     }
+    /* Fields e and f of four bytes, of n records (n a multiple of 4). */
+    KF_FAST kc_scatter_duos(uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) {
+        const __m128i swap = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
+        for (int64_t k = 0; k < 4 * n; k += 16, to += 4 * step) {
+            __m128i es = KF_LOAD(e + k), fs = KF_LOAD(f + k);
+            __m128i ab = _mm_shuffle_epi8(_mm_unpacklo_epi32(es, fs), swap);
+            __m128i cd = _mm_shuffle_epi8(_mm_unpackhi_epi32(es, fs), swap);
+            _mm_storel_epi64((__m128i *)to, ab);
+            _mm_storeh_pd((double *)(to + step), _mm_castsi128_pd(ab));
+            _mm_storel_epi64((__m128i *)(to + 2 * step), cd);
+            _mm_storeh_pd((double *)(to + 3 * step), _mm_castsi128_pd(cd));
+        }
+    }
     #else  /* No sixteen bytes are fused there. */
+    #define kc_scatter_duos kc_scatter_duo
     #define kc_gather_trio(e, f, g, from, step, n, mask)
     #define kc_scatter_trio(to, step, e, f, g, n, mask)
     #define kc_gather_pair(e, f, from, step, n, mask)
@@ -104,6 +118,8 @@ cdef extern from *:
     void gather_duo "kc_gather_duo"(
         uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
     void scatter_duo "kc_scatter_duo"(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) noexcept nogil
+    void scatter_duos "kc_scatter_duos"(
         uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) noexcept nogil
 
 
@@ -194,6 +210,8 @@ cdef inline void scatter_fused(
         scatter4(target, size, source[0], source[1], source[2], source[3], even)
     elif step.kind == TRIO:
         scatter_trio(target, size, source[0], source[1], source[2], even, step.mask)
+    elif step.kind == DUO and can_shuffle:
+        scatter_duos(target, size, source[0], source[1], even)
     elif step.kind == DUO:
         scatter_duo(target, size, source[0], source[1], even)
     else:

@@ -72,10 +72,12 @@ cdef inline void write_values(
 ) noexcept nogil:
     cdef int64_t each = steps.counter[step.items].each, width = step.op.width
     cdef int64_t k, row, rows = steps.counter[step.rows].each
-    if step.op.begins >= 0:
+    cdef const int64_t* begins
+    if step.op.begins >= 0 and s.columns[step.op.begins] != NULL:
         row = steps.counter[step.rows].base + done * rows + step.row
+        begins = <const int64_t*>s.columns[step.op.begins] + row
         for k in range(count):
-            memcpy(target + k * steps.size, values_of(s, step.op, row + k * rows), step.length)
+            memcpy(target + k * steps.size, s.columns[step.op.column + 1] + begins[k * rows], step.length)
         return
     cdef int64_t begin = steps.counter[step.items].base + done * each + step.item
     move_vectors(

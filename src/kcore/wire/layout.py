@@ -224,7 +224,8 @@ class Compiler:
             *(code, width, prefix_of(step), step.nullable, is_text, is_bool, column, below, tag, fallback, begins)
         ]
         dtype = columns[0].dtype if code <= Code.BOOL else None
-        return Slot(name, path, type_, step, field.field if field else None, code, column, child, dtype, dtype and dtype.base, begins)
+        base, source = dtype and dtype.base, field.field if field else None
+        return Slot(name, path, type_, step, source, code, column, child, dtype, base, begins)
 
     def child(self, type_: FieldType, step: Step, path: str) -> Branch:
         if step.struct is not None:
