@@ -1,7 +1,8 @@
 """Sixteen adjacent bytes of a record that are two, three or four fields: moved with one load or store a record.
 
-So are eight bytes of two fields; sixteen where the processor can shuffle bytes (SSSE3; asked at run time). The shuffle brings the fields into the host's order,
-those of eight bytes behind the others; then records are transposed into columns, or the other way round.
+So are eight bytes of two fields; sixteen where the processor can shuffle bytes (SSSE3; asked at run time). The
+shuffle brings the fields into the host's order, those of eight bytes behind the others; then records are transposed
+into columns, or the other way round.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

@@ -35,7 +35,8 @@ cdef struct Op:
     int64_t nullable
     int64_t is_text
     int64_t is_bool   # the elements of a VECTOR
-    # First column. FIXED: values. VECTOR: offsets, values[, valid][, begins]. ROWS: offsets[, valid]. STRUCT or null: offsets.
+    # First column. FIXED: values. VECTOR: offsets, values[, valid][, begins]. ROWS: offsets[, valid].
+    # STRUCT or null: offsets.
     int64_t column
     int64_t child     # ROWS, STRUCT: the node
     int64_t tag       # of a tagged field
