@@ -32,8 +32,8 @@ _NANOS: Final = 1_000_000_000
 _FETCH_BYTES: Final = 256 << 10  # max_bytes of a fetch: many join at once, and both sides hold all their answers.
 _SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soon, then at the usual interval.
 _RECONNECT_S: Final = (0.05, 0.5)
-_WATCH_S: Final = 0.02
 _UNKNOWN_EPOCH: Final = -1
+_WATCH_S: Final = 0.02
 OBSERVER_ID: Final = -1  # The replica id of a Fetch by nobody that the controllers know.
 
 
@@ -128,7 +128,7 @@ class Fleet:
         """Follows the metadata log to where it ends now, by an observer that is no broker."""
         watcher = self._add_row(OBSERVER_ID)
         watcher.state = State.FENCED  # For good: it has no heartbeats.
-        self._loop.connect(watcher.row, kernel.FETCHES, self.quorum.leader_address)
+        self._connect(watcher, kernel.FETCHES)
         self._loop.fetch(watcher.row, True)
         end = 0
         async with asyncio.timeout(self.options.timeout_s):

@@ -27,9 +27,9 @@ class Outcome:
     p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
     p99_ms: float = NOT_KNOWN
     p999_ms: float = NOT_KNOWN
-    known_ms: list[float] = field(default_factory=list)  # the same, one by one
     # Of what comes in several waves: until the last broker knew each one's last change, from that wave's beginning.
     waves_ms: dict[str, float] = field(default_factory=dict)
+    known_ms: list[float] = field(default_factory=list)  # until each broker knew the last change, one by one
     append_gap_ms: float = NOT_KNOWN  # the first change's time at the first broker, behind the controller's own
     changes: int = 0  # records of the kinds that the scenario is about
     records: dict[str, int] = field(default_factory=dict)  # all records by type

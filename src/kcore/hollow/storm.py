@@ -55,10 +55,10 @@ class Storm:
     usage: Callable[[], Usage | None] = lambda: None  # of the controllers' processes, together
     timeout_s: float = 120.0
     topics: list[str] = field(default_factory=list)  # ours that are there
-    named: int = 0  # topics so far, those that are gone included
-    prefix: str = "storm-"  # of the topics' names
+    prefix: str = "storm-"  # of their names
     places: bool = False  # There are brokers that are not ours: topics say where their replicas go.
     measure: "Measure | None" = None  # the one under way
+    named: int = 0  # topics so far, those that are gone included
 
     @property
     def table(self) -> PartitionTable:
@@ -90,9 +90,8 @@ class Storm:
         ids, racks = [broker.broker_id for broker in brokers], [broker.rack for broker in brokers]
         for topic in request.topics:
             seed = self.random.getrandbits(31)
-            replicas = place(
-                "kafka-3.9", ids, topic.num_partitions, topic.replication_factor, racks=racks, seed=seed
-            ).tolist()
+            factor = topic.replication_factor
+            replicas = place("kafka-3.9", ids, topic.num_partitions, factor, racks=racks, seed=seed).tolist()
             topic.assignments = [
                 CreatableReplicaAssignment(partition_index=at, broker_ids=of) for at, of in enumerate(replicas)
             ]
@@ -138,6 +137,7 @@ class Storm:
 
     async def settled(self) -> None:
         """Returns when every live broker knows all that was committed at the call, and that is in the image."""
+        await self.fleet.sync()
         if not self.live():
             return
         target = (await self.quorum.describe()).high_watermark  # What was answered may be known to no broker yet.
@@ -172,6 +172,8 @@ class Measure:
         self._counters = fleet.counters()
         self._usage, self._own = storm.usage(), fleet.cpu_s()
         self.start_offset = fleet.observer.end_offset
+        if not storm.live():  # There may be a history that nobody of ours has read.
+            self.start_offset = (await storm.quorum.describe()).high_watermark
         self.intended_ns = self._wave_ns = time.monotonic_ns()
         self._wave_offset = self.start_offset
 
@@ -206,7 +208,7 @@ class Measure:
         rows = storm.live_rows()
         outcome.brokers, outcome.partitions = len(rows), storm.fleet.observer.partitions
         outcome.changes = len(offsets)
-        if len(offsets) and storm.fleet.timeline.known(int(offsets[-1]), len(storm.fleet.brokers)).max() >= 0:
+        if len(offsets):
             self._time(offsets, rows)
         self._count()
         self._weigh()
@@ -222,6 +224,8 @@ class Measure:
         outcome.append_gap_ms = unix_ms - int(first.append_ms[0])
         known = timeline.known(int(offsets[-1]), len(self.storm.fleet.brokers))[rows]
         late_ms = (known[known >= 0] - self.intended_ns) / _MILLIS
+        if not len(late_ms):
+            return
         outcome.known_ms = late_ms.tolist()
         outcome.last_ms = float(late_ms.max())
         outcome.p50_ms, outcome.p99_ms, outcome.p999_ms = map(float, np.percentile(late_ms, [50, 99, 99.9]))
@@ -243,10 +247,10 @@ class Measure:
         outcome, usage = self.outcome, self.storm.usage()
         latency, lag = map(histogram, self.storm.fleet.histograms())
         outcome.heartbeats = latency.tolist()
+        outcome.clock_ms = self.storm.fleet.clock_ns / _MILLIS
         outcome.heartbeat_p50_ms, outcome.heartbeat_p99_ms = (percentile_ms(latency, share) for share in (0.5, 0.99))
         outcome.heartbeat_p999_ms, outcome.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         outcome.lag_max_ms = percentile_ms(lag, 1)
-        outcome.clock_ms = self.storm.fleet.clock_ns / _MILLIS
         outcome.own_cpu_s = self.storm.fleet.cpu_s() - self._own
         if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Less, where one of the processes is another.
             outcome.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
