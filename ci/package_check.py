@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def archives(tree: Path, sdist: Path, wheel: Path) -> None:
-    """The sdist holds every file of the tree; the wheel Python, types and a library a kernel, and no sources."""
+    """The sdist holds every file of the tree; the wheel Python, types, data and a library a kernel and crate, and no sources."""
     files = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
@@ -19,12 +19,14 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
     assert not [name for name in packed if name.endswith((".so", ".c"))]
 
     kernels = {f"{name[4:-4]}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in files if name.endswith(".pyx")}
+    crates = {f"kcore/_ext/{path.parent.name}.abi3.so" for path in tree.glob("src/kcore/_ext/rust/*/Cargo.toml")}
     python = {
         name[4:] for name in files if name.startswith("src/kcore/") and name.endswith((".py", ".pyi", "py.typed"))
     }
+    data = {name[4:] for name in files if name.startswith("src/kcore/hollow/") and name.endswith(".lock")}
     with zipfile.ZipFile(wheel) as zipped:
         held = {name for name in zipped.namelist() if ".dist-info/" not in name}
-    assert held == python | kernels | {"kcore/_ext/records.abi3.so"}, held ^ (python | kernels)
+    assert held == python | data | kernels | crates, held ^ (python | data | kernels | crates)
 
 
 def installed() -> None:
