@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def archives(tree: Path, sdist: Path, wheel: Path) -> None:
-    """The sdist holds every file of the tree; the wheel Python, types, data and a library a kernel and crate, and no sources."""
+    """The sdist holds every file of the tree; the wheel Python, types, data and a library a kernel, no sources."""
     files = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
