@@ -8,11 +8,9 @@ STAYS: Final[int]
 CALLS: Final[int]
 LEAVES: Final[int]
 
-LEADER_EPOCHS: Final[int]
-PARTITION_EPOCHS: Final[int]
 ISR_OFFSETS: Final[int]
 FAILED: Final[int]
-ISR: Final[int]
+HEADS: Final[int]
 
 Columns = tuple[Int16s, Int16s, Int16s, Int32s, Int32s, Int8s]
 """replicas__ps, isr__pi, leader__p, leader_epoch__p, partition_epoch__p, leader_recovery_state__p; C-contiguous."""
@@ -27,8 +25,9 @@ def zookeeper(
     shrinks_failed: bool,
     spares_live_isr: bool,
     marks_recovery: bool,
-    arena: Int32s,
+    heads__kr: Int32s,
     step: int,
+    isr: Int32s,
     recovery__r: Int8s,
 ) -> tuple[int, int, int]:
     """Elect as the ZooKeeper-mode controller, then shrink ISRs; gives (changes, ISR members, failures).
@@ -36,8 +35,9 @@ def zookeeper(
     `unclean__p` has one entry for all or one a partition; `choices__r` the slots that a policy chose, or nothing;
     `electable` masks the slots that may win. A partition that fails to elect still loses its leaving ISR members if
     `shrinks_failed`; `spares_live_isr`: no unclean election while any ISR member stays.
-    Outputs: `arena` has, every `step` entries, which is more than the candidates, the rows, the leaders and what starts
-    at LEADER_EPOCHS .. FAILED; last, from ISR on, the ISRs in full width and one more; `recovery__r`.
+    Outputs: the HEADS rows of `heads__kr`, each of `step` entries, more than there are candidates, take the partition
+    rows, leaders, leader epochs, partition epochs, ISR_OFFSETS and FAILED; `isr` has room for every candidate's ISR in
+    full width and one more; `recovery__r`.
     Nothing is checked: arrays are contiguous and of these types, their rows and lengths right.
     """
 
@@ -50,8 +50,9 @@ def kraft(
     fences: bool,
     marks_recovery: bool,
     bumps_on_shrink: bool,
-    arena: Int32s,
+    heads__kr: Int32s,
     step: int,
+    isr: Int32s,
     recovery__r: Int8s,
 ) -> tuple[int, int, int]:
     """Elect as PartitionChangeBuilder; as above. `fences`: only partitions with a leaving ISR member."""

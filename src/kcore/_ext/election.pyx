@@ -34,13 +34,11 @@ cdef enum:
     _PARTITION_EPOCHS
     _ISR_OFFSETS
     _FAILED
-    _ISR
+    _HEADS
 
-LEADER_EPOCHS = _LEADER_EPOCHS
-PARTITION_EPOCHS = _PARTITION_EPOCHS
 ISR_OFFSETS = _ISR_OFFSETS
 FAILED = _FAILED
-ISR = _ISR
+HEADS = _HEADS
 
 cdef enum:
     AHEAD = 16  # Candidates are far apart in the table: ask for their memory this much before it is needed.
@@ -304,20 +302,20 @@ cdef Columns columns_of(tuple columns, object brokers__b) except *:
         <const int64_t*>address_of(brokers__b), columns[0].shape[1], columns[1].shape[1])
 
 
-cdef Outputs outputs_of(object arena, Py_ssize_t step, object recovery__r) except *:
-    cdef int32_t* first = <int32_t*>address_of(arena)
+cdef Outputs outputs_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r) except *:
+    cdef int32_t* first = <int32_t*>address_of(heads__kr)
     first[_ISR_OFFSETS * step] = 0
     return Outputs(first, first + _LEADERS * step, first + _ISR_OFFSETS * step, first + _LEADER_EPOCHS * step,
-                   first + _PARTITION_EPOCHS * step, first + _FAILED * step, first + _ISR * step,
+                   first + _PARTITION_EPOCHS * step, first + _FAILED * step, <int32_t*>address_of(isr),
                    <int8_t*>address_of(recovery__r), 0, 0, 0)
 
 
 def zookeeper(
     tuple columns, brokers__b, rows__r, unclean__p, choices__r, uint32_t electable, bint shrinks_failed,
-    bint spares_live_isr, bint marks_recovery, arena, Py_ssize_t step, recovery__r
+    bint spares_live_isr, bint marks_recovery, heads__kr, Py_ssize_t step, isr, recovery__r
 ):
     cdef Columns c = columns_of(columns, brokers__b)
-    cdef Outputs out = outputs_of(arena, step, recovery__r)
+    cdef Outputs out = outputs_of(heads__kr, step, isr, recovery__r)
     cdef bint chosen = len(choices__r) > 0
     cdef ZooKeeperRule rule = ZooKeeperRule(electable, shrinks_failed, spares_live_isr, marks_recovery, chosen)
     cdef const int32_t* rows = <const int32_t*>address_of(rows__r)
@@ -334,10 +332,10 @@ def zookeeper(
 
 def kraft(
     tuple columns, brokers__b, rows__r, unclean__p, bint preferred, bint fences, bint marks_recovery,
-    bint bumps_on_shrink, arena, Py_ssize_t step, recovery__r
+    bint bumps_on_shrink, heads__kr, Py_ssize_t step, isr, recovery__r
 ):
     cdef Columns c = columns_of(columns, brokers__b)
-    cdef Outputs out = outputs_of(arena, step, recovery__r)
+    cdef Outputs out = outputs_of(heads__kr, step, isr, recovery__r)
     cdef KraftRule rule = KraftRule(preferred, fences, marks_recovery, bumps_on_shrink)
     cdef const int32_t* rows = <const int32_t*>address_of(rows__r)
     cdef const uint8_t* unclean = <const uint8_t*>address_of(unclean__p)

@@ -58,18 +58,20 @@ def decide(
     """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
     count = len(rows)
     step = count + 1 + (_STAGGER - count - 1) % _PAGE
-    arena = np.empty(kernels.ISR * step + count * columns[1].shape[1] + 1, np.int32)
+    heads = np.empty((kernels.HEADS, step), np.int32)
+    isr = np.empty(count * columns[1].shape[1] + 1, np.int32)
     recovery = np.empty(count, np.int8)
-    changes, members, failures = kernel(columns, brokers__b, rows, *rule, arena, step, recovery)
+    changes, members, failures = kernel(columns, brokers__b, rows, *rule, heads, step, isr, recovery)
+    changed, leaders, leader_epochs, partition_epochs = heads[: kernels.ISR_OFFSETS, :changes]
     return Elections(
-        rows=arena[:changes],
-        leaders=arena[step : step + changes],
-        leader_epochs=arena[(at := kernels.LEADER_EPOCHS * step) : at + changes],
-        partition_epochs=arena[(at := kernels.PARTITION_EPOCHS * step) : at + changes],
-        isr_offsets=arena[(at := kernels.ISR_OFFSETS * step) : at + changes + 1],
-        failed=arena[(at := kernels.FAILED * step) : at + failures],
-        isr=arena[(at := kernels.ISR * step) : at + members],
+        rows=changed,
+        leaders=leaders,
+        isr_offsets=heads[kernels.ISR_OFFSETS, : changes + 1],
+        isr=isr[:members],
+        leader_epochs=leader_epochs,
+        partition_epochs=partition_epochs,
         recovery=recovery[:changes],
+        failed=heads[kernels.FAILED, :failures],
     )
 
 
