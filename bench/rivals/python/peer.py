@@ -79,6 +79,9 @@ def _answer(
 
 
 def _time(case: Case, seconds: float) -> list[float]:
+    """Rounds for so long; for no seconds one round, as a program would come to it: nothing is collected before."""
+    if seconds:
+        gc.collect()
     ns: list[float] = []
     left = seconds * 1e9
     with _collector(case.gc_off):
@@ -93,7 +96,6 @@ def _time(case: Case, seconds: float) -> list[float]:
 
 @contextmanager
 def _collector(off: bool) -> Iterator[None]:
-    gc.collect()
     if off:
         gc.disable()
     try:
