@@ -78,6 +78,7 @@ class BrokerTable:
             raise TableError(f"broker id {ascending[0]} is negative")
         if (repeated := np.flatnonzero(ascending[1:] == ascending[:-1])).size:
             raise TableError(f"broker id {ascending[repeated[0]]} is given twice")
+        self._row_of = {broker_id: row for row, broker_id in enumerate(self.ids.tolist())}
         largest = int(ascending[-1]) if len(ascending) else -1
         self._dense: Int16s | None = None
         if largest < _DENSE_IDS:
@@ -90,13 +91,8 @@ class BrokerTable:
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""
-        if self._dense is not None and 0 <= broker_id < len(self._dense) - 1:
-            row = int(self._dense[broker_id])
-        else:
-            at = int(np.searchsorted(self._sorted_ids, broker_id))
-            found = at < len(self.ids) and self._sorted_ids[at] == broker_id
-            row = int(self._by_id[at]) if found else _UNKNOWN_ROW
-        if row == _UNKNOWN_ROW:
+        row = self._row_of.get(broker_id)
+        if row is None:
             raise TableError(f"unknown broker {broker_id}")
         return row
 
@@ -137,8 +133,7 @@ class BrokerTable:
         return row
 
     def __contains__(self, broker_id: int) -> bool:
-        at = int(np.searchsorted(self._sorted_ids, broker_id))
-        return at < len(self.ids) and bool(self._sorted_ids[at] == broker_id)
+        return broker_id in self._row_of
 
     def _append(self, broker_id: int) -> None:
         grown = BrokerTable.from_arrays(

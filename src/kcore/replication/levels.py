@@ -10,7 +10,7 @@ Kafka changed its rules between versions, so every decision takes a level. As te
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Final, Self
 
 from kcore.errors import LevelError
@@ -32,7 +32,7 @@ RELEASES: Final = {"3.9.1": ("3.0-IV1", "4.0-IV1", "3.9-IV0"), "4.1.2": ("3.3-IV
 ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last line of releases with a ZooKeeper-mode controller.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Level:
     """The mode, whose classes decide, and at which inter.broker.protocol.version or metadata.version."""
 
@@ -75,12 +75,12 @@ class Level:
         """Whether this level's version is `version` or newer."""
         return _PLACES[self.version] >= _PLACES[version]
 
-    @property
+    @cached_property
     def leader_recovery_supported(self) -> bool:
         """An unclean election marks the partition as recovering (KIP-704)."""
         return self.is_at_least("3.2-IV0")
 
-    @property
+    @cached_property
     def epoch_bump_on_isr_shrink(self) -> bool:
         """KRaft: a smaller ISR alone raises the leader epoch, until KAFKA-15021."""
         return not self.is_at_least("3.6-IV0")
