@@ -231,6 +231,7 @@ cdef inline void kraft_partition(
     cdef int32_t* new_isr = out.isr + out.isr_end
     cdef int16_t leader = c.leader[p], elected = -1
     cdef uint32_t gone = 0, leader_valid = 0, live, valid
+    cdef int32_t stays
     cdef bint unclean_leader = False
     cdef int64_t broker
     cdef Py_ssize_t i, kept = 0
@@ -244,21 +245,21 @@ cdef inline void kraft_partition(
         return  # Kafka looks at the fenced broker's ISRs only.
     live = slots_that_may_lead(c, slots, replicas)
     valid = live & slots_in_sync(slots, members, replicas, isr)
-    if rule.preferred and valid & 1:
-        elected = replicas[0]
+    if valid:  # Nearly always. Who leads is as good as random: the leader is chosen by a mask, not by a jump.
+        stays = -<int32_t>(leader_valid & ~(<uint32_t>rule.preferred & valid))
+        elected = <int16_t>((leader & stays) | (replicas[first_slot(valid)] & ~stays))
     elif leader_valid:
         elected = leader
-    elif valid:
-        elected = replicas[first_slot(valid)]
     elif unclean and live:
         elected = replicas[first_slot(live)]
         unclean_leader = elected != leader
     if elected < 0:
         put_failure(out, p)
-    cdef bint shrinks = gone != 0 and kept > 0
-    if elected == leader and not shrinks:
+    cdef bint shrinks = (gone != 0) & (kept > 0)
+    cdef bint moves = elected != leader
+    if not shrinks and not moves:
         return
-    cdef bint bump = elected != leader or rule.bumps_on_shrink
+    cdef bint bump = moves | rule.bumps_on_shrink
     cdef int8_t recovery = c.recovery[p]
     if unclean_leader:
         new_isr[0] = id_of(c, elected)
