@@ -17,6 +17,7 @@ cdef extern from *:
     #include <tmmintrin.h>
     #define KF_FAST __attribute__((target("ssse3"), unused)) static void
     #define KF_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
+    #define KF_EIGHT(p) _mm_loadl_epi64((const __m128i *)(p))
     #define KF_STORE(p, v) _mm_storeu_si128((__m128i *)(p), v)
     #define KF_FIELDS(p) _mm_shuffle_epi8(KF_LOAD(p), order)
     /* Fields e and f of four bytes, g of eight, of n records (n a multiple of 4). */
@@ -81,7 +82,19 @@ cdef extern from *:
             _mm_storeh_pd((double *)(to + 3 * step), _mm_castsi128_pd(cd));
         }
     }
+    KF_FAST kc_gather_duos(uint8_t *e, uint8_t *f, const uint8_t *from, int64_t step, int64_t n) {
+        const __m128i swap = _mm_set_epi8(12, 13, 14, 15, 4, 5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3);
+        for (int64_t k = 0; k < 4 * n; k += 16, from += 4 * step) {
+            __m128i a = KF_EIGHT(from), b = KF_EIGHT(from + step);
+            __m128i c = KF_EIGHT(from + 2 * step), d = KF_EIGHT(from + 3 * step);
+            __m128i ab = _mm_shuffle_epi8(_mm_unpacklo_epi64(a, b), swap);
+            __m128i cd = _mm_shuffle_epi8(_mm_unpacklo_epi64(c, d), swap);
+            KF_STORE(e + k, _mm_unpacklo_epi64(ab, cd));
+            KF_STORE(f + k, _mm_unpackhi_epi64(ab, cd));
+        }
+    }
     #else  /* No sixteen bytes are fused there. */
+    #define kc_gather_duos kc_gather_duo
     #define kc_scatter_duos kc_scatter_duo
     #define kc_gather_trio(e, f, g, from, step, n, mask)
     #define kc_scatter_trio(to, step, e, f, g, n, mask)
@@ -117,6 +130,8 @@ cdef extern from *:
         uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n, const uint8_t *mask) noexcept nogil
 
     void gather_duo "kc_gather_duo"(
+        uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
+    void gather_duos "kc_gather_duos"(
         uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
     void scatter_duo "kc_scatter_duo"(
         uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) noexcept nogil
@@ -188,6 +203,8 @@ cdef inline void gather_fused(
         gather4(to[0], to[1], to[2], to[3], source, size, even)
     elif step.kind == TRIO:
         gather_trio(to[0], to[1], to[2], source, size, even, step.mask)
+    elif step.kind == DUO and can_shuffle:
+        gather_duos(to[0], to[1], source, size, even)
     elif step.kind == DUO:
         gather_duo(to[0], to[1], source, size, even)
     else:

@@ -144,16 +144,6 @@ cdef extern from *:
         else if (width == 2) KC_AT(kc_move16, 2);
         else KC_AT(kc_move128, 16);
     }
-    static inline void kc_gather(
-        uint8_t *column, const uint8_t *from, int64_t step, int64_t n, int64_t width, int is_bool
-    ) {
-        if (is_bool) kc_each_bool(column, 1, from, step, n);
-        else if (width == 4) kc_each_32(column, 4, from, step, n);
-        else if (width == 1) kc_each_8(column, 1, from, step, n);
-        else if (width == 8) kc_each_64(column, 8, from, step, n);
-        else if (width == 2) kc_each_16(column, 2, from, step, n);
-        else kc_each_128(column, 16, from, step, n);
-    }
     static inline void kc_scatter(
         uint8_t *to, int64_t step, const uint8_t *column, int64_t n, int64_t width, int is_bool
     ) {
@@ -164,13 +154,23 @@ cdef extern from *:
         else if (width == 2) kc_each_16(to, step, column, 2, n);
         else kc_each_128(to, step, column, 16, n);
     }
-    /* Where the processor can shuffle bytes (SSSE3; asked at run time), three int32 a record and four adjacent int32
-       fields take a third of the instructions. A load may reach 4 bytes past three int32: not for the last record. */
+    /* Where the processor can shuffle bytes (SSSE3; asked at run time), one or three int32 a record and four
+       adjacent int32 fields take fewer instructions. A load may reach 4 bytes past three int32: not for the last record. */
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <tmmintrin.h>
     #define KC_FAST __attribute__((target("ssse3"), unused)) static void
     #define KC_SSSE3 __builtin_cpu_supports("ssse3")
     #define KC_SWAP _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
+    static inline __m128i kc_four(const uint8_t *p) { int32_t v; memcpy(&v, p, 4); return _mm_cvtsi32_si128(v); }
+    KC_FAST kc_gather1(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
+        const __m128i swap = KC_SWAP;
+        for (; n >= 4; n -= 4, to += 16, from += 4 * step) {
+            __m128i ab = _mm_unpacklo_epi32(kc_four(from), kc_four(from + step));
+            __m128i cd = _mm_unpacklo_epi32(kc_four(from + 2 * step), kc_four(from + 3 * step));
+            _mm_storeu_si128((__m128i *)to, _mm_shuffle_epi8(_mm_unpacklo_epi64(ab, cd), swap));
+        }
+        kc_each_32(to, 4, from, step, n);
+    }
     KC_FAST kc_gather3(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
         const __m128i swap = KC_SWAP;
         for (int64_t k = 0; k < n - 1; k++, to += 12, from += step)
@@ -219,11 +219,23 @@ cdef extern from *:
     }
     #else
     #define KC_SSSE3 0
+    #define kc_gather1(to, from, step, n) kc_each_32(to, 4, from, step, n)
     #define kc_gather3(to, from, step, n) kc_each_32x3(to, 12, from, step, n)
     #define kc_scatter3(to, step, from, n) kc_each_32x3(to, step, from, 12, n)
     #define kc_gather4(e, f, g, h, from, step, n)
     #define kc_scatter4(to, step, e, f, g, h, n)
     #endif
+    static inline void kc_gather(
+        uint8_t *column, const uint8_t *from, int64_t step, int64_t n, int64_t width, int is_bool
+    ) {
+        if (is_bool) kc_each_bool(column, 1, from, step, n);
+        else if (width == 4 && KC_SSSE3) kc_gather1(column, from, step, n);
+        else if (width == 4) kc_each_32(column, 4, from, step, n);
+        else if (width == 1) kc_each_8(column, 1, from, step, n);
+        else if (width == 8) kc_each_64(column, 8, from, step, n);
+        else if (width == 2) kc_each_16(column, 2, from, step, n);
+        else kc_each_128(column, 16, from, step, n);
+    }
     static inline void kc_ends(int32_t *ends, int32_t end, int32_t length, int64_t n) {
         int32_t next[4] = {end + length, end + 2 * length, end + 3 * length, end + 4 * length};
         for (; n >= 4; n -= 4, ends += 4) {
@@ -235,13 +247,15 @@ cdef extern from *:
         for (; n > 0; n--, ends += step, end += length) *ends = end;
     }
     static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
-        uint64_t a = 0, b = 0;  /* Any bit that is not as in `value`, in either: summed apart to be no chain. */
+        uint64_t any = 0, every = ~any, some = 0, each = every;  /* Two of a kind, so that neither is a long chain. */
         for (; n >= 4; n -= 4, at += 4 * step) {
-            a |= ((kc_load64(at) ^ value) | (kc_load64(at + step) ^ value));
-            b |= ((kc_load64(at + 2 * step) ^ value) | (kc_load64(at + 3 * step) ^ value));
+            any |= kc_load64(at); every &= kc_load64(at);
+            some |= kc_load64(at + step); each &= kc_load64(at + step);
+            any |= kc_load64(at + 2 * step); every &= kc_load64(at + 2 * step);
+            some |= kc_load64(at + 3 * step); each &= kc_load64(at + 3 * step);
         }
-        for (; n > 0; n--, at += step) a |= kc_load64(at) ^ value;
-        return (a | b) & mask;
+        for (; n > 0; n--, at += step) { any |= kc_load64(at); every &= kc_load64(at); }
+        return (((any | some) ^ value) | ((every & each) ^ value)) & mask;
     }
     static inline void kc_repeat(uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) {
         uint32_t word; uint64_t wide[2];  /* The same value to each; the compiler makes whole vectors of dense ones. */
