@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kcore.schema.kinds import FieldType, Kind
-from kcore.wire.columns import Columns, Rows, Strings, Vectors
+from kcore.wire.columns import Columns, Rows, Strings, Vectors, default_column
 from kcore.wire.plan import FieldStep, Step, StructPlan
 
 FORMATS = {
@@ -81,9 +81,12 @@ def root_row(columns: Columns) -> dict[str, Any]:
 
 
 def rows_of(rows: Rows) -> list[dict[str, Any]]:
-    """Columns as rows of plain values."""
-    fields = [field for field in rows._struct.__fields__ if rows.column(field.name) is not None]
-    values = {field.name: values_of(rows.column(field.name), field.type, len(rows)) for field in fields}
+    """Columns as rows of plain values; what was not set or not sent is there with its default."""
+    values = {}
+    for field in rows._struct.__fields__:
+        known = rows.column(field.name)
+        column = default_column(field, len(rows)) if known is None else known
+        values[field.name] = values_of(column, field.type, len(rows))
     made = [{name: column[k] for name, column in values.items()} for k in range(len(rows))]
     tags = rows.unknown_tags
     for k in range(len(tags) if tags else 0):

@@ -4,7 +4,7 @@
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kcore._ext.program cimport (
@@ -15,7 +15,7 @@ from kcore._ext.runs_read cimport chain, copy_others, copy_run, count_others, co
 from kcore._ext.steps cimport MAX_BACKOFF
 from kcore._ext.walk cimport (
     BAD_COUNT, BAD_LENGTH, BAD_TAG_ORDER, BAD_TAG_SIZE, BAD_TEXT, BAD_VARINT, LEFT_OVER, NO_MEMORY, NULL_VALUE, SHORT,
-    Layout, Places, Problem, Walk, fail, peek_big,
+    Layout, Places, Problem, Walk, fail, is_left_out, peek_big, push_run,
 )
 
 cdef enum:
@@ -227,6 +227,7 @@ cdef bint read_tags(Walk* w, const Node* node, int64_t row) noexcept nogil:
 cdef bint read_known(Walk* w, const Op* op, int64_t row, int64_t size) noexcept nogil:
     """A tagged field of the schema: it must fill the size that was announced."""
     cdef int64_t end = w.size
+    w.sent[op - w.ops] = 1
     w.size = w.at + size
     if not read_op(w, op, row):
         return False
@@ -253,6 +254,8 @@ cdef void keep_unknown(Walk* w, int64_t column, int64_t row, int64_t tag, int64_
 cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
     """What a field holds whose tag was not sent."""
     cdef int64_t k, child_row
+    if is_left_out(w, op):
+        return
     if op.code == VECTOR:
         end_vector(w, op, row, op.fallback, w.at)
     elif op.code == ROWS:
@@ -284,19 +287,6 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
         return push_run(w, alike << 1 | 1)
     layout.misses += layout.misses < MAX_BACKOFF
     return push_run(w, min(count, <int64_t>OTHERS if is_flat else <int64_t>1 << layout.misses - 1) << 1)
-
-
-cdef bint push_run(Walk* w, int64_t run) noexcept nogil:
-    cdef void* grown
-    if w.run_count == w.run_room:
-        grown = realloc(w.runs, (w.run_room * 2 + 64) * sizeof(int64_t))
-        if grown == NULL:
-            return fail(w, NO_MEMORY)
-        w.runs = <int64_t*>grown
-        w.run_room = w.run_room * 2 + 64
-    w.runs[w.run_count] = run
-    w.run_count += 1
-    return True
 
 
 cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
@@ -363,15 +353,26 @@ cdef bint run_of_equals(Walk* w, int64_t child, int64_t count) noexcept nogil:
     return True
 
 
+cdef void forget_layouts(Walk* w, int64_t nodes) noexcept nogil:
+    cdef int64_t k
+    for k in range(nodes):
+        w.layouts[k].steps.size = w.layouts[k].misses = 0  # The rest is written before it is read.
+
+
 cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:
     """Offsets begin at 0; every row then writes where it ends."""
     cdef int64_t k
     for k in range(ops):
         if w.ops[k].code == VECTOR or w.ops[k].code == ROWS or w.ops[k].code == STRUCT and w.ops[k].nullable:
-            (<int32_t*>w.columns[w.ops[k].column])[0] = 0
+            begin_at_0(w.columns[w.ops[k].column])
     for k in range(nodes):
         if w.nodes[k].flexible:
-            (<int32_t*>w.columns[w.nodes[k].tag_column + 2])[0] = 0
+            begin_at_0(w.columns[w.nodes[k].tag_column + 2])
+
+
+cdef inline void begin_at_0(uint8_t* offsets) noexcept nogil:
+    if offsets != NULL:
+        (<int32_t*>offsets)[0] = 0
 
 
 cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noexcept nogil:
@@ -417,16 +418,17 @@ cdef class Reader:
         w.data = &data[0] if data.shape[0] else NULL
         w.rows = <int64_t*>calloc(nodes.shape[0], sizeof(int64_t))
         w.totals = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
+        w.sent = <uint8_t*>calloc(ops.shape[0] + 1, 1)
         w.layouts = <Layout*>malloc(nodes.shape[0] * sizeof(Layout))
         self.places = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
-        if w.rows == NULL or w.totals == NULL or w.layouts == NULL or self.places == NULL:
+        if w.rows == NULL or w.totals == NULL or w.sent == NULL or w.layouts == NULL or self.places == NULL:
             raise MemoryError
-        for k in range(nodes.shape[0]):
-            w.layouts[k].steps.size = w.layouts[k].misses = 0  # The rest is written before it is read.
+        forget_layouts(w, nodes.shape[0])
 
     def __dealloc__(self):
         free(self.w.rows)
         free(self.w.totals)
+        free(self.w.sent)
         free(self.w.layouts)
         free(self.w.runs)
         free(self.places)
@@ -444,7 +446,8 @@ cdef class Reader:
     def arrange(self):
         """Where the columns go: (rows a node, values a column, first byte a column, bytes of them all).
 
-        Only after a `measure` without a problem. Columns that begin at the same place of a page slow each other down
+        Only after a `measure` without a problem. A column of a tagged field that no row sent has no place: -1, and
+        none of what is below it counts. Columns that begin at the same place of a page slow each other down
         (4 KiB store aliasing), so they are staggered.
         """
         cdef const int64_t[:, ::1] extents = self.extents
@@ -452,6 +455,11 @@ cdef class Reader:
         cdef int64_t step = PAGE // max(extents.shape[0], <Py_ssize_t>1) // LINE * LINE + LINE
         cdef list counts = [], begins = []
         for k in range(extents.shape[0]):
+            if extents[k, 4] >= 0 and not self.w.sent[extents[k, 4]]:
+                counts.append(0)
+                begins.append(-1)
+                self.places[k] = -1
+                continue
             count = (self.w.totals if extents[k, 0] else self.w.rows)[extents[k, 1]] + extents[k, 2]
             begin = (end + LINE - 1) // LINE * LINE
             if count * extents[k, 3] >= PAGE:
@@ -473,10 +481,11 @@ cdef class Reader:
         if columns == NULL:
             raise MemoryError
         for k in range(self.extents.shape[0]):
-            columns[k] = &arena[0] + self.places[k]
+            columns[k] = &arena[0] + self.places[k] if self.places[k] >= 0 else NULL
         memset(w.rows, 0, self.nodes.shape[0] * sizeof(int64_t))
         memset(w.totals, 0, (self.extents.shape[0] + 1) * sizeof(int64_t))
         w.columns, w.next_run, self.room = columns, 0, -1
+        forget_layouts(w, self.nodes.shape[0])  # They have steps for columns that are left out.
         begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
         with nogil:
             read_each(w, self.data.shape[0], self.spans__mx)

@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memset
 from kcore._ext.program cimport (
     BOOL, INT16, ROWS, STRUCT, VARINT, VECTOR, Node, Op, all_are, default_bytes, mark_equal, move
 )
-from kcore._ext.sink cimport Sink, is_null, offsets_of, varint_size
+from kcore._ext.sink cimport Sink, is_null, is_unset, offsets_of, varint_size
 
 
 cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
@@ -36,6 +36,8 @@ cdef bint mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags
     cdef const Node* below
     cdef int64_t k
     cdef bint all_of_them = True
+    if is_unset(s, op):
+        return True
     if op.code <= BOOL:
         default_bytes(op, value)
         if not all_are(s.columns[op.column], value, op.width, rows):
@@ -132,6 +134,8 @@ cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     """Whether a tagged field is left out."""
     cdef uint8_t wire[16]
     cdef int64_t k
+    if is_unset(s, op):
+        return True
     if op.code == STRUCT:
         if op.nullable and is_null(s, op, row):
             return op.fallback

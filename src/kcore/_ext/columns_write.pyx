@@ -13,7 +13,7 @@ from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, 
 from kcore._ext.layout_write cimport find_layout
 from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
 from kcore._ext.runs_write cimport write_others, write_run
-from kcore._ext.sink cimport Layout, Sink, is_null, offsets_of, put_length, put_varint_at, values_of
+from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, offsets_of, put_length, put_varint_at, values_of
 from kcore._ext.steps cimport MAX_BACKOFF
 
 cdef enum Problem:
@@ -191,7 +191,8 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 cdef class Writer:
     """Writes one message. `measure` checks the columns and gives the size; then `fill` or `to_bytes`.
 
-    `nodes`, `ops`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths, or None.
+    `nodes`, `ops`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where
+    a tagged field is not set or there are no unknown tags.
     `rows`, `tag_counts`: how many rows and unknown tags each node has.
     """
 
@@ -252,6 +253,8 @@ cdef class Writer:
         for child in range(self.nodes.shape[0]):
             for k in range(self.s.nodes[child].op_begin, self.s.nodes[child].tag_end):
                 if self.s.ops[k].code < VECTOR or self.s.ops[k].code == STRUCT and not self.s.ops[k].nullable:
+                    continue
+                if is_unset(&self.s, &self.s.ops[k]):
                     continue
                 problem = check_offsets(&self.s, &self.s.ops[k], self.rows[child])
                 if problem:

@@ -12,7 +12,7 @@ from kcore._ext.program cimport BLOCK, BOOL, MAX_WINDOWS, MIN_RUN, STRUCT, VECTO
 from kcore._ext.steps cimport (
     BEGINS, DEFAULT, ENDS, FIELD, MAX_NESTED, VALID, VALUES, Step, Steps, add_step, elements_key, find_counter
 )
-from kcore._ext.walk cimport Layout, Walk, peek_prefix, peek_varint
+from kcore._ext.walk cimport Layout, Walk, is_left_out, peek_prefix, peek_varint
 
 cdef struct Learner:
     const Walk* walk
@@ -182,6 +182,8 @@ cdef bint learn_default(Learner* one, const Op* op, int64_t rows, int64_t row) n
     """What a field holds whose tag was not sent."""
     cdef const Node* below
     cdef int64_t k
+    if is_left_out(one.walk, op):
+        return True
     if op.code <= BOOL:
         return add_step(one.steps, DEFAULT, op, rows, row) != NULL
     if op.code != STRUCT:

@@ -154,8 +154,8 @@ cdef extern from *:
         else if (width == 2) kc_each_16(to, step, column, 2, n);
         else kc_each_128(to, step, column, 16, n);
     }
-    /* Where the processor can shuffle bytes (SSSE3; asked at run time), one or three int32 a record and four
-       adjacent int32 fields take fewer instructions. A load may reach 4 bytes past three int32: not for the last record. */
+    /* Where the processor can shuffle bytes (SSSE3; asked at run time), one or three int32 a record and four adjacent
+       int32 fields take fewer instructions. A load may reach 4 bytes past three int32: not for the last record. */
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <tmmintrin.h>
     #define KC_FAST __attribute__((target("ssse3"), unused)) static void

@@ -40,6 +40,11 @@ cdef inline const uint8_t* values_of(const Sink* s, const Op* op, int64_t row) n
     return s.columns[op.column + 1] + <int64_t>offsets_of(s, op)[row] * op.width
 
 
+cdef inline bint is_unset(const Sink* s, const Op* op) noexcept nogil:
+    """Whether a tagged field has no columns: nobody set it, no row sends it."""
+    return s.rows[op.child] == 0 if op.code == STRUCT and not op.nullable else s.columns[op.column] == NULL
+
+
 cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     """Of a nullable VECTOR, ROWS or STRUCT."""
     if op.code == STRUCT:

@@ -1,6 +1,7 @@
 """What the modules that read columns share: where a walk stands, and second looks at what was read before."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport realloc
 
 from kcore._ext.program cimport BLOCK, INT16, MAX_VECTORS, MAX_WINDOWS, VARINT, Node, Op
 from kcore._ext.steps cimport Steps
@@ -38,6 +39,7 @@ cdef struct Walk:
     uint8_t** columns  # NULL while measuring
     int64_t* rows      # so far, by node
     int64_t* totals    # elements of a VECTOR's values, tags and bytes of unknown tags, by column
+    uint8_t* sent      # by op, of a tagged field: whether any row has it; known when measuring has ended
     Layout* layouts    # by node: of the last record
     int64_t* runs      # what measuring found: count * 2 + whether the layout is one
     int64_t run_count
@@ -46,9 +48,28 @@ cdef struct Walk:
     int problem
 
 
+cdef inline bint is_left_out(const Walk* w, const Op* op) noexcept nogil:
+    """Whether a tagged field has no columns to fill: no row sent it."""
+    return w.columns != NULL and op.tag >= 0 and not w.sent[op - w.ops]
+
+
 cdef inline bint fail(Walk* w, Problem problem) noexcept nogil:
     w.problem = problem
     return False
+
+
+cdef inline bint push_run(Walk* w, int64_t run) noexcept nogil:
+    """Note what measuring found, for filling."""
+    cdef void* grown
+    if w.run_count == w.run_room:
+        grown = realloc(w.runs, (w.run_room * 2 + 64) * sizeof(int64_t))
+        if grown == NULL:
+            return fail(w, NO_MEMORY)
+        w.runs = <int64_t*>grown
+        w.run_room = w.run_room * 2 + 64
+    w.runs[w.run_count] = run
+    w.run_count += 1
+    return True
 
 
 cdef inline int64_t peek_big(const uint8_t* at, int64_t width) noexcept nogil:

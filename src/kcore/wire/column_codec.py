@@ -121,12 +121,14 @@ class Filled:
 
 
 class Slots:
-    """The columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`)."""
+    """The columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`), but those not sent."""
 
     __slots__ = ("filled", "names")
 
     def __init__(self, branch: Branch, filled: Filled) -> None:
         self.names, self.filled = branch.by_name, filled
+        if unsent := [name for name, column in branch.tagged if filled.places[column] < 0]:
+            self.names = {name: slot for name, slot in self.names.items() if name not in unsent}
 
     def make(self, name: str) -> Any:
         return column_of(self.names[name], self.filled)

@@ -21,7 +21,7 @@ UINT32 = np.dtype(np.uint32)
 class Gathered:
     """What a Writer takes: arrays (but for C-contiguity: a Writer sees that), rows and unknown tags a node."""
 
-    arrays: list[Array | None]  # None for unknown tags where there are none
+    arrays: list[Array | None]  # None for unknown tags where there are none, and for tagged fields that are not set
     rows: list[int]
     tag_counts: list[int]
 
@@ -44,6 +44,8 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
     into.rows[branch.node] = count
     arrays, shape, uuids = into.arrays, (count,), (count, 16)
     for slot, known in zip(branch.slots, rows.columns_of(branch.names), strict=True):
+        if known is None and slot.tagged:
+            continue  # A Writer sees that there is nothing to send.
         dtype, column = slot.dtype, default_of(slot, count) if known is None else known
         if dtype is None:
             gather_lengths(into, program, slot, column, count)

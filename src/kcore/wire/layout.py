@@ -87,6 +87,7 @@ class Slot:
     dtype: np.dtype[Any] | None = None  # of a field of fixed width
     base: np.dtype[Any] | None = None  # of one element of `dtype`: a uuid has sixteen
     begins: int = -1  # of records: the column of where they begin
+    tagged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class Branch:
     refused: tuple[Field, ...]  # What the version lacks and may not drop.
     by_name: dict[str, Slot]
     names: tuple[str, ...]
+    tagged: tuple[tuple[str, int], ...]  # Tagged fields, each with a column that is there if it was sent.
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,11 @@ def program(message: type[Message], version: int) -> Program:
     starts = np.cumsum([0, *(len(group) for group in compiler.groups)])
     nodes = [[starts[k], starts[k] + node[0], starts[k + 1], *node[1:]] for k, node in enumerate(compiler.nodes)]
     shaped = np.array(ops, np.int64).reshape(len(ops), 13)
-    extents = [extent_of(k, column) for k, column in enumerate(compiler.columns)]
-    placed = np.array(extents, np.int64).reshape(len(extents), 4)
+    extents = [
+        (*extent_of(k, column), -1 if owner is None else starts[owner[0]] + owner[1])
+        for k, (column, owner) in enumerate(zip(compiler.columns, compiler.owners, strict=True))
+    ]
+    placed = np.array(extents, np.int64).reshape(len(extents), 5)
     keeps = any(column.extent is Extent.MESSAGE for column in compiler.columns)
     return Program(np.array(nodes, np.int64), shaped, placed, tuple(compiler.columns), root, keeps)
 
@@ -156,6 +161,8 @@ class Compiler:
         self.nodes: list[list[int]] = []
         self.groups: list[list[list[int]]] = []  # the ops of each node
         self.columns: list[Column] = []
+        self.owners: list[tuple[int, int] | None] = []  # of each column: node and op of the tagged field it is of
+        self.owner: tuple[int, int] | None = None
 
     def struct(self, plan: StructPlan, path: str) -> Branch:
         """The node of a struct and of all below it."""
@@ -182,19 +189,25 @@ class Compiler:
     ) -> Branch:
         tag_column = len(self.columns)
         if flexible:
-            self.columns += [
+            self.add(
                 Column(OFFSETS, Extent.TOTAL, node),
                 Column(np.dtype(np.uint32), Extent.TOTAL, node, tag_column),
                 Column(OFFSETS, Extent.TAGS, node, tag_column),
                 Column(BYTES, Extent.TOTAL, node),
-            ]
+            )
         plain = all(slot.code <= Code.VECTOR and not slot.step.nullable for slot in slots)
         plain = plain and sum(slot.code is Code.VECTOR for slot in slots) <= MAX_VECTORS
         min_size = flexible + sum(self.min_size(slot) for slot in slots[:in_line])
         self.nodes[node] = [in_line, flexible, tag_column, min_size, plain and len(slots) == in_line]
         refused = tuple(field for field in plan.absent if not field.options.ignorable) if plan else ()
         by_name = {slot.name: slot for slot in slots}
-        return Branch(node, path, plan, slots, tag_column, refused, by_name, tuple(by_name))
+        tagged = tuple((slot.name, first_column(slot)) for slot in slots if slot.tagged)
+        return Branch(node, path, plan, slots, tag_column, refused, by_name, tuple(by_name), tagged)
+
+    def add(self, *columns: Column) -> None:
+        """Number the columns; they are left out where the tagged field that they are of was not sent."""
+        self.columns += columns
+        self.owners += [self.owner] * len(columns)
 
     def min_size(self, slot: Slot) -> int:
         """The fewest bytes that the field takes."""
@@ -212,10 +225,12 @@ class Compiler:
         place, ops = len(self.groups[node]), self.groups[node]
         ops.append([])  # The children's ops go to their own groups; this keeps the order of ours.
         code, width, is_bool, columns = describe(node, type_, step)
-        column = len(self.columns)
-        self.columns += columns
-        child = self.child(type_, step, path) if code >= Code.ROWS else None
+        column, outer = len(self.columns), self.owner
         tag = -1 if field is None or field.tag is None else field.tag
+        self.owner = outer if tag < 0 else (node, place)
+        self.add(*columns)
+        child = self.child(type_, step, path) if code >= Code.ROWS else None
+        self.owner = outer
         is_text = type_.kind is Kind.STRING
         below = -1 if child is None else child.node
         fallback = 0 if field is None else fallback_bits(field)
@@ -225,7 +240,7 @@ class Compiler:
         ]
         dtype = columns[0].dtype if code <= Code.BOOL else None
         base, source = dtype and dtype.base, field.field if field else None
-        return Slot(name, path, type_, step, source, code, column, child, dtype, base, begins)
+        return Slot(name, path, type_, step, source, code, column, child, dtype, base, begins, tag >= 0)
 
     def child(self, type_: FieldType, step: Step, path: str) -> Branch:
         if step.struct is not None:
@@ -234,6 +249,12 @@ class Compiler:
         if step.element.struct is not None:
             return self.struct(step.element.struct, path)
         return self.element(type_.element, step.element, path)
+
+
+def first_column(slot: Slot) -> int:
+    """Its own, or where it is a struct that has none the first of the struct's unknown tags."""
+    is_plain_struct = slot.code is Code.STRUCT and not slot.step.nullable
+    return slot.child.tag_column if is_plain_struct and slot.child else slot.column
 
 
 def prefix_of(step: Step) -> Prefix:
