@@ -1,33 +1,22 @@
-"""Kafka's own tools, run as a person would: the jars come from Maven Central, once, into the user's cache."""
+"""Kafka's own tools, run as a person would: their jar comes beside those of kcore's own controllers."""
 
-import os
 import subprocess
 from pathlib import Path
 
-POM = Path(__file__).with_name("pom.xml")
-CACHE = Path(os.environ.get("KCORE_CACHE") or Path.home() / ".cache" / "kcore") / "oracle" / "kafka-4.3.1"
+from kcore.hollow.jars import fetch, kafka_jars
+from kcore.spark.java import cache_directory, java_home
+
+RELEASE = "4.3.1"
+LOCK = Path(__file__).with_name(f"kafka-tools-{RELEASE}.lock")
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
-JVM = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
-
-def jars() -> Path:
-    """The folder with Kafka's jars, filled if it is not yet."""
-    done = CACHE / "complete"
-    if not done.exists():
-        goal = ("dependency:copy-dependencies", f"-DoutputDirectory={CACHE}", "-DincludeScope=runtime")
-        subprocess.run(["mvn", "--batch-mode", "--quiet", "--file", POM, *goal], check=True)
-        done.touch()
-    return CACHE
-
-
-def run_tool(main_class: str, *arguments: object) -> tuple[list[str], str]:
-    """The lines on stdout, and all of stderr; the tool must end well."""
-    command = [*JVM, "-Dfile.encoding=UTF-8", "-cp", f"{jars()}/*", main_class, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines(), done.stderr
+OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 
 
 def dump_log(files: list[Path], *options: str) -> tuple[list[str], str]:
-    """What kafka-dump-log prints of these files, and what it complains about."""
-    return run_tool(DUMP_LOG_SEGMENTS, "--files", ",".join(map(str, files)), *options)
+    """What kafka-dump-log prints of these files, and what it complains about; it must end well."""
+    folders = kafka_jars(RELEASE), fetch(LOCK.read_text(), cache_directory() / LOCK.stem)
+    java = [java_home() / "bin" / "java", *OPTIONS, "-cp", ":".join(f"{folder}/*" for folder in folders)]
+    command = [*java, DUMP_LOG_SEGMENTS, "--files", ",".join(map(str, files)), *options]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr

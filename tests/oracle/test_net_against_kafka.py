@@ -1,7 +1,9 @@
 """Connections to a real Kafka 4.3.1 controller: versions, requests, TLS, SASL, and what it does with nonsense."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 import trustme
@@ -9,6 +11,8 @@ from cryptography.hazmat.primitives import serialization
 
 from kcore import schema as s
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError
+from kcore.hollow.kafka import KafkaQuorum
+from kcore.hollow.quorum import METADATA_TOPIC, Quorum
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -16,10 +20,10 @@ from kcore.net.security import Sasl, Security, client_tls
 from kcore.net.versions import read_answer
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import Feature
+from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
 from kcore.schema.index import REQUESTS
 from kcore.types import Uuid
 from net.loops import story
-from oracle.kafka_controller import Controller, quorum_request, running_controller
 
 PASSWORD = "geheim"
 SECURE = {
@@ -47,19 +51,28 @@ def ca(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def controller(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    folder = tmp_path_factory.mktemp("controller")
-    keystore = folder / "keystore.pem"
+def kafka(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaQuorum]:
+    keystore = tmp_path_factory.mktemp("controller") / "keystore.pem"
     keystore.write_bytes(key_and_certificate(authority.issue_cert("127.0.0.1")))
     secure = {**SECURE, "ssl.keystore.location": str(keystore)}
     scram = [f"SCRAM-SHA-{bits}=[name=kcore,password={PASSWORD}]" for bits in (256, 512)]
-    with running_controller(
-        folder,
-        listeners={"CONTROLLER": "PLAINTEXT", "SECURE": "SASL_SSL"},
-        properties={f"listener.name.secure.{key}": value for key, value in secure.items()},
-        format_options=tuple(option for one in scram for option in ("--add-scram", one)),
+    with KafkaQuorum(
+        "4.3.1",
+        heap="256m",
+        listeners={"SECURE": "SASL_SSL"},
+        properties="\n".join(f"listener.name.secure.{key}={value}" for key, value in secure.items()),
+        format_options=[option for one in scram for option in ("--add-scram", one)],
     ) as running:
+        asyncio.run(until_active(running))
         yield running
+
+
+async def until_active(kafka: KafkaQuorum) -> None:
+    quorum = Quorum(kafka.bootstrap, random=Random())
+    await quorum.open()
+    while (await quorum.describe()).high_watermark < 1:
+        await asyncio.sleep(0.1)
+    await quorum.close()
 
 
 def key_and_certificate(certificate: trustme.LeafCert) -> bytes:
@@ -69,37 +82,44 @@ def key_and_certificate(certificate: trustme.LeafCert) -> bytes:
     return key.private_bytes(*pem) + certificate.cert_chain_pems[0].bytes()
 
 
+def quorum_request() -> s.DescribeQuorumRequest:
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    return s.DescribeQuorumRequest(
+        topics=[DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
+    )
+
+
 async def leader_of(connection: Connection) -> int:
     answer = await connection.send(quorum_request())
     return int(answer.topics[0].partitions[0].leader_id)
 
 
 @story
-async def test_versions(controller: Controller) -> None:
-    async with await connect("127.0.0.1", controller.port, limits=LIMITS) as connection:
+async def test_versions(kafka: KafkaQuorum) -> None:
+    async with await connect("127.0.0.1", kafka.nodes[0].port, limits=LIMITS) as connection:
         assert connection.versions is not None
         for api_key, theirs in connection.versions.by_key.items():
             ours = REQUESTS[api_key].versions
             assert connection.versions.choose(REQUESTS[api_key]) == min(theirs.highest, ours.highest)
         features = {feature.name for feature in connection.versions.answer.finalized_features}
         assert "metadata.version" in features
-        assert await leader_of(connection) == controller.node_id
+        assert await leader_of(connection) == kafka.nodes[0].node_id
 
 
 @story
-async def test_every_version_of_a_request(controller: Controller) -> None:
-    async with await connect("127.0.0.1", controller.port, limits=LIMITS) as connection:
+async def test_every_version_of_a_request(kafka: KafkaQuorum) -> None:
+    async with await connect("127.0.0.1", kafka.nodes[0].port, limits=LIMITS) as connection:
         for version in range(3):
             answer = await connection.send(quorum_request(), version)
-            assert answer.topics[0].partitions[0].leader_id == controller.node_id
+            assert answer.topics[0].partitions[0].leader_id == kafka.nodes[0].node_id
         for version in range(1, 3):  # Version 0 cannot ask for controllers.
             cluster = await connection.send(s.DescribeClusterRequest(endpoint_type=2), version)
-            assert (cluster.error_code, cluster.cluster_id) == (0, controller.cluster_id)
+            assert (cluster.error_code, cluster.cluster_id) == (0, kafka.cluster_id)
 
 
 @story
-async def test_a_broker_registers_and_beats(controller: Controller) -> None:
-    async with await connect("127.0.0.1", controller.port, limits=LIMITS) as connection:
+async def test_a_broker_registers_and_beats(kafka: KafkaQuorum) -> None:
+    async with await connect("127.0.0.1", kafka.nodes[0].port, limits=LIMITS) as connection:
         assert connection.versions is not None
         features = [
             Feature(name=each.name, min_supported_version=each.min_version, max_supported_version=each.max_version)
@@ -107,7 +127,7 @@ async def test_a_broker_registers_and_beats(controller: Controller) -> None:
         ]
         request = s.BrokerRegistrationRequest(
             broker_id=1,
-            cluster_id=controller.cluster_id,
+            cluster_id=kafka.cluster_id,
             incarnation_id=Uuid(bytes(range(16))),
             features=features,
             log_dirs=[Uuid(bytes(range(100, 116)))],
@@ -124,19 +144,19 @@ async def test_a_broker_registers_and_beats(controller: Controller) -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @story
-async def test_sasl_over_tls(mechanism: str, controller: Controller, ca: Path) -> None:
-    port = controller.ports["SECURE"]
+async def test_sasl_over_tls(mechanism: str, kafka: KafkaQuorum, ca: Path) -> None:
+    port = kafka.nodes[0].ports["SECURE"]
     security = Security(client_tls(ca), Sasl(mechanism, "kcore", PASSWORD))
     async with await connect("127.0.0.1", port, security=security, limits=LIMITS) as connection:
-        assert await leader_of(connection) == controller.node_id
+        assert await leader_of(connection) == kafka.nodes[0].node_id
     wrong = Security(client_tls(ca), Sasl(mechanism, "kcore", "wrong"))
     with pytest.raises(AuthenticationError, match="SASL_AUTHENTICATION_FAILED"):
         await connect("127.0.0.1", port, security=wrong, limits=LIMITS)
 
 
 @story
-async def test_a_listener_that_asks_for_more(controller: Controller, ca: Path) -> None:
-    port = controller.ports["SECURE"]
+async def test_a_listener_that_asks_for_more(kafka: KafkaQuorum, ca: Path) -> None:
+    port = kafka.nodes[0].ports["SECURE"]
     with pytest.raises((FrameError, DisconnectedError)):  # A TLS alert, if it still arrives.
         await connect("127.0.0.1", port, limits=LIMITS)
     async with await connect("127.0.0.1", port, security=Security(client_tls(ca)), limits=LIMITS) as connection:
@@ -147,9 +167,9 @@ async def test_a_listener_that_asks_for_more(controller: Controller, ca: Path) -
 
 
 @story
-async def test_kafka_answers_a_too_new_api_versions_in_version_0(controller: Controller) -> None:
+async def test_kafka_answers_a_too_new_api_versions_in_version_0(kafka: KafkaQuorum) -> None:
     """And closes the connection at any other version that it does not know, as our server does."""
-    async with await connect("127.0.0.1", controller.port, limits=LIMITS, ask_versions=False) as connection:
+    async with await connect("127.0.0.1", kafka.nodes[0].port, limits=LIMITS, ask_versions=False) as connection:
         for _ in range(2):
             answer = read_answer(99, await connection.send_bytes(18, 99, b"anything"))
             assert Errors(answer.error_code) is Errors.UNSUPPORTED_VERSION

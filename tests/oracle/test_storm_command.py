@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
+from kcore.hollow.kafka import KafkaQuorum
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.targets import cluster_of
 from kcore.metadata.image import ClusterImage
-from oracle.kafka_controller import running_controller
 from spark.test_standalone import master as master
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
@@ -75,15 +75,13 @@ def test_a_broker_is_lost_on_a_kafka_of_its_own(tmp_path: Path):
 
 
 def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    with running_controller(folder, node_id=7) as controller:
-        address = f"localhost:{controller.port}"
+    with KafkaQuorum("4.3.1", heap="512m", first_node_id=7) as kafka:
+        address = f"localhost:{kafka.nodes[0].port}"
         done, rows = storm(tmp_path, "broker-lost", "--target", address)
         assert done.returncode == 0, done.stderr
         assert [row["brokers"] for row in rows] == [10, 10, 9]
         image = image_of(address)
-    assert (len(image.table), image.topic_ids, image.brokers) == (0, {}, {})
+    assert (len(image.table), image.topic_ids, image.brokers) == (0, {}, {}), done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

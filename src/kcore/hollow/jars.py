@@ -25,13 +25,17 @@ def releases() -> list[str]:
 
 
 def kafka_jars(release: str) -> Path:
-    """The folder with the jars of a Kafka release, 44 MB, fetched at the first use; TargetError if that fails.
+    """The folder with the jars of a Kafka release, 44 MB, fetched at the first use; TargetError if that fails."""
+    lock = files("kcore.hollow").joinpath(f"kafka-{release}.lock").read_text()
+    return fetch(lock, cache_directory() / f"kafka-{release}")
+
+
+def fetch(lock: str, folder: Path) -> Path:
+    """The folder, with all jars of a lock file's text: a line is a SHA-256 and a path below `CENTRAL`.
 
     A jar is put there under its own name when its SHA-256 is right, so the folder never holds anything else.
     """
-    folder = cache_directory() / f"kafka-{release}"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = files("kcore.hollow").joinpath(f"kafka-{release}.lock").read_text()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(partial(_fetch, folder), lock.splitlines()))
     return folder

@@ -9,8 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -21,6 +20,7 @@ from kcore.spark.java import java_home
 
 FIRST_NODE_ID: Final = 30_001  # Above the ids of hollow brokers: a leader refuses the fetches of one with its own.
 _PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports: one of those may be taken by a client.
+_LISTENER: Final = "CONTROLLER"
 _STARTED: Final = "Kafka Server started"
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 15.0
@@ -49,10 +49,14 @@ class Node:
     """One controller's process."""
 
     node_id: int
-    port: int
+    ports: dict[str, int]  # by listener, that of the controllers first
     folder: Path
     directory_id: str
     process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def port(self) -> int:
+        return self.ports[_LISTENER]
 
     @property
     def log(self) -> Path:
@@ -96,16 +100,36 @@ def free_ports(count: int) -> list[int]:
 class KafkaQuorum:
     """Controllers of one cluster, without brokers, on the loopback interface."""
 
-    def __init__(self, release: str, *, controllers: int = 1, heap: str = "2g", properties: str = "") -> None:
-        """`heap` as java's -Xmx takes it; `properties`: more lines for every node's configuration."""
+    def __init__(
+        self,
+        release: str,
+        *,
+        controllers: int = 1,
+        heap: str = "2g",
+        first_node_id: int = FIRST_NODE_ID,
+        listeners: Mapping[str, str] | None = None,
+        properties: str = "",
+        format_options: Sequence[str] = (),
+    ) -> None:
+        """`heap` as java's -Xmx takes it; `listeners`: security protocols of further ones by name.
+
+        `properties`: more lines for every node's configuration; `format_options`: more for kafka-storage format.
+        """
         self.release, self.heap, self.cluster_id = release, heap, random_uuid()
-        self._properties = properties
+        self._protocols = {_LISTENER: "PLAINTEXT", **(listeners or {})}
+        self._properties, self._format_options = properties, format_options
         self._jars = kafka_jars(release)
         self._java = str(java_home() / "bin" / "java")
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-kafka-"))
+        ports = free_ports(controllers * len(self._protocols))
         self.nodes = [
-            Node(FIRST_NODE_ID + at, port, self.folder / f"controller-{FIRST_NODE_ID + at}", random_uuid())
-            for at, port in enumerate(free_ports(controllers))
+            Node(
+                first_node_id + at,
+                dict(zip(self._protocols, ports[at::controllers], strict=True)),
+                self.folder / f"controller-{first_node_id + at}",
+                random_uuid(),
+            )
+            for at in range(controllers)
         ]
 
     @property
@@ -169,22 +193,23 @@ class KafkaQuorum:
 
     def _configure(self, node: Node) -> None:
         node.folder.mkdir(parents=True)
+        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
         lines = [
             "process.roles=controller",
             f"node.id={node.node_id}",
             f"controller.quorum.bootstrap.servers={','.join(self.bootstrap)}",
-            f"listeners=CONTROLLER://127.0.0.1:{node.port}",
-            f"advertised.listeners=CONTROLLER://127.0.0.1:{node.port}",
-            "controller.listener.names=CONTROLLER",
+            f"listeners={listeners}",
+            f"advertised.listeners={listeners}",
+            f"controller.listener.names={','.join(self._protocols)}",
+            f"listener.security.protocol.map={','.join(map(':'.join, self._protocols.items()))}",
             f"log.dirs={node.folder / 'log'}",
         ]
         path = node.folder / "node.properties"
         path.write_text("\n".join([*lines, self._properties, ""]))
         voters = ",".join(f"{each.node_id}@127.0.0.1:{each.port}:{each.directory_id}" for each in self.nodes)
         arguments = ("format", "-t", self.cluster_id, "-c", path, "--initial-controllers", voters)
-        done = subprocess.run(
-            self._command("256m", "kafka.tools.StorageTool", *arguments), capture_output=True, text=True, check=False
-        )
+        command = self._command("256m", "kafka.tools.StorageTool", *arguments, *self._format_options)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise TargetError(f"Kafka's storage tool failed: {(done.stderr or done.stdout).strip()[-500:]}")
 
@@ -194,10 +219,3 @@ class KafkaQuorum:
             if node.process is None or node.process.poll() is not None or time.monotonic() > end:
                 raise TargetError(f"controller {node.node_id} did not start; the end of its log:\n{told[-2000:]}")
             time.sleep(0.05)
-
-
-@contextmanager
-def kafka_quorum(release: str, controllers: int, heap: str) -> Iterator[KafkaQuorum]:
-    """A quorum for the time of a `with`."""
-    with KafkaQuorum(release, controllers=controllers, heap=heap) as quorum:
-        yield quorum
