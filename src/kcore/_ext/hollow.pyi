@@ -7,6 +7,7 @@ FETCHES: Final[int]
 CAUGHT_UP: Final[int]
 FENCED: Final[int]
 SHOULD_SHUT_DOWN: Final[int]
+STEP_BITS: Final[int]  # A histogram has 2**STEP_BITS steps between a power of two and the next.
 
 Frame = tuple[bytes, list[int | None]]
 """A request, size and all, and the places of what changes in it; None for what its version lacks."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kcore._ext import hollow as kernel
 from kcore.types import Int64s
 
-_STEP_BITS: Final = 5  # As in the loop's histogram: 32 steps between a power of two and the next.
 NOT_KNOWN: Final = -1.0
 
 
@@ -68,7 +68,7 @@ def percentile_ms(counts: npt.NDArray[np.int64], share: float) -> float:
     if not total:
         return NOT_KNOWN
     bucket = int(np.searchsorted(np.cumsum(counts), share * total))
-    octave, step = divmod(bucket, 1 << _STEP_BITS)
+    octave, step = divmod(bucket, 1 << kernel.STEP_BITS)
     if octave == 0:
         return step / 1e6
-    return float((step + 1 + (1 << _STEP_BITS)) << octave - 1) / 1e6
+    return float((step + 1 + (1 << kernel.STEP_BITS)) << octave - 1) / 1e6

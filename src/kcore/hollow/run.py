@@ -13,7 +13,7 @@ from kcore.hollow.quorum import Quorum
 from kcore.hollow.report_rows import Row, failed_row, row_of
 from kcore.hollow.scenarios import SCENARIOS
 from kcore.hollow.storm import Sizes, Storm
-from kcore.hollow.targets import clear_away, cluster_of, controllers_of, free_ids
+from kcore.hollow.targets import clear_away, cluster_of, free_ids
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 
@@ -65,13 +65,12 @@ class _CellRun:
         quorum = Quorum(bootstrap, random=self.random)
         try:
             await quorum.open()
-            controllers = await controllers_of(quorum)
             others = set((await cluster_of(quorum, self.random)).brokers)
-            ids = free_ids(self.cell.brokers, controllers | others)
+            ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
             async with self._fleet(quorum) as fleet:
                 for at, broker_id in enumerate(ids):
                     fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
-                storm = self._storm(quorum, fleet, len(controllers), bool(others))
+                storm = self._storm(quorum, fleet, bool(others))
                 try:
                     await self._scenarios(storm)
                 finally:
@@ -88,14 +87,14 @@ class _CellRun:
 
         return SparkFleet(quorum, self.spark, random=self.random, options=options, brokers=self.cell.brokers)
 
-    def _storm(self, quorum: Quorum, fleet: Fleet, controllers: int, others: bool) -> Storm:
+    def _storm(self, quorum: Quorum, fleet: Fleet, others: bool) -> Storm:
         plan, cell = self.plan, self.cell
         return Storm(
             quorum,
             fleet,
             Sizes(cell.brokers, cell.partitions, plan.partitions_per_topic, plan.replication_factor, plan.racks),
             self.random,
-            controllers=controllers,
+            controllers=len(quorum.controller_ids),
             kafka=self.processes,
             usage=self._usage,
             # Not from the seed: two runs may meet on one cluster.

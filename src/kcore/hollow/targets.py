@@ -13,22 +13,18 @@ from kcore.hollow.fleet import Fleet
 from kcore.hollow.jars import releases
 from kcore.hollow.kafka import KafkaQuorum
 from kcore.hollow.quorum import Quorum
+from kcore.hollow.scenarios import NEEDS_OWN_QUORUM
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
-from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 
 _KAFKA: Final = "kafka-"
-_CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
 _MOST_PORT: Final = 65_535
 _MOST_ID: Final = 2**31 - 1
 _ROUND: Final = 1_000  # Ids behind others begin at a round number, so that a person sees whose they are.
 _DELETED_AT_ONCE: Final = 1_000
 _DELETE_TIMEOUT_MS: Final = 60_000
-
-NEEDS_THREE: Final = ("controller-killed",)
-"""Scenarios that end a controller: one of ours, and others take over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class Target:
 
     def left_out(self, scenario: str, controllers: int) -> str:
         """Why the target does not allow that scenario, with so many controllers of ours; empty where it does."""
-        if scenario not in NEEDS_THREE:
+        if scenario not in NEEDS_OWN_QUORUM:
             return ""
         if self.release is None:
             return "it kills a controller, and these are not ours: --target kafka-4.3.1 --controllers 3"
@@ -93,12 +89,6 @@ def free_ids(count: int, taken: Collection[int]) -> range:
     if count > MAX_BROKERS or ids[-1] > _MOST_ID:
         raise TargetError(f"there are no {count:,} broker ids in a row behind {max(taken, default=0):,}")
     return ids
-
-
-async def controllers_of(quorum: Quorum) -> set[int]:
-    """Ids of the cluster's controllers."""
-    answer = await quorum.ask(DescribeClusterRequest(endpoint_type=_CONTROLLERS))
-    return {node.broker_id for node in answer.brokers}
 
 
 async def cluster_of(quorum: Quorum, random: Random) -> ClusterImage:

@@ -1,9 +1,9 @@
 //! How often each duration was seen: 32 steps between a power of two and the next, so 3 % at the most are lost.
 
-const STEPS_BITS: u32 = 5;
-const STEPS: usize = 1 << STEPS_BITS;
+pub const STEP_BITS: u32 = 5;
+const STEPS: usize = 1 << STEP_BITS;
 /// Durations up to 2^40 ns, some 18 minutes; longer ones count as that.
-const BUCKETS: usize = (40 - STEPS_BITS as usize + 1) * STEPS;
+const BUCKETS: usize = (40 - STEP_BITS as usize + 1) * STEPS;
 
 pub struct Histogram {
     counts: Vec<u64>,
@@ -30,9 +30,9 @@ impl Histogram {
 /// Below STEPS a bucket a nanosecond; from there on STEPS buckets a power of two.
 fn bucket_of(duration_ns: u64) -> usize {
     let power = 63 - (duration_ns | 1).leading_zeros();
-    if power < STEPS_BITS {
+    if power < STEP_BITS {
         return duration_ns as usize;
     }
-    let octave = power - STEPS_BITS;
+    let octave = power - STEP_BITS;
     (octave as usize + 1) * STEPS + ((duration_ns >> octave) as usize - STEPS)
 }

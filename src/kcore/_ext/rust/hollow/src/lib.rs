@@ -322,5 +322,6 @@ fn hollow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CAUGHT_UP", engine::CAUGHT_UP)?;
     module.add("FENCED", engine::FENCED)?;
     module.add("SHOULD_SHUT_DOWN", engine::SHOULD_SHUT_DOWN)?;
+    module.add("STEP_BITS", histogram::STEP_BITS)?;
     module.add_class::<Loop>()
 }
