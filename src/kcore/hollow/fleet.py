@@ -68,7 +68,6 @@ class Options:
     """What all hollow brokers of a fleet have in common."""
 
     heartbeat_s: float = 2.0  # broker.heartbeat.interval.ms
-    session_s: float = 9.0  # broker.session.timeout.ms, of the controller
     timeout_s: float = 30.0
     frame_bytes: int = 100 << 20
     counts_only: bool = False  # No image of the partitions is kept: `--mind count`.

@@ -11,7 +11,6 @@ from kcore.storage.files import naming, write_atomically
 from kcore.storage.properties import format_properties, parse_properties
 from kcore.types import Uuid
 
-META_PROPERTIES: Final = "meta.properties"
 _ID_KEYS: Final = {0: "broker.id", 1: "node.id"}
 _MOST: Final = 2**31 - 1
 

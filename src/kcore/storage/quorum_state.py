@@ -12,7 +12,6 @@ from kcore.schema.quorum_state import QuorumStateData
 from kcore.storage.files import naming, text_of, write_atomically
 from kcore.wire.jsonform import from_json, to_json
 
-QUORUM_STATE: Final = "quorum-state"
 _VERSION: Final = "data_version"
 _VERSIONS: Final = (0, 1)
 
