@@ -92,8 +92,6 @@ def level_of(level: Level | str) -> Level:
     return Level.parse(level) if isinstance(level, str) else level
 
 
-DEFAULT_LEVEL: Final = level_of(ZOOKEEPER_RELEASE)
-
 for _version in VERSIONS:  # Parsed here, so that the first election need not.
     for _text in (_version, f"zookeeper:{_version}", *(f"{_version}@{release}" for release in RELEASES)):
         with suppress(LevelError):
