@@ -12,12 +12,14 @@ import kcore.schema
 from kcore.schema import index
 from kcore.schema.structure import Message
 
-FILES = {path.stem for path in Path(index.__file__).parent.glob("*.py")}
+FOLDER = Path(index.__file__).parent
+FILES = {path.stem for path in FOLDER.glob("*.py")}
 NO_FAMILIES = {"catalogue", "documentation", "__init__", "index", "kinds", "structure", "versions"}
 
 
 def test_every_file_is_a_family_or_a_dialect() -> None:
     assert {*index.FAMILIES, *index.DIALECTS} == FILES - NO_FAMILIES
+    assert {path.parent.name for path in FOLDER.glob("*/*.py")} == {"coordinators"}  # Records that no index names.
 
 
 @pytest.mark.parametrize("family", index.FAMILIES)

@@ -8,12 +8,12 @@ from base64 import b64decode
 from typing import Any, Final, NamedTuple
 
 from kcore.errors import DecodeError, KcoreError
+from kcore.schema.coordinators import groups as group
+from kcore.schema.coordinators import share_groups as share
+from kcore.schema.coordinators import streams_groups as streams
+from kcore.schema.coordinators.transactions import TransactionLogKey, TransactionLogValue
 from kcore.schema.group_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kcore.schema.structure import Data
-from kcore.storage import group_log as group
-from kcore.storage import share_group_log as share
-from kcore.storage import streams_group_log as streams
-from kcore.storage.transaction_log import TransactionLogKey, TransactionLogValue
 from kcore.wire.codec import decode_from
 from kcore.wire.jsonform import to_json
 from kcore.wire.records import Record

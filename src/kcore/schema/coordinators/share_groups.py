@@ -1,8 +1,8 @@
 """What the group coordinator keeps of share groups (KIP-932)."""
 
+from kcore.schema.coordinators.groups import TopicPartitions
 from kcore.schema.kinds import int8, int32, int64
 from kcore.schema.structure import Data, Struct, field
-from kcore.storage.group_log import TopicPartitions
 from kcore.types import Uuid
 
 
