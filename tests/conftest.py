@@ -26,3 +26,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if item.get_closest_marker("recorded")]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+def nothing_was_compared(config: pytest.Config) -> bool:
+    """With `--cases DIR`: tests were skipped, since the folder lacks their files, and no other ran."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not config.getoption("--cases"):
+        return False
+    return "skipped" in reporter.stats and reporter.stats.keys().isdisjoint({"passed", "failed", "error"})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if nothing_was_compared(session.config):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if nothing_was_compared(config):
+        folder = config.getoption("--cases")
+        terminalreporter.write_line(f"--cases {folder}: every test was skipped: nothing compared", red=True)

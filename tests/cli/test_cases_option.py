@@ -43,10 +43,15 @@ def test_the_folder_that_is_named_is_used(other_cases: Path, spelling: str) -> N
 
 
 def test_what_the_folder_lacks_is_told(other_cases: Path) -> None:
-    done = run(other_cases, "tests/replication/test_election.py")
+    done = run(other_cases, "tests/replication/test_election.py", TEST)
     assert done.returncode == 0
-    assert "skipped" in done.stdout and "no recorded cases zk_election_3.9.1" in done.stdout
-    assert " passed" not in done.stdout
+    assert "1 passed" in done.stdout and "no recorded cases zk_election_3.9.1" in done.stdout
+
+
+def test_a_folder_with_nothing_for_any_test_is_no_success(other_cases: Path) -> None:
+    done = run(other_cases, "tests/replication/test_election.py")
+    assert done.returncode == 5
+    assert "every test was skipped: nothing compared" in done.stdout and " passed" not in done.stdout
 
 
 def test_a_folder_that_is_not_there() -> None:
