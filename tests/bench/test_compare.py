@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from kcore.bench.compare import compare
-from kcore.bench.results import Exit, Summary, summarise
+from kcore.bench.results import Summary, summarise
+from kcore.report.exits import Exit
 from workloads.fakes import row
 
 

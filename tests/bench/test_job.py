@@ -5,9 +5,9 @@ import pytest
 
 from kcore import bench
 from kcore.bench import Plan, results
-from kcore.bench.results import Exit
 from kcore.errors import ClusterFileError, PlanError
 from kcore.report import keep
+from kcore.report.exits import Exit
 from kcore.spark.progress import Progress
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.cell import Cell

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from kcore.bench import results
-from kcore.bench.results import Exit
 from kcore.report import keep
+from kcore.report.exits import Exit
 from kcore.workloads.cell import Cell
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import row

@@ -123,3 +123,10 @@ def test_the_tests_belong_to_a_checkout():
     done = kcore("test", "-k", "nothing")
     assert done.exit_code == 2
     assert "./kcore test" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["codec", "dump", "image"])
+def test_a_command_for_one_file_loads_nothing_for_reports(command: str) -> None:
+    heavy = ("pyarrow", "matplotlib", "pandas", "pyspark")
+    code = f"import sys, kcore.cli.{command}_command; print(*[name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from kcore import bench
 from kcore.bench import Plan, results
-from kcore.bench.results import Exit
+from kcore.report.exits import Exit
 from kcore.spark import session
 from kcore.spark.progress import Progress
 from kcore.spark.spark_runner import SparkRunner

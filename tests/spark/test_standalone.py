@@ -13,7 +13,7 @@ import pytest
 
 from kcore import bench
 from kcore.bench import Plan, results
-from kcore.bench.results import Exit
+from kcore.report.exits import Exit
 from kcore.spark import session
 from kcore.spark.java import java_home
 

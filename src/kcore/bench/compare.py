@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kcore.bench.results import Exit, Summary
+from kcore.bench.results import Summary
+from kcore.report.exits import Exit
 from kcore.report.units import duration
 
 THRESHOLD = 1.25

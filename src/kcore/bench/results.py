@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kcore.report.exits import Exit
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
 from kcore.workloads.rows import KEY, ROW_SCHEMA
 
 Row = dict[str, Any]
-
-
-class Exit(IntEnum):
-    """The exit codes of the command."""
-
-    GOOD = 0
-    FAILED = 1  # A cell failed, or a regression.
-    USAGE = 2
-    INVALID = 3  # Cells are missing, or repetitions of one cell disagree.
 
 
 @dataclass(frozen=True, slots=True)

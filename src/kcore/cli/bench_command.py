@@ -5,22 +5,19 @@ import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
 
 import pyarrow as pa
-import typer
 from rich.console import Console
 
 from kcore.bench import job, report, results, tables
 from kcore.bench.plan import Plan
-from kcore.bench.results import Exit
+from kcore.cli.console import fail, wide_console
 from kcore.cli.progress import progress_display
 from kcore.errors import ClusterFileError, PlanError
 from kcore.report import keep
+from kcore.report.exits import Exit
 from kcore.report.units import parse_counts
 from kcore.spark.java import NoJavaError
-
-LOG_WIDTH = 120
 
 
 def effective_plan(
@@ -44,20 +41,6 @@ def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
         return None if text is None else tuple(parse_counts(text))
     except ValueError:
         raise PlanError(f"--{option}: {text!r} is no list of counts such as 10k,100k,1M") from None
-
-
-def wide_console(stderr: bool = False) -> Console:
-    """As wide as the terminal; in a log as wide as the tables like to be."""
-    console = Console(stderr=stderr)
-    if not console.is_terminal:
-        console.width = max(console.width, LOG_WIDTH)
-    return console
-
-
-def fail(message: str) -> NoReturn:
-    """End the command: what was asked cannot be done."""
-    typer.echo(f"kcore: {message}", err=True)
-    raise typer.Exit(Exit.USAGE)
 
 
 def run(plan: Plan, master: str | None, out: Path | None, as_json: bool) -> Exit:

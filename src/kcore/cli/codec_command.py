@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from kcore.bench.results import Exit
-from kcore.cli.bench_command import fail
+from kcore.cli.console import fail
 from kcore.errors import DecodeError, EncodeError, KcoreError
+from kcore.report.exits import Exit
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.storage.dump import compact

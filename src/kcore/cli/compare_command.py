@@ -6,8 +6,9 @@ import pyarrow as pa
 import typer
 
 from kcore.bench import compare, results
-from kcore.bench.results import Exit, Summary
-from kcore.cli.bench_command import fail, wide_console
+from kcore.bench.results import Summary
+from kcore.cli.console import fail, wide_console
+from kcore.report.exits import Exit
 
 
 def run(old: Path, new: Path, threshold: float) -> Exit:

@@ -5,9 +5,9 @@ from typing import Any
 
 import typer
 
-from kcore.bench.results import Exit
-from kcore.cli.bench_command import fail
+from kcore.cli.console import fail
 from kcore.errors import StorageError
+from kcore.report.exits import Exit
 from kcore.spark.java import NoJavaError
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import SAME, diverge

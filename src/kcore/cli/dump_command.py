@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from kcore.bench.results import Exit
-from kcore.cli.bench_command import fail
+from kcore.cli.console import fail
 from kcore.errors import DecodeError, KcoreError, StorageError
+from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.coordinator_records import coordinator_json
 from kcore.storage.dump import (

@@ -8,11 +8,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kcore.bench.results import Exit
-from kcore.cli.bench_command import fail, wide_console
+from kcore.cli.console import fail, wide_console
 from kcore.constants import NO_BROKER_ROW
 from kcore.errors import KcoreError
 from kcore.metadata.partition_table import PartitionTable
+from kcore.report.exits import Exit
 from kcore.storage.dump import compact
 from kcore.storage.metadata_log import load_metadata
 

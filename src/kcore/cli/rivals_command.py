@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcore.bench import rivals
-from kcore.cli.bench_command import fail, wide_console
+from kcore.cli.console import fail, wide_console
 from kcore.errors import PlanError
 
 

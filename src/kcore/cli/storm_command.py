@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kcore.bench.results import Exit
-from kcore.cli.bench_command import fail, wide_console
+from kcore.cli.console import fail, wide_console
 from kcore.errors import PlanError, TargetError
 from kcore.hollow import report, report_table
 from kcore.hollow import run as storms
@@ -22,6 +21,7 @@ from kcore.hollow.plan import StormPlan
 from kcore.hollow.report_rows import BULKY, Row, merged, missing, table_of
 from kcore.hollow.scenarios import SCENARIOS
 from kcore.report import keep
+from kcore.report.exits import Exit
 from kcore.report.machine import facts
 from kcore.report.units import parse_counts
 from kcore.spark.java import NoJavaError
@@ -57,7 +57,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 
 def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
-    progress = _console(stderr=True)
+    progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     directory = out or Path("out") / f"storm-{datetime.now():%Y%m%d-%H%M%S}"
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
@@ -65,20 +65,13 @@ def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     is_whole = _run(plan, rows, progress)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
     _keep(plan, rows, lacking, directory)
-    console = progress if as_json else _console(stderr=False)
+    console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report_table.show(console, merged(rows), report_table.troubles(rows, lacking))
     console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
     return verdict(rows, lacking) if is_whole else Exit.INVALID
-
-
-def _console(*, stderr: bool) -> Console:
-    console = wide_console(stderr=stderr)
-    if not console.is_terminal:
-        console.width = max(console.width, LOG_WIDTH)
-    return console
 
 
 def _run(plan: StormPlan, rows: list[Row], console: Console) -> bool:

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kcore.bench.results import Exit
-from kcore.cli.bench_command import fail
+from kcore.cli.console import fail
+from kcore.report.exits import Exit
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,0 +1,24 @@
+"""What every command says its results and its failures with."""
+
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+from kcore.report.exits import Exit
+
+LOG_WIDTH = 120
+
+
+def wide_console(stderr: bool = False, log_width: int = LOG_WIDTH) -> Console:
+    """As wide as the terminal; in a log as wide as the tables like to be."""
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = max(console.width, log_width)
+    return console
+
+
+def fail(message: str) -> NoReturn:
+    """End the command: what was asked cannot be done."""
+    typer.echo(f"kcore: {message}", err=True)
+    raise typer.Exit(Exit.USAGE)

@@ -1,0 +1,12 @@
+"""The exit codes of the command."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a run came to; `--help` of each command says what that is there."""
+
+    GOOD = 0
+    FAILED = 1  # A cell, a scenario or a file is bad, or a regression.
+    USAGE = 2
+    INVALID = 3  # Something is missing, or results disagree: no verdict.
