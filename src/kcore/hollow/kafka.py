@@ -94,7 +94,7 @@ def free_ports(count: int) -> list[int]:
                 found.append(port)
         if len(found) == count:
             return found
-    raise TargetError("no free ports between 19000 and 32000")
+    raise TargetError(f"no free ports between {_PORTS.start} and {_PORTS.stop}")
 
 
 class KafkaQuorum:

@@ -14,7 +14,7 @@ from kcore.errors import DisconnectedError, KcoreError
 from kcore.hollow.fleet import Fleet, HollowBroker, Options, State
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.spark_wire import Message, pack, receive
-from kcore.hollow.timeline import Timeline
+from kcore.hollow.timeline import ARRIVAL, BATCH, Timeline
 
 _REPORT_S: Final = 0.2
 _PINGS: Final = 8  # At the start; one with each report after that.
@@ -72,12 +72,12 @@ class _Arrivals(Timeline):
 
     def taken(self, offset_ns: int, rows: list[int]) -> tuple[bytes, bytes]:
         """What is new, with times and rows of the driver's."""
-        batches = np.frombuffer(b"".join(self.batch_bytes), np.int64).reshape(-1, 6).copy()
-        arrivals = np.frombuffer(b"".join(self.arrival_bytes), np.int64).reshape(-1, 3).copy()
+        batches = np.frombuffer(b"".join(self.batch_bytes), np.int64).reshape(-1, BATCH).copy()
+        arrivals = np.frombuffer(b"".join(self.arrival_bytes), np.int64).reshape(-1, ARRIVAL).copy()
         self.batch_bytes.clear()
         self.arrival_bytes.clear()
-        batches[:, 5] += offset_ns
-        arrivals[:, 2] += offset_ns
+        batches[:, -1] += offset_ns
+        arrivals[:, -1] += offset_ns
         if len(arrivals):
             arrivals[:, 0] = np.array(rows, np.int64)[arrivals[:, 0]]
         return batches.tobytes(), arrivals.tobytes()

@@ -1,15 +1,16 @@
 """When each batch of the metadata log first came, and when each hollow broker knew that it is committed."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kcore.types import Int64s
 
-_BATCH = 6  # base offset, last offset, records, bytes, append time in ms, when it first came in ns
-_ARRIVAL = 3  # row, end of what the broker knows to be committed, when in ns
+# How many int64 the loop tells of each; a time is the last of them.
+BATCH: Final = 6  # base offset, last offset, records, bytes, append time in ms, when it first came in ns
+ARRIVAL: Final = 3  # row, end of what the broker knows to be committed, when in ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,9 +40,9 @@ class Timeline:
     def add(self, batches: bytes, arrivals: bytes) -> None:
         """What `Loop.drain` gives."""
         if batches:
-            self._batches.append(np.frombuffer(batches, np.int64).reshape(-1, _BATCH))
+            self._batches.append(np.frombuffer(batches, np.int64).reshape(-1, BATCH))
         if arrivals:
-            fresh = np.frombuffer(arrivals, np.int64).reshape(-1, _ARRIVAL)
+            fresh = np.frombuffer(arrivals, np.int64).reshape(-1, ARRIVAL)
             self._arrivals.append(fresh)
             self.committed = max(self.committed, int(fresh[:, 1].max()))
             missing = int(fresh[:, 0].max()) + 1 - len(self.by_row)
@@ -56,7 +57,7 @@ class Timeline:
 
     def batches(self, from_offset: int, end_offset: int | None = None) -> Batches:
         """Those that hold records from that offset on, and before `end_offset`."""
-        rows = _joined(self._batches, _BATCH)
+        rows = _joined(self._batches, BATCH)
         wanted = rows[:, 1] >= from_offset
         if end_offset is not None:
             wanted &= rows[:, 0] < end_offset
@@ -64,7 +65,7 @@ class Timeline:
 
     def known(self, offset: int, rows: int) -> Int64s:
         """By row, of so many, when the broker first knew that the record at `offset` is committed; -1 for not yet."""
-        arrivals = _joined(self._arrivals, _ARRIVAL)
+        arrivals = _joined(self._arrivals, ARRIVAL)
         arrivals = arrivals[arrivals[:, 1] > offset]
         known: Int64s = np.full(rows, np.iinfo(np.int64).max)
         np.minimum.at(known, arrivals[:, 0], arrivals[:, 2])

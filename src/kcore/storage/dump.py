@@ -31,8 +31,10 @@ _CONTROL_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much is shown. Batches alone by default; then records, their contents, and those as metadata records or as
-    a coordinator's (OFFSETS or TRANSACTIONS of coordinator_records).
+    """How much is shown: batches alone by default.
+
+    Then records, their contents, and those as metadata records or as a coordinator's (OFFSETS or TRANSACTIONS of
+    coordinator_records).
     """
 
     deep: bool = False

@@ -26,7 +26,7 @@ async def controller_killed(storm: Storm) -> Outcome:
     measure = Measure(storm, "controller-killed")
     await measure.begin()
     kafka.kill(active)
-    await make_topics(storm, [(f"storm-{storm.named:06}", 1)])
+    await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     measure.answered()
     outcome = await measure.end("PartitionRecord")
     kafka.start_node(active)
