@@ -248,6 +248,14 @@ cdef extern from *:
     }
     static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
         uint64_t any = 0, every = ~any, some = 0, each = every;  /* Two of a kind, so that neither is a long chain. */
+        if (!(value & mask)) {  /* Nothing but zeros is looked for: empty tags, mostly. */
+            for (; n >= 4; n -= 4, at += 4 * step) {
+                any |= kc_load64(at); some |= kc_load64(at + step);
+                any |= kc_load64(at + 2 * step); some |= kc_load64(at + 3 * step);
+            }
+            for (; n > 0; n--, at += step) any |= kc_load64(at);
+            return (any | some) & mask;
+        }
         for (; n >= 4; n -= 4, at += 4 * step) {
             any |= kc_load64(at); every &= kc_load64(at);
             some |= kc_load64(at + step); each &= kc_load64(at + step);

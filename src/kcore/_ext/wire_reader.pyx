@@ -363,10 +363,21 @@ cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
             return NULL
         slot_at(instance, step.slot)[0] = value
     slot_at(instance, layout.unknown_slot)[0] = shared(NOTHING_UNKNOWN)
-    if layout.flexible and read_tagged(r, layout, instance) < 0 or set_defaults(layout, instance) < 0:
+    if layout.flexible and not passes_no_tags(r) and read_tagged(r, layout, instance) < 0:
+        Py_DECREF(instance)
+        return NULL
+    if layout.absent_count + layout.tagged_count and set_defaults(layout, instance) < 0:
         Py_DECREF(instance)
         return NULL
     return instance
+
+
+cdef inline bint passes_no_tags(Reader *r) noexcept:
+    """Past the byte which says that no tags follow, if it does: nearly always."""
+    if r.at == r.end or r.at[0]:
+        return False
+    r.at += 1
+    return True
 
 
 cdef int set_defaults(const Layout *layout, PyObject *instance) noexcept:

@@ -15,6 +15,7 @@ from kcore.wire.layout import BEGINS, BYTES, DTYPES, OFFSETS, VALID, Branch, Cod
 
 Array = npt.NDArray[Any]
 UINT32 = np.dtype(np.uint32)
+VECTOR, STRUCT = Code.VECTOR, Code.STRUCT  # To look a member up takes Python 3.11 longer than all else about a field.
 
 
 @dataclass(slots=True)
@@ -43,20 +44,16 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
         refuse(rows, branch.refused, branch.path)
     into.rows[branch.node] = count
     arrays, shape, uuids = into.arrays, (count,), (count, 16)
-    for slot, known in zip(branch.slots, rows.columns_of(branch.names), strict=True):
-        if known is None and slot.tagged:
+    for (slot, dtype, base, place, tagged), known in zip(branch.fields, rows.columns_of(branch.names), strict=True):
+        if known is None and tagged:
             continue  # A Writer sees that there is nothing to send.
-        dtype, column = slot.dtype, default_of(slot, count) if known is None else known
+        column = default_of(slot, count) if known is None else known
         if dtype is None:
             gather_lengths(into, program, slot, column, count)
-        elif (
-            type(column) is ndarray
-            and column.dtype is slot.base
-            and column.shape == (shape if slot.base is dtype else uuids)
-        ):
-            arrays[slot.column] = column  # Nearly always; to check the others takes its time.
+        elif type(column) is ndarray and column.dtype is base and column.shape == (shape if base is dtype else uuids):
+            arrays[place] = column  # Nearly always; to check the others takes its time.
         else:
-            arrays[slot.column] = checked(column, dtype, count, slot.path)
+            arrays[place] = checked(column, dtype, count, slot.path)
     if rows.unknown_tags is not None:
         gather_tags(into, branch, rows.unknown_tags, count)
 
@@ -71,9 +68,9 @@ def default_of(slot: Slot, count: int) -> Any:
 
 def gather_lengths(into: Gathered, program: Program, slot: Slot, column: Any, count: int) -> None:
     """A field that is no plain array."""
-    if slot.code is Code.VECTOR:
+    if slot.code is VECTOR:
         gather_vectors(into, program, slot, column, count)
-    elif slot.code is Code.STRUCT:
+    elif slot.code is STRUCT:
         gather_struct(into, program, slot, column, count)
     elif slot.child is not None and slot.child.plan is not None:
         if not isinstance(column, Rows) or column.row_offsets is None:

@@ -102,6 +102,7 @@ class Branch:
     refused: tuple[Field, ...]  # What the version lacks and may not drop.
     by_name: dict[str, Slot]
     names: tuple[str, ...]
+    fields: tuple[tuple[Slot, np.dtype[Any] | None, np.dtype[Any] | None, int, bool], ...]  # What encoding asks of each
     tagged: tuple[tuple[str, int], ...]  # Tagged fields, each with a column that is there if it was sent.
 
 
@@ -202,7 +203,8 @@ class Compiler:
         refused = tuple(field for field in plan.absent if not field.options.ignorable) if plan else ()
         by_name = {slot.name: slot for slot in slots}
         tagged = tuple((slot.name, first_column(slot)) for slot in slots if slot.tagged)
-        return Branch(node, path, plan, slots, tag_column, refused, by_name, tuple(by_name), tagged)
+        fields = tuple((slot, slot.dtype, slot.base, slot.column, slot.tagged) for slot in slots)
+        return Branch(node, path, plan, slots, tag_column, refused, by_name, tuple(by_name), fields, tagged)
 
     def add(self, *columns: Column) -> None:
         """Number the columns; they are left out where the tagged field that they are of was not sent."""
