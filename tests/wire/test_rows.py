@@ -11,13 +11,16 @@ from kcore.errors import DecodeError, UnsupportedVersionError
 from kcore.schema import PartitionChangeRecord, PartitionRecord
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns, decode_rows
-from kcore.wire.columns import Columns, Rows, Vectors
+from kcore.wire.columns import Columns, Rows, Vectors, default_column
 from wire.golden import vectors
 
 
 def row_of(rows: Rows, row: int) -> dict[str, Any]:
-    """Everything that a row and the rows below it hold, as Python values."""
-    values = {name: value_of(rows.column(name), row) for name in rows._columns}
+    """Everything that a row and the rows below it hold, as Python values; defaults of what was not sent."""
+    values = {}
+    for field in rows._struct.__fields__:
+        known = rows.column(field.name)
+        values[field.name] = value_of(default_column(field, len(rows)) if known is None else known, row)
     tags = rows.unknown_tags
     unknown = [] if tags is None else np.flatnonzero(tags.rows == row).tolist()
     for k in unknown:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kcore._ext.column_tables import Tables
+
 class Reader:
     """Reads messages of one kind: `measure`, `arrange` their columns in an arena, make that room, then `fill`.
 
@@ -13,9 +15,7 @@ class Reader:
 
     def __init__(
         self,
-        nodes: npt.NDArray[np.int64],
-        ops: npt.NDArray[np.int64],
-        extents: npt.NDArray[np.int64],
+        tables: Tables,
         data: Any,
         spans__mx: npt.NDArray[np.int64] | None,
     ) -> None: ...
@@ -26,4 +26,4 @@ class Reader:
         """(rows a node, values a column, first byte a column, bytes); only after a `measure` without a problem."""
 
     def fill(self, arena: npt.NDArray[np.uint8]) -> None:
-        """Fill the columns, once, in an arena of the bytes that `arrange` has told."""
+        """Fill the columns, once, in an arena of the bytes that `arrange` has told; ValueError for a smaller one."""

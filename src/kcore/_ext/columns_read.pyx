@@ -3,12 +3,14 @@
 `layout_read` and `runs_read` have the fast way through many records that are alike; here is the way through anything.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+from kcore._ext.column_tables cimport Tables
 from kcore._ext.program cimport (
-    BOOL, FEW, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Node, Op, is_utf8, move, move_one
+    BOOL, FEW, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Extent, Node, Op, is_utf8, move, move_one
 )
 from kcore._ext.layout_read cimport count_alike, is_alike, learn
 from kcore._ext.runs_read cimport chain, copy_others, copy_run, count_others, count_run
@@ -393,39 +395,33 @@ cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noex
 cdef class Reader:
     """Reads messages of one kind. `measure`, `arrange` their columns in an arena, make that room, then `fill`.
 
-    `nodes`, `ops`, `extents` are the program; the root is node 0. `data` stays alive as long as the reader does.
+    `tables` are the program; the root is node 0. `data` stays alive, and as it is, as long as the reader does.
     `spans__mx`: where message m begins in it, and ends; they must lie in it. None: it is one message.
     """
 
     cdef Walk w
-    cdef const int64_t[:, ::1] nodes
-    cdef const int64_t[:, ::1] ops
-    cdef const int64_t[:, ::1] extents
+    cdef Tables tables
     cdef const int64_t[:, ::1] spans__mx
-    cdef const uint8_t[::1] data
+    cdef Py_buffer data
     cdef int64_t* places
     cdef int64_t room  # -1 until `arrange`.
 
-    def __init__(
-        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, const int64_t[:, ::1] extents,
-        const uint8_t[::1] data, const int64_t[:, ::1] spans__mx,
-    ):
+    def __init__(self, Tables tables not None, data, const int64_t[:, ::1] spans__mx):
         cdef Walk* w = &self.w
-        self.nodes, self.ops, self.extents, self.data, self.room = nodes, ops, extents, data, -1
-        self.spans__mx = spans__mx
-        w.nodes = <const Node*>&nodes[0, 0]
-        w.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
-        w.data = &data[0] if data.shape[0] else NULL
-        w.rows = <int64_t*>calloc(nodes.shape[0], sizeof(int64_t))
-        w.totals = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
-        w.sent = <uint8_t*>calloc(ops.shape[0] + 1, 1)
-        w.layouts = <Layout*>malloc(nodes.shape[0] * sizeof(Layout))
-        self.places = <int64_t*>calloc(extents.shape[0] + 1, sizeof(int64_t))
+        PyObject_GetBuffer(data, &self.data, PyBUF_SIMPLE)
+        self.tables, self.spans__mx, self.room = tables, spans__mx, -1
+        w.nodes, w.ops, w.data = tables.nodes, tables.ops, <const uint8_t*>self.data.buf
+        w.rows = <int64_t*>calloc(tables.node_count, sizeof(int64_t))
+        w.totals = <int64_t*>calloc(tables.column_count + 1, sizeof(int64_t))
+        w.sent = <uint8_t*>calloc(tables.op_count + 1, 1)
+        w.layouts = <Layout*>malloc(tables.node_count * sizeof(Layout))
+        self.places = <int64_t*>calloc(tables.column_count + 1, sizeof(int64_t))
         if w.rows == NULL or w.totals == NULL or w.sent == NULL or w.layouts == NULL or self.places == NULL:
             raise MemoryError
-        forget_layouts(w, nodes.shape[0])
+        forget_layouts(w, tables.node_count)
 
     def __dealloc__(self):
+        PyBuffer_Release(&self.data)
         free(self.w.rows)
         free(self.w.totals)
         free(self.w.sent)
@@ -438,7 +434,7 @@ cdef class Reader:
         cdef Walk* w = &self.w
         w.columns, w.problem = NULL, 0
         with nogil:
-            read_each(w, self.data.shape[0], self.spans__mx)
+            read_each(w, self.data.len, self.spans__mx)
         if w.problem == NO_MEMORY:
             raise MemoryError
         return PROBLEMS[w.problem], w.at
@@ -450,43 +446,51 @@ cdef class Reader:
         none of what is below it counts. Columns that begin at the same place of a page slow each other down
         (4 KiB store aliasing), so they are staggered.
         """
-        cdef const int64_t[:, ::1] extents = self.extents
+        cdef const Extent* extent
         cdef int64_t k, count, begin, end = 0
-        cdef int64_t step = PAGE // max(extents.shape[0], <Py_ssize_t>1) // LINE * LINE + LINE
+        cdef int64_t step = PAGE // max(self.tables.column_count, <Py_ssize_t>1) // LINE * LINE + LINE
         cdef list counts = [], begins = []
-        for k in range(extents.shape[0]):
-            if extents[k, 4] >= 0 and not self.w.sent[extents[k, 4]]:
+        for k in range(self.tables.column_count):
+            extent = &self.tables.extents[k]
+            if extent.owner >= 0 and not self.w.sent[extent.owner]:
                 counts.append(0)
                 begins.append(-1)
                 self.places[k] = -1
                 continue
-            count = (self.w.totals if extents[k, 0] else self.w.rows)[extents[k, 1]] + extents[k, 2]
+            count = (self.w.totals if extent.is_total else self.w.rows)[extent.counted] + extent.more
             begin = (end + LINE - 1) // LINE * LINE
-            if count * extents[k, 3] >= PAGE:
+            if count * extent.width >= PAGE:
                 begin += (k * step - begin) & (PAGE - 1)
             counts.append(count)
             begins.append(begin)
             self.places[k] = begin
-            end = begin + count * extents[k, 3] + SLACK
+            end = begin + count * extent.width + SLACK
         self.room = end
-        return [self.w.rows[k] for k in range(self.nodes.shape[0])], counts, begins, end
+        return [self.w.rows[k] for k in range(self.tables.node_count)], counts, begins, end
 
-    def fill(self, uint8_t[::1] arena):
+    def fill(self, arena):
         """Fill the columns, once, in an arena of the bytes that `arrange` has told."""
         cdef Walk* w = &self.w
+        cdef Tables tables = self.tables
+        cdef Py_buffer room
         cdef int64_t k
-        if self.room < 0 or arena.shape[0] < self.room:
-            raise ValueError("no arena for these columns")
-        cdef uint8_t** columns = <uint8_t**>calloc(self.extents.shape[0] + 1, sizeof(uint8_t*))
+        cdef uint8_t** columns = <uint8_t**>calloc(tables.column_count + 1, sizeof(uint8_t*))
         if columns == NULL:
             raise MemoryError
-        for k in range(self.extents.shape[0]):
-            columns[k] = &arena[0] + self.places[k] if self.places[k] >= 0 else NULL
-        memset(w.rows, 0, self.nodes.shape[0] * sizeof(int64_t))
-        memset(w.totals, 0, (self.extents.shape[0] + 1) * sizeof(int64_t))
-        w.columns, w.next_run, self.room = columns, 0, -1
-        forget_layouts(w, self.nodes.shape[0])  # They have steps for columns that are left out.
-        begin_offsets(w, self.nodes.shape[0], self.ops.shape[0])
-        with nogil:
-            read_each(w, self.data.shape[0], self.spans__mx)
-        free(columns)
+        try:
+            PyObject_GetBuffer(arena, &room, PyBUF_WRITABLE)
+            if self.room < 0 or room.len < self.room:
+                PyBuffer_Release(&room)
+                raise ValueError("no arena for these columns")
+            for k in range(tables.column_count):
+                columns[k] = <uint8_t*>room.buf + self.places[k] if self.places[k] >= 0 else NULL
+            memset(w.rows, 0, tables.node_count * sizeof(int64_t))
+            memset(w.totals, 0, (tables.column_count + 1) * sizeof(int64_t))
+            w.columns, w.next_run, self.room = columns, 0, -1
+            forget_layouts(w, tables.node_count)  # They have steps for columns that are left out.
+            begin_offsets(w, tables.node_count, tables.op_count)
+            with nogil:
+                read_each(w, self.data.len, self.spans__mx)
+            PyBuffer_Release(&room)
+        finally:
+            free(columns)

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
+
+from kcore._ext.column_tables import Tables
 
 class Writer:
     """Writes one message: `measure` checks the columns and sets `size`; then `fill` or `to_bytes`."""
@@ -11,8 +12,7 @@ class Writer:
     size: int
     def __init__(
         self,
-        nodes: npt.NDArray[np.int64],
-        ops: npt.NDArray[np.int64],
+        tables: Tables,
         arrays: list[npt.NDArray[Any] | None],
         rows: list[int],
         tag_counts: list[int],
@@ -23,7 +23,7 @@ class Writer:
         """Check offsets and texts and set `size`; (what is wrong or "", the column where)."""
 
     def fill(self, out: Any) -> None:
-        """Write into `out`, which has room for `size` bytes; only after a `measure` without a problem."""
+        """Write into `out`; only after a `measure` without a problem. ValueError where `size` bytes have no room."""
 
     def to_bytes(self) -> bytes:
         """The message as new bytes."""

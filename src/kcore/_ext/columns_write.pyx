@@ -3,12 +3,13 @@
 `layout_write` and `runs_write` have the fast way through many rows that are alike; here is the way through anything.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+from kcore._ext.column_tables cimport Tables
 from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, size_rows
 from kcore._ext.layout_write cimport find_layout
 from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
@@ -191,34 +192,31 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 cdef class Writer:
     """Writes one message. `measure` checks the columns and gives the size; then `fill` or `to_bytes`.
 
-    `nodes`, `ops`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where
+    `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where
     a tagged field is not set or there are no unknown tags.
     `rows`, `tag_counts`: how many rows and unknown tags each node has.
     """
 
     cdef Sink s
-    cdef const int64_t[:, ::1] nodes
-    cdef const int64_t[:, ::1] ops
+    cdef Tables tables
     cdef int64_t* rows
     cdef Py_buffer* buffers
     cdef int64_t buffer_count
     cdef uint8_t* flags  # which rows leave out a tagged field
     cdef readonly int64_t size
 
-    def __init__(
-        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, list arrays, list rows, list tag_counts
-    ):
-        self.nodes, self.ops = nodes, ops
+    def __init__(self, Tables tables not None, list arrays, list rows, list tag_counts):
+        self.tables = tables
         cdef Py_ssize_t k, count = max(len(arrays), 1)
         self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
         self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
         self.s.is_uniform = <int64_t*>calloc(3 * count, sizeof(int64_t))
-        self.s.absent = <uint8_t**>calloc(ops.shape[0] + 1, sizeof(uint8_t*))
-        self.s.is_absent = <int64_t*>calloc(ops.shape[0] + 1, sizeof(int64_t))
-        self.s.layouts = <Layout*>malloc(nodes.shape[0] * sizeof(Layout))
+        self.s.absent = <uint8_t**>calloc(tables.op_count + 1, sizeof(uint8_t*))
+        self.s.is_absent = <int64_t*>calloc(tables.op_count + 1, sizeof(int64_t))
+        self.s.layouts = <Layout*>malloc(tables.node_count * sizeof(Layout))
         if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL or self.s.absent == NULL:
             raise MemoryError
-        self.rows = <int64_t*>calloc(2 * nodes.shape[0], sizeof(int64_t))
+        self.rows = <int64_t*>calloc(2 * tables.node_count, sizeof(int64_t))
         if self.s.is_absent == NULL or self.s.layouts == NULL or self.rows == NULL:
             raise MemoryError
         self.s.widest, self.s.bytes = self.s.is_uniform + count, self.s.is_uniform + 2 * count
@@ -228,10 +226,9 @@ cdef class Writer:
                 self.s.columns[self.buffer_count] = <const uint8_t*>self.buffers[self.buffer_count].buf
                 self.s.is_uniform[2 * count + self.buffer_count] = self.buffers[self.buffer_count].len
             self.buffer_count += 1
-        self.s.nodes = <const Node*>&nodes[0, 0]
-        self.s.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
-        self.s.rows, self.s.tag_counts = self.rows, self.rows + nodes.shape[0]
-        for k in range(nodes.shape[0]):
+        self.s.nodes, self.s.ops = tables.nodes, tables.ops
+        self.s.rows, self.s.tag_counts = self.rows, self.rows + tables.node_count
+        for k in range(tables.node_count):
             self.rows[k], self.s.tag_counts[k] = rows[k], tag_counts[k]
 
     def __dealloc__(self):
@@ -250,7 +247,7 @@ cdef class Writer:
         """Check offsets and texts, then set `size`; (what is wrong or "", the column)."""
         cdef int64_t child, k
         cdef int problem
-        for child in range(self.nodes.shape[0]):
+        for child in range(self.tables.node_count):
             for k in range(self.s.nodes[child].op_begin, self.s.nodes[child].tag_end):
                 if self.s.ops[k].code < VECTOR or self.s.ops[k].code == STRUCT and not self.s.ops[k].nullable:
                     continue
@@ -265,14 +262,14 @@ cdef class Writer:
 
     cdef int find_all_absent(self) except -1:
         cdef int64_t child, k, room = 0
-        for child in range(self.nodes.shape[0]):
+        for child in range(self.tables.node_count):
             room += (self.s.nodes[child].tag_end - self.s.nodes[child].op_end) * self.rows[child]
         free(self.flags)
         self.flags = <uint8_t*>malloc(room + 1)
         if self.flags == NULL:
             raise MemoryError
         room = 0
-        for child in range(self.nodes.shape[0]):
+        for child in range(self.tables.node_count):
             for k in range(self.s.nodes[child].op_end, self.s.nodes[child].tag_end):
                 self.s.absent[k] = self.flags + room
                 find_absent(&self.s, k, self.rows[child])
@@ -281,14 +278,20 @@ cdef class Writer:
 
     cdef void write(self, uint8_t* out) noexcept nogil:
         cdef int64_t child
-        for child in range(self.nodes.shape[0]):
+        for child in range(self.tables.node_count):
             self.s.layouts[child].first = self.s.layouts[child].end = self.s.layouts[child].misses = 0
         self.s.out, self.s.at = out, 0
         write_rows(&self.s, 0, 0, 1)
 
-    def fill(self, uint8_t[::1] out):
+    def fill(self, out):
         """Write into `out`, which has room for `size` bytes; only after a `measure` without a problem."""
-        self.write(&out[0])
+        cdef Py_buffer room
+        PyObject_GetBuffer(out, &room, PyBUF_WRITABLE)
+        if room.len >= self.size:
+            self.write(<uint8_t*>room.buf)
+        PyBuffer_Release(&room)
+        if room.len < self.size:
+            raise ValueError("no room for the message")
 
     def to_bytes(self):
         """The message as new bytes."""

@@ -54,6 +54,13 @@ cdef struct Node:
     int64_t min_size    # the fewest bytes that a row takes
     int64_t flat        # only FIXED, BOOL and few VECTORs without null, no known tags: handled field by field
 
+cdef struct Extent:  # How long a column is.
+    int64_t is_total  # by a column's total, or by a node's rows
+    int64_t counted   # of which column or node
+    int64_t more      # offsets have one more
+    int64_t width     # bytes a value
+    int64_t owner     # the op of the tagged field that the column is of; -1 for none
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -161,9 +168,17 @@ cdef extern from *:
     #define KC_FAST __attribute__((target("ssse3"), unused)) static void
     #define KC_SSSE3 __builtin_cpu_supports("ssse3")
     #define KC_SWAP _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
+    #define KC_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
     static inline __m128i kc_four(const uint8_t *p) { int32_t v; memcpy(&v, p, 4); return _mm_cvtsi32_si128(v); }
     KC_FAST kc_gather1(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
         const __m128i swap = KC_SWAP;
+        const uint8_t at = (uint8_t)step, two[16] = {3, 2, 1, 0, at + 3, at + 2, at + 1, at};
+        const __m128i both = KC_LOAD(two);
+        for (; n > 8 && step <= 12; n -= 4, to += 16, from += 4 * step) {  /* A load has two of them; not the last. */
+            __m128i ab = _mm_shuffle_epi8(KC_LOAD(from), both);
+            __m128i cd = _mm_shuffle_epi8(KC_LOAD(from + 2 * step), both);
+            _mm_storeu_si128((__m128i *)to, _mm_unpacklo_epi64(ab, cd));
+        }
         for (; n >= 4; n -= 4, to += 16, from += 4 * step) {
             __m128i ab = _mm_unpacklo_epi32(kc_four(from), kc_four(from + step));
             __m128i cd = _mm_unpacklo_epi32(kc_four(from + 2 * step), kc_four(from + 3 * step));
@@ -193,7 +208,6 @@ cdef extern from *:
         a = _mm_unpacklo_epi64(ab, cd), b = _mm_unpackhi_epi64(ab, cd); \
         c = _mm_unpacklo_epi64(AB, CD), d = _mm_unpackhi_epi64(AB, CD); \
     }
-    #define KC_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
     #define KC_STORE(p, v) _mm_storeu_si128((__m128i *)(p), _mm_shuffle_epi8(v, swap))
     /* Four adjacent int32 fields of n records (n a multiple of 4) and their four columns. */
     KC_FAST kc_gather4(

@@ -88,10 +88,10 @@ def prepare(columns: Columns, version: int) -> Writer:
     shape = old_shape(columns.message, version)
     gathered = gather(running, columns if shape is None else ungroup(columns, shape))
     try:
-        writer = Writer(running.nodes, running.ops, gathered.arrays, gathered.rows, gathered.tag_counts)
+        writer = Writer(running.tables, gathered.arrays, gathered.rows, gathered.tag_counts)
     except ValueError:  # Not C-contiguous.
         arrays = [None if array is None else np.ascontiguousarray(array) for array in gathered.arrays]
-        writer = Writer(running.nodes, running.ops, arrays, gathered.rows, gathered.tag_counts)
+        writer = Writer(running.tables, arrays, gathered.rows, gathered.tag_counts)
     problem, column = writer.measure()
     if problem:
         raise EncodeError(f"{path_of(running.root, column)}: {problem}")
@@ -107,7 +107,7 @@ class Filled:
 
     def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64] | None) -> None:
         """One message, or many by their spans; DecodeError for one that is none."""
-        reader = Reader(running.nodes, running.ops, running.extents, data, spans__mx)
+        reader = Reader(running.tables, data, spans__mx)
         problem, offset = reader.measure()
         if problem:
             raise DecodeError(problem, offset)

@@ -32,8 +32,7 @@ def gather(program: Program, columns: Columns) -> Gathered:
 
     UnsupportedVersionError where a field is set that the version lacks and may not drop.
     """
-    nodes = len(program.nodes)
-    into = Gathered([None] * len(program.columns), [0] * nodes, [0] * nodes)
+    into = Gathered([None] * len(program.columns), [0] * program.nodes, [0] * program.nodes)
     gather_rows(into, program, program.root, columns, 1)
     return into
 

@@ -12,8 +12,8 @@ from itertools import takewhile
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kcore._ext.column_tables import Tables
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.structure import Field, Message
 from kcore.wire.plan import FieldStep, Step, StructPlan, plan
@@ -110,9 +110,8 @@ class Branch:
 class Program:
     """What the kernels run, and the tree that gives its columns their names."""
 
-    nodes: npt.NDArray[np.int64]
-    ops: npt.NDArray[np.int64]
-    extents: npt.NDArray[np.int64]  # of each column: as `extent_of` says
+    tables: Tables
+    nodes: int
     columns: tuple[Column, ...]
     root: Branch
     keeps_message: bool  # Some columns stay in it.
@@ -137,7 +136,8 @@ def program(message: type[Message], version: int) -> Program:
     ]
     placed = np.array(extents, np.int64).reshape(len(extents), 5)
     keeps = any(column.extent is Extent.MESSAGE for column in compiler.columns)
-    return Program(np.array(nodes, np.int64), shaped, placed, tuple(compiler.columns), root, keeps)
+    tables = Tables(np.array(nodes, np.int64), shaped, placed)
+    return Program(tables, len(nodes), tuple(compiler.columns), root, keeps)
 
 
 def together(ops: list[list[int]]) -> tuple[int, int]:

@@ -1,0 +1,12 @@
+"""The tables of a program of `kcore.wire.layout`, for the column kernels."""
+
+import numpy as np
+import numpy.typing as npt
+
+class Tables:
+    """One program: a row a struct, a field and a column, as the structs of `program.pxd` name their numbers."""
+
+    def __init__(
+        self, nodes: npt.NDArray[np.int64], ops: npt.NDArray[np.int64], extents: npt.NDArray[np.int64]
+    ) -> None:
+        """ValueError for tables of another width, or without a node."""
