@@ -19,7 +19,7 @@ class Loop:
     A broker is a row, in the order of `add`; a connection is HEARTBEATS or FETCHES. IndexError for others.
     """
 
-    def __new__(cls, now_ns: int, *, frame_bytes: int, timeout_ns: int, keeps_bytes: bool) -> Loop: ...
+    def __new__(cls, now_ns: int, *, frame_bytes: int, timeout_ns: int) -> Loop: ...
     def run(self) -> None:
         """Works until `stop`, without the GIL."""
 
@@ -76,6 +76,9 @@ class Loop:
 
     def counters(self) -> list[tuple[str, int]]:
         """How often each thing has happened."""
+
+    def buffered_bytes(self) -> int:
+        """What connections hold of answers that are not whole, of all brokers together."""
 
     def histograms(self) -> tuple[bytes, bytes]:
         """Since the last call, int64 counts: latency of heartbeats from when they were due, and our own lag."""

@@ -93,7 +93,6 @@ class Fleet:
             time.monotonic_ns(),
             frame_bytes=self.options.frame_bytes,
             timeout_ns=int(self.options.timeout_s * _NANOS),
-            keeps_bytes=True,
         )
         self.observer = Observer(quorum, self._loop, counts_only=self.options.counts_only)
         self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)

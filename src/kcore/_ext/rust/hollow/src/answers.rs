@@ -11,11 +11,13 @@ pub struct Heartbeat {
     pub should_shut_down: bool,
 }
 
-/// FetchResponse, version 13 or later, of the one partition of the metadata log and without an error.
-#[derive(Debug, PartialEq)]
-pub struct Fetched<'a> {
+/// The beginning of a FetchResponse, version 13 or later, of the one partition of the metadata log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Head {
+    pub is_usual: bool, // No error, and one partition.
     pub high_watermark: i64,
-    pub records: &'a [u8],
+    pub records: usize, // Their bytes.
+    pub end: usize,     // Where they begin.
 }
 
 /// Reads big-endian fields; None past the end.
@@ -93,8 +95,8 @@ pub fn heartbeat(frame: &[u8]) -> Option<Heartbeat> {
 const DIVERGING_EPOCH: usize = 0;
 const SNAPSHOT_ID: usize = 2;
 
-/// None for an error, a divergence, a snapshot, or bytes that are no such answer.
-pub fn fetched(frame: &[u8]) -> Option<Fetched<'_>> {
+/// None where the bytes end before the records begin, or are no such answer.
+pub fn head(frame: &[u8]) -> Option<Head> {
     let mut fields = Fields(frame.get(4..)?);
     fields.tags(&[])?; // The header's.
     fields.int32()?; // throttle_time_ms
@@ -109,11 +111,14 @@ pub fn fetched(frame: &[u8]) -> Option<Fetched<'_>> {
     fields.bytes(16)?; // last_stable_offset, log_start_offset
     let aborted = fields.varint()?;
     fields.int32()?; // preferred_read_replica
-    let length = fields.varint()?;
-    let records = fields.bytes(length.saturating_sub(1))?;
-    fields.tags(&[DIVERGING_EPOCH, SNAPSHOT_ID])?;
-    let usual = error_code == 0 && partition_error_code == 0 && topics == 2 && partitions == 2 && aborted <= 1;
-    usual.then_some(Fetched { high_watermark, records })
+    let records = fields.varint()?.saturating_sub(1);
+    let is_usual = error_code == 0 && partition_error_code == 0 && topics == 2 && partitions == 2 && aborted <= 1;
+    Some(Head { is_usual, high_watermark, records, end: frame.len() - fields.0.len() })
+}
+
+/// Of what follows the records: false for a divergence, a snapshot, or bytes that are no such thing.
+pub fn has_usual_tags(rest: &[u8]) -> bool {
+    Fields(rest).tags(&[DIVERGING_EPOCH, SNAPSHOT_ID]).is_some()
 }
 
 /// The header of one record batch of magic 2.
@@ -127,19 +132,9 @@ pub struct Batch {
     pub size: usize,
 }
 
-const HEADER_END: usize = 61;
+pub const HEADER_END: usize = 61;
 
-/// The whole batches at the beginning of the bytes; a fetch may end inside one.
-pub fn batches(mut bytes: &[u8]) -> impl Iterator<Item = (Batch, &[u8])> {
-    std::iter::from_fn(move || {
-        let batch = batch(bytes)?;
-        let (taken, rest) = bytes.split_at_checked(batch.size)?;
-        bytes = rest;
-        Some((batch, taken))
-    })
-}
-
-fn batch(bytes: &[u8]) -> Option<Batch> {
+pub fn batch(bytes: &[u8]) -> Option<Batch> {
     let mut fields = Fields(bytes.get(..HEADER_END)?);
     let base_offset = fields.int64()?;
     let size = usize::try_from(fields.int32()?).ok()?.checked_add(12)?;

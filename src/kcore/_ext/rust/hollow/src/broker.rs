@@ -43,7 +43,7 @@ pub struct Broker {
 impl Broker {
     pub fn new(heartbeat: Request, fetch: Request, interval: i64) -> Self {
         Self {
-            links: [Link::new(heartbeat), Link::new(fetch)],
+            links: [Link::of_whole_answers(heartbeat), Link::of_fetches(fetch)],
             epoch: -1,
             beats: false,
             fetches: false,

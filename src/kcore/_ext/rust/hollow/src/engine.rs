@@ -10,7 +10,8 @@ use mio::{Registry, Token};
 use crate::answers::{self, Heartbeat};
 use crate::broker::{Broker, FETCHES, HEARTBEATS, LINKS};
 use crate::histogram::Histogram;
-use crate::link::Phase;
+use crate::link::{Link, Phase};
+use crate::stream::Fetched;
 use crate::tape::Tape;
 
 /// What Python is told: the row, the connection, what happened, when (ns), and more of it.
@@ -56,11 +57,11 @@ pub struct Engine {
 const SCRATCH_BYTES: usize = 1 << 18;
 
 impl Engine {
-    pub fn new(limits: Limits, keeps_bytes: bool) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
             brokers: Vec::new(),
             leader_epoch: 0,
-            tape: Tape::new(0, keeps_bytes),
+            tape: Tape::new(0),
             keeps_arrivals: true,
             arrivals: Vec::new(),
             notices: Vec::new(),
@@ -105,7 +106,12 @@ impl Engine {
             }
         }
         if event.is_readable() || event.is_error() || event.is_read_closed() {
-            self.read_all(row, which, now);
+            let ends = event.is_error() || event.is_read_closed();
+            let mut scratch = std::mem::take(&mut self.scratch);
+            if let Err(why) = self.read_all(row, which, &mut scratch, ends, now) {
+                self.fail(row, which, why, now);
+            }
+            self.scratch = scratch;
         }
     }
 
@@ -119,57 +125,68 @@ impl Engine {
         }
     }
 
-    fn read_all(&mut self, row: usize, which: usize, now: i64) {
-        loop {
-            let Self { brokers, tape, scratch, limits, .. } = self;
-            let broker = &mut brokers[row];
-            let (offset, last_epoch) = (broker.offset, broker.last_epoch);
-            let mut answer = None;
-            // One request is under way, so there is one answer at the most.
-            let more = broker.links[which].read(scratch, limits.frame_bytes, |frame| {
-                answer = Some(if which == HEARTBEATS {
-                    answers::heartbeat(frame).map_or(Answer::Unreadable, Answer::Heartbeat)
-                } else {
-                    read_fetched(frame, offset, last_epoch, tape, now)
-                });
-            });
-            if let Some(answer) = answer {
-                self.on_answer(row, answer, now);
+    /// Reads until nothing is left: that is so when less comes than would fit in, unless the peer `ends` the connection.
+    fn read_all(&mut self, row: usize, which: usize, scratch: &mut [u8], ends: bool, now: i64) -> Result<(), String> {
+        while let Some(count) = self.brokers[row].links[which].read(scratch)? {
+            if which == HEARTBEATS {
+                self.take_heartbeats(row, &scratch[..count], now)?;
+            } else {
+                self.take_fetched(row, &scratch[..count], now)?;
             }
-            match more {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(why) => return self.fail(row, which, why, now),
+            if count < scratch.len() && !ends {
+                break;
             }
         }
+        Ok(())
     }
 
-    fn on_answer(&mut self, row: usize, answer: Answer, now: i64) {
-        match answer {
-            Answer::Heartbeat(found) => self.on_heartbeat(row, found, now),
-            Answer::Fetched { offset, last_epoch, high_watermark, bytes } => {
-                self.counters.fetches += 1;
-                self.counters.fetched_bytes += bytes as u64;
-                let broker = &mut self.brokers[row];
-                (broker.offset, broker.last_epoch) = (offset, last_epoch);
-                let knew_itself = broker.knows_itself();
-                if broker.advance(high_watermark) && self.keeps_arrivals {
-                    self.arrivals.push([row as i64, broker.committed, now]);
-                }
-                if broker.knows_itself() && !knew_itself {
-                    broker.due = now; // Kafka's brokers ask every 10 ms until then, whether they are caught up.
-                    self.beat_if_due(row, now);
-                }
-                self.fetch_if_ready(row, now);
-            }
-            Answer::Unreadable => {
-                self.fail(row, HEARTBEATS, "a heartbeat's answer that cannot be read".to_owned(), now)
-            }
-            Answer::Unusual(frame) => {
-                self.brokers[row].fetches = false; // Until Python has seen to it.
-                self.notices.push((row, FETCHES, "answer", now, frame));
+    fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), String> {
+        let mut answer = None; // One request is under way, so there is one answer at the most.
+        self.brokers[row].links[HEARTBEATS].take(bytes, self.limits.frame_bytes, |frame| {
+            answer = Some(answers::heartbeat(frame).ok_or("a heartbeat's answer that cannot be read"));
+        })?;
+        if let Some(found) = answer {
+            self.on_heartbeat(row, found?, now);
+        }
+        Ok(())
+    }
+
+    fn take_fetched(&mut self, row: usize, mut bytes: &[u8], now: i64) -> Result<(), String> {
+        while !bytes.is_empty() {
+            let Self { brokers, tape, limits, .. } = self;
+            let broker = &mut brokers[row];
+            let from = (broker.offset, broker.last_epoch);
+            let link = &mut broker.links[FETCHES];
+            if let Some(found) = link.take_fetched(&mut bytes, limits.frame_bytes, from, tape, now)? {
+                self.on_fetched(row, found, now);
             }
         }
+        Ok(())
+    }
+
+    fn on_fetched(&mut self, row: usize, found: Fetched, now: i64) {
+        let (offset, last_epoch, high_watermark, bytes) = match found {
+            Fetched::Records { offset, last_epoch, high_watermark, bytes } => {
+                (offset, last_epoch, high_watermark, bytes)
+            }
+            Fetched::Unusual(frame) => {
+                self.brokers[row].fetches = false; // Until Python has seen to it.
+                return self.notices.push((row, FETCHES, "answer", now, frame));
+            }
+        };
+        self.counters.fetches += 1;
+        self.counters.fetched_bytes += bytes as u64;
+        let broker = &mut self.brokers[row];
+        (broker.offset, broker.last_epoch) = (offset, last_epoch);
+        let knew_itself = broker.knows_itself();
+        if broker.advance(high_watermark) && self.keeps_arrivals {
+            self.arrivals.push([row as i64, broker.committed, now]);
+        }
+        if broker.knows_itself() && !knew_itself {
+            broker.due = now; // Kafka's brokers ask every 10 ms until then, whether they are caught up.
+            self.beat_if_due(row, now);
+        }
+        self.fetch_if_ready(row, now);
     }
 
     fn on_heartbeat(&mut self, row: usize, found: Heartbeat, now: i64) {
@@ -226,6 +243,12 @@ impl Engine {
         }
     }
 
+    /// What the connections hold of answers that are not whole, the batch that all of them share included.
+    pub fn buffered_bytes(&self) -> usize {
+        let links = self.brokers.iter().flat_map(|broker| &broker.links);
+        links.map(Link::capacity).sum::<usize>() + self.tape.capacity()
+    }
+
     fn beat_if_due(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
         if broker.is_ready_to_beat(now) {
@@ -249,21 +272,4 @@ impl Engine {
         self.counters.closed += 1;
         self.notices.push((row, which, "closed", now, why.into_bytes()));
     }
-}
-
-enum Answer {
-    Heartbeat(Heartbeat),
-    Fetched { offset: i64, last_epoch: i32, high_watermark: i64, bytes: usize },
-    Unusual(Vec<u8>), // of a fetch
-    Unreadable,       // of a heartbeat
-}
-
-/// A fetch's answer: its batches to the tape, and where they end.
-fn read_fetched(frame: &[u8], mut offset: i64, mut last_epoch: i32, tape: &mut Tape, now: i64) -> Answer {
-    let Some(found) = answers::fetched(frame) else { return Answer::Unusual(frame.to_vec()) };
-    for (batch, bytes) in answers::batches(found.records) {
-        tape.play(&batch, bytes, now);
-        (offset, last_epoch) = (batch.last_offset + 1, batch.leader_epoch);
-    }
-    Answer::Fetched { offset, last_epoch, high_watermark: found.high_watermark, bytes: frame.len() }
 }

@@ -37,13 +37,20 @@ pub struct Incoming {
     bytes: Vec<u8>,
 }
 
-/// More than any answer may have.
-#[derive(Debug, PartialEq)]
-pub struct BadSize(pub i32);
+/// The size of a frame that may come.
+pub fn size_of(size: [u8; SIZE_BYTES], most: usize) -> Result<usize, String> {
+    let size = i32::from_be_bytes(size);
+    let known = usize::try_from(size).ok().filter(|&length| length <= most);
+    known.ok_or_else(|| format!("a frame of {size} bytes, where at most {most} are taken"))
+}
 
 impl Incoming {
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Takes more bytes and hands on every whole frame, without its size. An answer in one piece is not copied.
-    pub fn take(&mut self, mut fresh: &[u8], most: usize, mut frame: impl FnMut(&[u8])) -> Result<(), BadSize> {
+    pub fn take(&mut self, mut fresh: &[u8], most: usize, mut frame: impl FnMut(&[u8])) -> Result<(), String> {
         if !self.bytes.is_empty() {
             self.bytes.extend_from_slice(fresh);
             let all = std::mem::take(&mut self.bytes);
@@ -66,11 +73,10 @@ impl Incoming {
 }
 
 /// The bytes behind the last whole frame.
-fn split(bytes: &[u8], most: usize, frame: &mut impl FnMut(&[u8])) -> Result<Range<usize>, BadSize> {
+fn split(bytes: &[u8], most: usize, frame: &mut impl FnMut(&[u8])) -> Result<Range<usize>, String> {
     let mut at = 0;
-    while let Some(size) = bytes.get(at..at + SIZE_BYTES) {
-        let size = i32::from_be_bytes([size[0], size[1], size[2], size[3]]);
-        let length = usize::try_from(size).ok().filter(|&length| length <= most).ok_or(BadSize(size))?;
+    while let Some(&size) = bytes[at..].first_chunk() {
+        let length = size_of(size, most)?;
         let Some(body) = bytes.get(at + SIZE_BYTES..at + SIZE_BYTES + length) else { break };
         frame(body);
         at += SIZE_BYTES + length;

@@ -6,6 +6,7 @@ mod engine;
 mod frame;
 mod histogram;
 mod link;
+mod stream;
 mod tape;
 
 use std::io::Write;
@@ -122,13 +123,13 @@ type Drained<'py> = (Vec<Notice>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Boun
 #[pymethods]
 impl Loop {
     #[new]
-    #[pyo3(signature = (now_ns, *, frame_bytes, timeout_ns, keeps_bytes))]
-    fn new(now_ns: i64, frame_bytes: usize, timeout_ns: i64, keeps_bytes: bool) -> PyResult<Self> {
+    #[pyo3(signature = (now_ns, *, frame_bytes, timeout_ns))]
+    fn new(now_ns: i64, frame_bytes: usize, timeout_ns: i64) -> PyResult<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
         let (told, tells) = pipe::new()?;
-        let engine = Engine::new(Limits { frame_bytes, timeout_ns }, keeps_bytes);
+        let engine = Engine::new(Limits { frame_bytes, timeout_ns });
         Ok(Self {
             shared: Mutex::new(Shared { engine, told: false }),
             poll: Mutex::new(poll),
@@ -253,7 +254,7 @@ impl Loop {
 
     /// Where the tape goes on, after a snapshot or a truncation.
     fn seek_tape(&self, py: Python<'_>, offset: i64) {
-        py.detach(|| self.engine().engine.tape.next_offset = offset);
+        py.detach(|| self.engine().engine.tape.seek(offset));
     }
 
     /// Whether arrivals are kept.
@@ -295,6 +296,11 @@ impl Loop {
             ("closed", counted.closed),
             ("errors", counted.errors),
         ]
+    }
+
+    /// What connections hold of answers that are not whole, of all brokers together.
+    fn buffered_bytes(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.engine().engine.buffered_bytes())
     }
 
     /// Since the last call, histograms of int64 counts: latency of heartbeats from when they were due, and our own lag.

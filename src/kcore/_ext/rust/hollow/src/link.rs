@@ -7,7 +7,9 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
 use crate::answers::correlation;
-use crate::frame::{BadSize, Incoming, Request, CORRELATION};
+use crate::frame::{Incoming, Request, CORRELATION};
+use crate::stream::{FetchReader, Fetched, Position};
+use crate::tape::Tape;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
@@ -17,9 +19,15 @@ pub enum Phase {
     Waiting, // for an answer
 }
 
+/// What has come of an answer.
+enum Reader {
+    Whole(Incoming),
+    Fetch(Box<FetchReader>),
+}
+
 pub struct Link {
     stream: Option<TcpStream>,
-    incoming: Incoming,
+    reader: Reader,
     request: Request,
     pub next: Option<Request>, // takes its place
     sent: usize,               // bytes of the request's frame
@@ -29,9 +37,26 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(request: Request) -> Self {
-        let incoming = Incoming::default();
-        Self { stream: None, incoming, request, next: None, sent: 0, correlation_id: 0, phase: Phase::Closed, since: 0 }
+    /// Whose answers are handed on when they are whole.
+    pub fn of_whole_answers(request: Request) -> Self {
+        Self::new(request, Reader::Whole(Incoming::default()))
+    }
+
+    /// Whose answers are those of fetches, and go to the tape as they come.
+    pub fn of_fetches(request: Request) -> Self {
+        Self::new(request, Reader::Fetch(Box::default()))
+    }
+
+    fn new(request: Request, reader: Reader) -> Self {
+        Self { stream: None, reader, request, next: None, sent: 0, correlation_id: 0, phase: Phase::Closed, since: 0 }
+    }
+
+    /// Bytes that it has taken for an answer which is not whole.
+    pub fn capacity(&self) -> usize {
+        match &self.reader {
+            Reader::Whole(incoming) => incoming.capacity(),
+            Reader::Fetch(reader) => reader.capacity(),
+        }
     }
 
     pub fn connect(&mut self, address: SocketAddr, token: Token, registry: &Registry, now: i64) -> std::io::Result<()> {
@@ -54,7 +79,10 @@ impl Link {
     /// What was under way is forgotten; the peer sees the connection end.
     pub fn close(&mut self) {
         self.stream = None; // Dropped, it leaves the poll too.
-        self.incoming = Incoming::default();
+        match &mut self.reader {
+            Reader::Whole(incoming) => *incoming = Incoming::default(),
+            Reader::Fetch(reader) => **reader = FetchReader::default(),
+        }
         self.phase = Phase::Closed;
     }
 
@@ -99,33 +127,61 @@ impl Link {
         Ok(())
     }
 
-    /// Reads once into `scratch`; each whole answer to the request goes to `answer`. False when nothing is left to read.
-    pub fn read(&mut self, scratch: &mut [u8], most: usize, mut answer: impl FnMut(&[u8])) -> Result<bool, String> {
-        let Some(stream) = &mut self.stream else { return Ok(false) };
-        let count = match stream.read(scratch) {
-            Ok(0) => return Err("the peer closed the connection".to_owned()),
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(told(error)),
-        };
+    /// Reads once: how many bytes of `scratch` came; None when nothing is left to read.
+    pub fn read(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, String> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        loop {
+            return match stream.read(scratch) {
+                Ok(0) => Err("the peer closed the connection".to_owned()),
+                Ok(count) => Ok(Some(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => Err(told(error)),
+            };
+        }
+    }
+
+    /// What was read, where answers are handed on whole: each one that is due goes to `answer`.
+    pub fn take(&mut self, bytes: &[u8], most: usize, mut answer: impl FnMut(&[u8])) -> Result<(), String> {
+        let Reader::Whole(incoming) = &mut self.reader else { return Ok(()) };
         let (phase, expected) = (&mut self.phase, self.correlation_id);
-        let mut wrong = None;
-        let taken = self.incoming.take(&scratch[..count], most, |frame| {
-            let found = correlation(frame);
-            if wrong.is_none() && (*phase != Phase::Waiting || found != Some(expected)) {
-                wrong = Some(format!("an answer of correlation id {found:?}, where {expected} was due"));
+        let mut wrong = Ok(());
+        incoming.take(bytes, most, |frame| {
+            if wrong.is_ok() {
+                wrong = expect(*phase, expected, correlation(frame));
             }
-            if wrong.is_none() {
+            if wrong.is_ok() {
                 *phase = Phase::Ready;
                 answer(frame);
             }
-        });
-        if let Err(BadSize(size)) = taken {
-            return Err(format!("a frame of {size} bytes, where at most {most} are taken"));
-        }
-        wrong.map_or(Ok(true), Err)
+        })?;
+        wrong
     }
+
+    /// What was read, where answers are those of fetches: takes of `bytes` what belongs to one, and gives it when whole.
+    pub fn take_fetched(
+        &mut self,
+        bytes: &mut &[u8],
+        most: usize,
+        from: Position,
+        tape: &mut Tape,
+        now: i64,
+    ) -> Result<Option<Fetched>, String> {
+        let Reader::Fetch(reader) = &mut self.reader else { return Ok(None) };
+        let (phase, expected) = (self.phase, self.correlation_id);
+        let found = reader.take(bytes, most, from, |found| expect(phase, expected, found), tape, now)?;
+        if found.is_some() {
+            self.phase = Phase::Ready;
+        }
+        Ok(found)
+    }
+}
+
+fn expect(phase: Phase, expected: i32, found: Option<i32>) -> Result<(), String> {
+    if phase == Phase::Waiting && found == Some(expected) {
+        return Ok(());
+    }
+    Err(format!("an answer of correlation id {found:?}, where {expected} was due"))
 }
 
 fn told(error: std::io::Error) -> String {

@@ -1,32 +1,61 @@
 //! The metadata log as it first came to any broker of this process: each batch once, in order.
 
-use crate::answers::Batch;
+use crate::answers::{self, Batch, HEADER_END};
 
 /// What is known of one batch: (base offset, last offset, records, bytes, append time in ms, first seen in ns).
 pub type Seen = [i64; 6];
 
 pub struct Tape {
     pub next_offset: i64,
-    pub keeps_bytes: bool,
     pub bytes: Vec<u8>,
     pub seen: Vec<Seen>,
+    coming: Vec<u8>, // The next batch as far as any broker has it: one copy, to which whoever is ahead adds.
 }
 
 impl Tape {
-    pub fn new(next_offset: i64, keeps_bytes: bool) -> Self {
-        Self { next_offset, keeps_bytes, bytes: Vec::new(), seen: Vec::new() }
+    pub fn new(next_offset: i64) -> Self {
+        Self { next_offset, bytes: Vec::new(), seen: Vec::new(), coming: Vec::new() }
     }
 
-    /// A batch that a broker has fetched; kept where it is the next one.
-    pub fn play(&mut self, batch: &Batch, bytes: &[u8], now: i64) {
+    /// Goes on at another offset.
+    pub fn seek(&mut self, offset: i64) {
+        self.next_offset = offset;
+        self.coming.clear();
+    }
+
+    /// What it holds of a batch that is not whole.
+    pub fn capacity(&self) -> usize {
+        self.coming.capacity()
+    }
+
+    /// A piece of a batch, which begins at byte `at`, behind the header, as a broker has it; kept where it is the next.
+    ///
+    /// A broker whose connection ends in the middle leaves no gap: who comes behind it adds what is missing, and nobody
+    /// is past the end of a batch that is not whole here.
+    pub fn play(&mut self, batch: &Batch, header: &[u8; HEADER_END], at: usize, piece: &[u8], now: i64) {
         if batch.base_offset > self.next_offset || batch.last_offset < self.next_offset {
             return;
         }
-        self.next_offset = batch.last_offset + 1;
-        let (count, size) = (batch.count.into(), batch.size as i64);
-        self.seen.push([batch.base_offset, batch.last_offset, count, size, batch.max_timestamp, now]);
-        if self.keeps_bytes {
-            self.bytes.extend_from_slice(bytes);
+        if !self.coming.starts_with(header) {
+            // A new leader may write another batch in the place of one that was not committed.
+            if at != HEADER_END || self.epoch_of_coming() > batch.leader_epoch {
+                return;
+            }
+            self.coming.clear();
+            self.coming.extend_from_slice(header);
         }
+        if let Some(fresh) = self.coming.len().checked_sub(at).and_then(|known| piece.get(known..)) {
+            self.coming.extend_from_slice(fresh);
+        }
+        if self.coming.len() == batch.size {
+            self.next_offset = batch.last_offset + 1;
+            let (count, size) = (batch.count.into(), batch.size as i64);
+            self.seen.push([batch.base_offset, batch.last_offset, count, size, batch.max_timestamp, now]);
+            self.bytes.append(&mut self.coming);
+        }
+    }
+
+    fn epoch_of_coming(&self) -> i32 {
+        answers::batch(&self.coming).map_or(-1, |batch| batch.leader_epoch)
     }
 }

@@ -1,0 +1,200 @@
+//! A fetch's answer as it comes in: its records go to the tape at once, so that no connection ever holds them.
+
+use crate::answers::{self, Batch, Head, HEADER_END};
+use crate::frame::{size_of, SIZE_BYTES};
+use crate::tape::Tape;
+
+/// What a fetch was answered.
+#[derive(Debug)]
+pub enum Fetched {
+    Records { offset: i64, last_epoch: i32, high_watermark: i64, bytes: usize },
+    Unusual(Vec<u8>), // the whole answer, for Python
+}
+
+/// Where the broker stands: the offset to fetch next, and the epoch of the record before it.
+pub type Position = (i64, i32);
+
+const MOST_OF_HEAD: usize = 512; // Kafka's is of 76 bytes.
+const MOST_UNUSUAL: usize = 1 << 16; // An error, a divergence, a snapshot's id: they have no records.
+const KEPT_BYTES: usize = 1 << 10; // A buffer that has grown beyond is given back.
+
+#[derive(Default)]
+enum Part {
+    #[default]
+    Head,
+    Records(Head),
+    Rest(Option<Head>), // behind the records, or all of an unusual answer
+}
+
+/// One connection's place in the answer that is coming.
+#[derive(Default)]
+pub struct FetchReader {
+    kept: Vec<u8>, // the frame, size and all, but for its records
+    size: usize,   // of the frame, once it is known
+    part: Part,
+    records: RecordReader,
+}
+
+impl FetchReader {
+    pub fn capacity(&self) -> usize {
+        self.kept.capacity()
+    }
+
+    /// Takes of the fresh bytes what is the answer's; the answer, once it is whole.
+    ///
+    /// `expected` says whether an answer of that correlation id may come; `from` is where the broker stands.
+    pub fn take(
+        &mut self,
+        fresh: &mut &[u8],
+        most: usize,
+        from: Position,
+        expected: impl Fn(Option<i32>) -> Result<(), String>,
+        tape: &mut Tape,
+        now: i64,
+    ) -> Result<Option<Fetched>, String> {
+        loop {
+            let goes_on = match self.part {
+                Part::Head => self.take_head(fresh, most, from, &expected)?,
+                Part::Records(head) => {
+                    let ends = self.records.take(fresh, tape, now);
+                    if ends {
+                        self.part = Part::Rest(Some(head));
+                    }
+                    ends
+                }
+                Part::Rest(head) => {
+                    let without = head.map_or(0, |head| head.records);
+                    self.keep(fresh, SIZE_BYTES + self.size - without);
+                    if self.kept.len() + without < SIZE_BYTES + self.size {
+                        return Ok(None);
+                    }
+                    return self.finish(head).map(Some);
+                }
+            };
+            if !goes_on {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes bytes until so many are kept.
+    fn keep(&mut self, fresh: &mut &[u8], until: usize) {
+        let (taken, rest) = fresh.split_at(until.saturating_sub(self.kept.len()).min(fresh.len()));
+        self.kept.extend_from_slice(taken);
+        *fresh = rest;
+    }
+
+    /// True when what follows is another part.
+    fn take_head(
+        &mut self,
+        fresh: &mut &[u8],
+        most: usize,
+        from: Position,
+        expected: impl Fn(Option<i32>) -> Result<(), String>,
+    ) -> Result<bool, String> {
+        self.keep(fresh, SIZE_BYTES);
+        let Some(&size) = self.kept.first_chunk() else { return Ok(false) };
+        self.size = size_of(size, most)?;
+        let (before, at) = (self.kept.len(), *fresh);
+        self.keep(fresh, SIZE_BYTES + self.size.min(MOST_OF_HEAD));
+        let frame = &self.kept[SIZE_BYTES..];
+        let is_all = frame.len() == self.size.min(MOST_OF_HEAD);
+        if frame.len() >= 4 || is_all {
+            expected(answers::correlation(frame))?;
+        }
+        match answers::head(frame) {
+            Some(head) if head.is_usual && head.records <= self.size - head.end => {
+                *fresh = &at[SIZE_BYTES + head.end - before..];
+                self.kept.truncate(SIZE_BYTES + head.end);
+                self.records = RecordReader::new(from, head.records);
+                self.part = Part::Records(head);
+            }
+            None if !is_all => return Ok(false),
+            _ if self.size > MOST_UNUSUAL => {
+                return Err(format!("a fetch's answer of {} bytes that is not as usual", self.size));
+            }
+            _ => self.part = Part::Rest(None),
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self, head: Option<Head>) -> Result<Fetched, String> {
+        let mut frame = std::mem::take(&mut self.kept);
+        self.part = Part::Head;
+        frame.drain(..SIZE_BYTES);
+        match head {
+            Some(head) if answers::has_usual_tags(&frame[head.end..]) => {
+                let (offset, last_epoch) = self.records.position;
+                frame.clear();
+                if frame.capacity() <= KEPT_BYTES {
+                    self.kept = frame;
+                }
+                Ok(Fetched::Records { offset, last_epoch, high_watermark: head.high_watermark, bytes: self.size })
+            }
+            Some(head) if head.records > 0 => Err("a fetch's answer with records and a divergence".to_owned()),
+            _ => Ok(Fetched::Unusual(frame)),
+        }
+    }
+}
+
+/// Cuts records into batches, of each of which only the header is held.
+struct RecordReader {
+    position: Position, // behind the whole batches so far
+    left: usize,        // bytes of records to come
+    header: [u8; HEADER_END],
+    at: usize, // bytes of the batch so far
+    batch: Option<Batch>,
+    is_cut: bool, // What is left is the beginning of a batch, or none.
+}
+
+impl Default for RecordReader {
+    fn default() -> Self {
+        Self::new((0, 0), 0)
+    }
+}
+
+impl RecordReader {
+    fn new(position: Position, left: usize) -> Self {
+        Self { position, left, header: [0; HEADER_END], at: 0, batch: None, is_cut: false }
+    }
+
+    /// True when all records have come.
+    fn take(&mut self, fresh: &mut &[u8], tape: &mut Tape, now: i64) -> bool {
+        while self.left > 0 && !fresh.is_empty() {
+            let wanted = match self.batch {
+                _ if self.is_cut => self.left,
+                Some(batch) => batch.size - self.at,
+                None => HEADER_END - self.at,
+            };
+            let (piece, rest) = fresh.split_at(wanted.min(self.left).min(fresh.len()));
+            *fresh = rest;
+            self.left -= piece.len();
+            if !self.is_cut {
+                self.on_piece(piece, tape, now);
+            }
+        }
+        self.left == 0
+    }
+
+    fn on_piece(&mut self, piece: &[u8], tape: &mut Tape, now: i64) {
+        let at = self.at;
+        self.at += piece.len();
+        if let Some(batch) = self.batch {
+            tape.play(&batch, &self.header, at, piece, now);
+        } else {
+            self.header[at..self.at].copy_from_slice(piece);
+            if self.at < HEADER_END {
+                return;
+            }
+            self.batch = answers::batch(&self.header).filter(|batch| batch.size - HEADER_END <= self.left);
+            self.is_cut = self.batch.is_none();
+            if let Some(batch) = self.batch {
+                tape.play(&batch, &self.header, HEADER_END, &[], now);
+            }
+        }
+        if let Some(batch) = self.batch.filter(|batch| batch.size == self.at) {
+            self.position = (batch.last_offset + 1, batch.leader_epoch);
+            (self.batch, self.at) = (None, 0);
+        }
+    }
+}
