@@ -1,6 +1,7 @@
 """Every scenario against real Kafka 4.3.1 controllers: what it counts is what their own logs hold, and all is well."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from kcore.hollow.fleet import Fleet, State
@@ -17,6 +19,7 @@ from kcore.hollow.outcome import NOT_KNOWN, Outcome
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
 from kcore.hollow.storm import Sizes, Storm
+from kcore.hollow.timeline import Timeline
 from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_table import PartitionTable
@@ -25,6 +28,7 @@ from kcore.storage.log import segment_files
 from kcore.storage.metadata_log import LoadedMetadata, load_metadata
 from kcore.types import Int64s
 from kcore.wire.metadata_frames import frame_columns
+from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
 
 BROKERS, RACKS = 9, 3
@@ -41,6 +45,35 @@ CHANGED = {
 }  # All others: PartitionChangeRecord.
 EXPECTED_ERRORS = {"DUPLICATE_BROKER_REGISTRATION"}  # Until the session of a broker that is back has ended.
 AFTER_A_KILL = {"connection closed", "NOT_CONTROLLER"}
+AT_ONCE = "controller.quorum.append.linger.ms=0"
+"""By default a controller stamps a batch and then holds it back for 25 ms, in case more comes."""
+GAP_MS = 20
+TRIES = 300  # A controller that has just started is slow for the first dozens.
+
+
+@dataclass
+class Arrived:
+    """Batches as they first came to any broker."""
+
+    base_offset: Int64s
+    append_ms: Int64s  # The controller's stamp.
+    wall_ms: npt.NDArray[np.float64]  # When it came, since 1970.
+
+    @classmethod
+    def of(cls, fleet: Fleet, outcome: Outcome) -> "Arrived":
+        """All of a scenario."""
+        batches = fleet.timeline.batches(outcome.log_begin, outcome.log_end)
+        wall_ms = (batches.first_ns + (time.time_ns() - time.monotonic_ns())) / 1e6
+        later = np.minimum.accumulate(batches.base_offset[::-1])[::-1]
+        stays = np.append(batches.base_offset[:-1] < later[1:], True)  # What a lost leader had not committed is gone.
+        return cls(batches.base_offset[stays], batches.append_ms[stays], wall_ms[stays])
+
+
+class Remembering(Timeline):
+    """What a scenario does before and after what it measures stays known."""
+
+    def forget(self) -> None:
+        pass
 
 
 @dataclass
@@ -49,36 +82,42 @@ class Told:
 
     controllers: int
     outcomes: dict[str, Outcome]
+    arrived: dict[str, Arrived]
     tables: dict[str, PartitionTable]  # After each scenario.
     image: ClusterImage
     states: list[State]
     disks: list[LoadedMetadata]
     logs: list[tuple[Int64s, list[str]]]  # Offset and type of each record, a log a controller.
+    stamps: list[dict[int, int]]  # When each batch was appended, by its first offset, a log a controller.
 
 
 async def play(kafka: KafkaQuorum) -> Told:
     random = Random(6)
     quorum = Quorum(kafka.bootstrap, random=random)
     await quorum.open()
-    outcomes, tables = {}, {}
+    outcomes, arrived, tables = {}, {}, {}
     async with Fleet(quorum, random=random) as fleet:
+        fleet.timeline = Remembering()
         storm = Storm(quorum, fleet, SIZES, random, controllers=len(kafka.nodes), kafka=kafka)
         for broker in range(BROKERS):
             fleet.add(broker + 1, rack=f"rack-{broker % RACKS}")
         for name, scenario in SCENARIOS.items():
             if name not in NEEDS_OWN_QUORUM or len(kafka.nodes) > 1:
                 outcomes[name] = await scenario(storm)
+                arrived[name] = Arrived.of(fleet, outcomes[name])
                 tables[name] = storm.table
         await storm.settled()
         folders = [node.folder / LOG for node in kafka.nodes]
         told = Told(
             len(kafka.nodes),
             outcomes,
+            arrived,
             tables,
             fleet.observer.image,
             [broker.state for broker in fleet.brokers.values()],
             [load_metadata(folder, stop=True) for folder in folders],
             [records_on_disk(folder) for folder in folders],
+            [stamps_on_disk(folder) for folder in folders],
         )
     await quorum.close()
     return told
@@ -93,6 +132,12 @@ def records_on_disk(folder: Path) -> tuple[Int64s, list[str]]:
         offsets.append(records.offset[rows])
         names += [METADATA_RECORDS[number].__name__ for number in types.tolist()]
     return np.concatenate(offsets), names
+
+
+def stamps_on_disk(folder: Path) -> dict[int, int]:
+    found = [scan_batches(segment.read_bytes(), stop=True) for segment in segment_files(folder)]
+    pairs = (zip(each.base_offset.tolist(), each.max_timestamp.tolist(), strict=True) for each in found)
+    return {offset: stamp for each in pairs for offset, stamp in each}
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one controller", "three controllers"])
@@ -175,3 +220,41 @@ def test_times_are_in_their_order(told: Told) -> None:
     assert set(told.outcomes["isr-storm"].waves_ms) == {"shrink 1", "expand 1", "shrink 2", "expand 2"}
     assert len(told.outcomes["rolling-restart"].waves_ms) == SIZES.restarts
     assert set(told.outcomes["dir-lost"].waves_ms) == {"assigned"}
+
+
+def test_batches_carry_the_stamps_that_are_on_disk_and_come_after_them(told: Told) -> None:
+    """Each scenario's first change is in the first batch that any broker was sent of it."""
+    for scenario, arrived in told.arrived.items():
+        assert len(arrived.base_offset), scenario
+        for stamps in told.stamps:
+            on_disk = [stamps[offset] for offset in arrived.base_offset.tolist()]
+            np.testing.assert_array_equal(arrived.append_ms, on_disk, err_msg=scenario)
+        gaps = arrived.wall_ms - arrived.append_ms
+        assert gaps.min() > -2, scenario  # Kafka's clock has whole milliseconds.
+        outcome = told.outcomes[scenario]
+        if outcome.changes:
+            assert np.abs(gaps - outcome.append_gap_ms).min() < 1, scenario
+
+
+def test_a_batch_that_is_not_held_back_comes_within_20_ms() -> None:
+    """The least of several: the machine may have been busy with something else."""
+    with KafkaQuorum("4.3.1", heap="512m", properties=AT_ONCE) as kafka:
+        gaps = asyncio.run(gaps_of_small_creations(kafka))
+    print(f"first change behind its batch's stamp, ms: {sorted(round(gap, 1) for gap in gaps)}")
+    assert -2 < min(gaps) < GAP_MS
+
+
+async def gaps_of_small_creations(kafka: KafkaQuorum) -> list[float]:
+    random = Random(6)
+    quorum = Quorum(kafka.bootstrap, random=random)
+    await quorum.open()
+    async with Fleet(quorum, random=random) as fleet:
+        storm = Storm(quorum, fleet, Sizes(brokers=3, partitions=1, partitions_per_topic=1), random, kafka=kafka)
+        for broker in range(3):
+            fleet.add(broker + 1)
+        await SCENARIOS["register"](storm)
+        gaps = [(await SCENARIOS["create"](storm)).append_gap_ms]
+        while min(gaps) >= GAP_MS and len(gaps) < TRIES:
+            gaps.append((await SCENARIOS["create"](storm)).append_gap_ms)
+    await quorum.close()
+    return gaps
