@@ -29,7 +29,7 @@ from kcore.schema.fetch import FetchRequest
 from kcore.types import Uuid
 
 _NANOS: Final = 1_000_000_000
-_FETCH_BYTES: Final = 256 << 10  # max_bytes of a fetch: many join at once, and both sides hold all their answers.
+_FETCH_BYTES: Final = 1 << 20  # controller.quorum.fetch.max.bytes, KIP-1219
 _SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soon, then at the usual interval.
 _RECONNECT_S: Final = (0.05, 0.5)
 _UNKNOWN_EPOCH: Final = -1
