@@ -67,6 +67,8 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
         ({"heap": "much"}, "--heap 'much'"),
         ({"mind": "none"}, "neither full nor count"),
         ({"heartbeat_s": 9.0}, "--heartbeat-s 9"),
+        ({"seconds": 0.0}, "--seconds 0"),
+        ({"seconds": 601.0}, "--seconds 601"),
         ({"repeat": 0}, "--repeat 0"),
     ],
 )

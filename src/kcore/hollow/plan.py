@@ -14,6 +14,7 @@ MINDS: Final = ("full", "count")
 NEEDS_DIRECTORIES: Final = ("dir-lost",)
 NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost")  # Not for brokers that only count.
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
+MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
 MOST_PARTITIONS: Final = 10_000_000
 MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
 
@@ -47,6 +48,7 @@ class StormPlan:
     heap: str = "2g"
     mind: str = "full"
     heartbeat_s: float = 2.0
+    seconds: float = 10.0  # of the steady state
     repeat: int = 1
     seed: int = 1
     master: str = ""  # Spark's; none: the brokers live in this process
@@ -75,6 +77,7 @@ class StormPlan:
         _must(self.mind in MINDS, f"--mind {self.mind} is neither full nor count")
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
               "session of 9 s")  # fmt: skip
+        _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
         _must(self.repeat >= 1, f"--repeat {self.repeat} is less than 1")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
 

@@ -92,7 +92,14 @@ class _CellRun:
         return Storm(
             quorum,
             fleet,
-            Sizes(cell.brokers, cell.partitions, plan.partitions_per_topic, plan.replication_factor, plan.racks),
+            Sizes(
+                cell.brokers,
+                cell.partitions,
+                plan.partitions_per_topic,
+                plan.replication_factor,
+                plan.racks,
+                plan.seconds,
+            ),
             self.random,
             controllers=len(quorum.controller_ids),
             kafka=self.processes,
