@@ -36,7 +36,7 @@ async def test_an_answer_may_come_byte_by_byte() -> None:
         (beaten(2), "an answer of correlation id Some(2), where 1 was due"),
         (beaten() + beaten(), "an answer of correlation id Some(1), where 1 was due"),
         (b"\0\0\0\2\0\1", "an answer of correlation id None, where 1 was due"),
-        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes, where at most 1048576 are taken"),
+        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes, where at most 65536 are taken"),
         (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
         (b"HTTP/1.1 400 Bad Request", "a frame of 1213486160 bytes"),
         (b"\0\0\0\5\0\0\0\1\0", "a heartbeat's answer that cannot be read"),

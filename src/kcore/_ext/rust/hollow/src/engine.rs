@@ -9,6 +9,7 @@ use mio::{Registry, Token};
 
 use crate::answers::{self, Heartbeat};
 use crate::broker::{Broker, FETCHES, HEARTBEATS, LINKS};
+use crate::frame::MOST_HELD;
 use crate::histogram::Histogram;
 use crate::link::{Link, Phase};
 use crate::stream::Fetched;
@@ -142,7 +143,8 @@ impl Engine {
 
     fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), String> {
         let mut answer = None; // One request is under way, so there is one answer at the most.
-        self.brokers[row].links[HEARTBEATS].take(bytes, self.limits.frame_bytes, |frame| {
+        let most = self.limits.frame_bytes.min(MOST_HELD);
+        self.brokers[row].links[HEARTBEATS].take(bytes, most, |frame| {
             answer = Some(answers::heartbeat(frame).ok_or("a heartbeat's answer that cannot be read"));
         })?;
         if let Some(found) = answer {

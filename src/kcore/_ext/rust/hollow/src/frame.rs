@@ -30,6 +30,8 @@ impl Request {
 }
 
 pub const SIZE_BYTES: usize = 4;
+/// Of a frame that a connection holds until it is whole: heartbeats' answers, and of fetches' those without records.
+pub const MOST_HELD: usize = 1 << 16;
 
 /// What came of a connection and is no whole frame yet.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! A fetch's answer as it comes in: its records go to the tape at once, so that no connection ever holds them.
 
 use crate::answers::{self, Batch, Head, HEADER_END};
-use crate::frame::{size_of, SIZE_BYTES};
+use crate::frame::{size_of, MOST_HELD, SIZE_BYTES};
 use crate::tape::Tape;
 
 /// What a fetch was answered.
@@ -15,7 +15,6 @@ pub enum Fetched {
 pub type Position = (i64, i32);
 
 const MOST_OF_HEAD: usize = 512; // Kafka's is of 76 bytes.
-const MOST_UNUSUAL: usize = 1 << 16; // An error, a divergence, a snapshot's id: they have no records.
 const KEPT_BYTES: usize = 1 << 10; // A buffer that has grown beyond is given back.
 
 #[derive(Default)]
@@ -110,7 +109,7 @@ impl FetchReader {
                 self.part = Part::Records(head);
             }
             None if !is_all => return Ok(false),
-            _ if self.size > MOST_UNUSUAL => {
+            _ if self.size > MOST_HELD => {
                 return Err(format!("a fetch's answer of {} bytes that is not as usual", self.size));
             }
             _ => self.part = Part::Rest(None),

@@ -38,7 +38,7 @@ impl Tape {
         }
         if !self.coming.starts_with(header) {
             // A new leader may write another batch in the place of one that was not committed.
-            if at != HEADER_END || self.epoch_of_coming() > batch.leader_epoch {
+            if self.epoch_of_coming() > batch.leader_epoch {
                 return;
             }
             self.coming.clear();
