@@ -197,7 +197,7 @@ def test_every_broker_runs_and_none_was_fenced_for_nothing(told: Told) -> None:
     for scenario, outcome in told.outcomes.items():
         assert outcome.false_fencings == 0, scenario
         allowed = EXPECTED_ERRORS | (AFTER_A_KILL if scenario == "controller-killed" else set())
-        assert outcome.errors.keys() <= allowed, scenario
+        assert outcome.errors.keys() <= allowed, (scenario, outcome.errors)
 
 
 def test_the_hollow_brokers_know_what_the_controllers_have_on_disk(told: Told) -> None:
