@@ -43,7 +43,10 @@ CHANGED = {
     "delete-topics": ("RemoveTopicRecord",),
     "controller-killed": ("PartitionRecord",),
 }  # All others: PartitionChangeRecord.
-EXPECTED_ERRORS = {"DUPLICATE_BROKER_REGISTRATION"}  # Until the session of a broker that is back has ended.
+EXPECTED_ERRORS = {
+    "DUPLICATE_BROKER_REGISTRATION",  # Until the session of a broker that is back has ended.
+    "REQUEST_TIMED_OUT",  # A heartbeat that the controller, on a busy machine, left waiting for a second.
+}
 AFTER_A_KILL = {"connection closed", "NOT_CONTROLLER"}
 AT_ONCE = "controller.quorum.append.linger.ms=0"
 """By default a controller stamps a batch and then holds it back for 25 ms, in case more comes."""
