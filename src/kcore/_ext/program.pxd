@@ -243,7 +243,7 @@ cdef extern from *:
         uint8_t *column, const uint8_t *from, int64_t step, int64_t n, int64_t width, int is_bool
     ) {
         if (is_bool) kc_each_bool(column, 1, from, step, n);
-        else if (width == 4 && KC_SSSE3) kc_gather1(column, from, step, n);
+        else if (width == 4 && step <= 12 && KC_SSSE3) kc_gather1(column, from, step, n);
         else if (width == 4) kc_each_32(column, 4, from, step, n);
         else if (width == 1) kc_each_8(column, 1, from, step, n);
         else if (width == 8) kc_each_64(column, 8, from, step, n);
@@ -261,23 +261,21 @@ cdef extern from *:
         for (; n > 0; n--, ends += step, end += length) *ends = end;
     }
     static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
-        uint64_t any = 0, every = ~any, some = 0, each = every;  /* Two of a kind, so that neither is a long chain. */
+        uint64_t a = 0, b = 0;  /* Any bit that is not as in `value`, in either: summed apart to be no chain. */
         if (!(value & mask)) {  /* Nothing but zeros is looked for: empty tags, mostly. */
             for (; n >= 4; n -= 4, at += 4 * step) {
-                any |= kc_load64(at); some |= kc_load64(at + step);
-                any |= kc_load64(at + 2 * step); some |= kc_load64(at + 3 * step);
+                a |= kc_load64(at) | kc_load64(at + step);
+                b |= kc_load64(at + 2 * step) | kc_load64(at + 3 * step);
             }
-            for (; n > 0; n--, at += step) any |= kc_load64(at);
-            return (any | some) & mask;
+            for (; n > 0; n--, at += step) a |= kc_load64(at);
+            return (a | b) & mask;
         }
         for (; n >= 4; n -= 4, at += 4 * step) {
-            any |= kc_load64(at); every &= kc_load64(at);
-            some |= kc_load64(at + step); each &= kc_load64(at + step);
-            any |= kc_load64(at + 2 * step); every &= kc_load64(at + 2 * step);
-            some |= kc_load64(at + 3 * step); each &= kc_load64(at + 3 * step);
+            a |= (kc_load64(at) ^ value) | (kc_load64(at + step) ^ value);
+            b |= (kc_load64(at + 2 * step) ^ value) | (kc_load64(at + 3 * step) ^ value);
         }
-        for (; n > 0; n--, at += step) { any |= kc_load64(at); every &= kc_load64(at); }
-        return (((any | some) ^ value) | ((every & each) ^ value)) & mask;
+        for (; n > 0; n--, at += step) a |= kc_load64(at) ^ value;
+        return (a | b) & mask;
     }
     static inline void kc_repeat(uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) {
         uint32_t word; uint64_t wide[2];  /* The same value to each; the compiler makes whole vectors of dense ones. */
