@@ -169,6 +169,7 @@ cdef extern from *:
     #define KC_SSSE3 __builtin_cpu_supports("ssse3")
     #define KC_SWAP _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
     #define KC_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
+    #define KC_STORE(p, v) _mm_storeu_si128((__m128i *)(p), _mm_shuffle_epi8(v, swap))
     static inline __m128i kc_four(const uint8_t *p) { int32_t v; memcpy(&v, p, 4); return _mm_cvtsi32_si128(v); }
     KC_FAST kc_gather1(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
         const __m128i swap = KC_SWAP;
@@ -188,9 +189,14 @@ cdef extern from *:
     }
     KC_FAST kc_gather3(uint8_t *to, const uint8_t *from, int64_t step, int64_t n) {
         const __m128i swap = KC_SWAP;
-        for (int64_t k = 0; k < n - 1; k++, to += 12, from += step)
-            _mm_storeu_si128((__m128i *)to, _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from), swap));
-        kc_move32x3(to, from);
+        for (; n > 4; n -= 4, to += 48, from += 4 * step) {
+            KC_STORE(to, KC_LOAD(from));
+            KC_STORE(to + 12, KC_LOAD(from + step));
+            KC_STORE(to + 24, KC_LOAD(from + 2 * step));
+            KC_STORE(to + 36, KC_LOAD(from + 3 * step));
+        }
+        for (; n > 1; n--, to += 12, from += step) KC_STORE(to, KC_LOAD(from));
+        if (n) kc_move32x3(to, from);
     }
     KC_FAST kc_scatter3(uint8_t *to, int64_t step, const uint8_t *from, int64_t n) {
         const __m128i swap = KC_SWAP;
@@ -208,7 +214,6 @@ cdef extern from *:
         a = _mm_unpacklo_epi64(ab, cd), b = _mm_unpackhi_epi64(ab, cd); \
         c = _mm_unpacklo_epi64(AB, CD), d = _mm_unpackhi_epi64(AB, CD); \
     }
-    #define KC_STORE(p, v) _mm_storeu_si128((__m128i *)(p), _mm_shuffle_epi8(v, swap))
     /* Four adjacent int32 fields of n records (n a multiple of 4) and their four columns. */
     KC_FAST kc_gather4(
         uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h, const uint8_t *from, int64_t step, int64_t n
