@@ -77,9 +77,9 @@ cdef extern from *:
             __m128i ab = _mm_shuffle_epi8(_mm_unpacklo_epi32(es, fs), swap);
             __m128i cd = _mm_shuffle_epi8(_mm_unpackhi_epi32(es, fs), swap);
             _mm_storel_epi64((__m128i *)to, ab);
-            _mm_storeh_pd((double *)(to + step), _mm_castsi128_pd(ab));
+            _mm_storel_epi64((__m128i *)(to + step), _mm_unpackhi_epi64(ab, ab));
             _mm_storel_epi64((__m128i *)(to + 2 * step), cd);
-            _mm_storeh_pd((double *)(to + 3 * step), _mm_castsi128_pd(cd));
+            _mm_storel_epi64((__m128i *)(to + 3 * step), _mm_unpackhi_epi64(cd, cd));
         }
     }
     KF_FAST kc_gather_duos(uint8_t *e, uint8_t *f, const uint8_t *from, int64_t step, int64_t n) {
