@@ -9,7 +9,7 @@ from kcore.hollow import run
 from kcore.hollow.outcome import Outcome
 from kcore.hollow.plan import StormPlan
 from kcore.hollow.report_rows import Row, failed_row, row_of
-from kcore.hollow.scenarios import SCENARIOS
+from kcore.hollow.scenarios import LIMITS, SCENARIOS
 
 
 def storm(*arguments: str) -> Result:
@@ -35,9 +35,10 @@ def test_wrong_options_are_exit_code_2_and_say_what_to_do(arguments: list[str], 
 
 
 def test_list_names_every_scenario_with_a_line():
-    lines = storm("--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(SCENARIOS)
-    assert all(len(line.split()) > 3 for line in lines)
+    usual, limits = storm("--list").stdout.split("\n\nlimits of the controller, only where named:\n")
+    for lines, scenarios in ((usual.splitlines(), SCENARIOS), (limits.splitlines(), LIMITS)):
+        assert [line.split()[0] for line in lines] == list(scenarios)
+        assert all(len(line.split()) > 3 for line in lines)
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False):

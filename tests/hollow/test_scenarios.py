@@ -5,7 +5,8 @@ import pytest
 
 from kcore.errors import TargetError
 from kcore.hollow.isr import lacking
-from kcore.hollow.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.hollow.scenarios import ALL, BREAKS_CONTROLLER, LIMITS, NEEDS_OWN_QUORUM
+from kcore.hollow.scenarios.limits import one_too_many
 from kcore.hollow.scenarios.topics import MOST_RECORDS, check, replaced, requests_for
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
@@ -13,8 +14,8 @@ from kcore.protocol_errors import Errors
 
 
 def test_every_scenario_says_what_it_does() -> None:
-    assert SCENARIOS.keys() >= NEEDS_OWN_QUORUM
-    for scenario in SCENARIOS.values():
+    assert ALL.keys() >= NEEDS_OWN_QUORUM and LIMITS.keys() >= BREAKS_CONTROLLER
+    for scenario in ALL.values():
         assert scenario.__doc__ and scenario.__doc__.endswith((".", ".\n    "))
 
 
@@ -65,3 +66,13 @@ def test_lacking_are_partitions_with_a_leader_whose_isr_lacks_a_replica_of_those
     assert lacking(table, [20]).tolist() == [1]
     assert lacking(table, [10]).tolist() == [3]
     assert lacking(table, [40]).tolist() == []
+
+
+def test_one_too_many_tells_what_was_answered_and_done_and_where_there_is_no_limit() -> None:
+    answers = [(0, None)] * 10_000 + [(-1, None)]
+    told = one_too_many("topics in one request", answers, 10_000, "deleted")
+    assert told == "10,001 topics in one request: 10,000 x done, 1 x UNKNOWN_SERVER_ERROR; 10,000 are deleted"
+    whole = one_too_many("topics in one request", [(44, "Too many.")], 0, "deleted")
+    assert whole == "10,001 topics in one request: POLICY_VIOLATION (Too many.); 0 are deleted"
+    none = one_too_many("topics in one request", [(0, None)] * 10_001, 10_001, "deleted")
+    assert none.endswith("10,001 x done; 10,001 are deleted: this controller does not have the limit")

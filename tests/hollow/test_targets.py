@@ -2,7 +2,7 @@ import pytest
 
 from kcore.errors import PlanError, TargetError
 from kcore.hollow.plan import StormPlan
-from kcore.hollow.scenarios import SCENARIOS
+from kcore.hollow.scenarios import LIMITS, SCENARIOS
 from kcore.hollow.targets import Target, free_ids
 
 
@@ -37,6 +37,17 @@ def test_what_a_target_does_not_allow_is_left_out_with_the_reason():
     [line] = plan.left_out()
     assert line.startswith("controller-killed on here:9093: it kills")
     assert "--controllers 3" in StormPlan().left_out()[0]
+
+
+def test_limits_run_only_where_they_are_named_and_break_only_what_is_ours():
+    assert not LIMITS.keys() & set(StormPlan().scenarios_of(Target.parse("kafka-4.3.1")))
+    plan = StormPlan(targets=("kafka-4.3.1", "here:9093"), scenarios=("limit-create", "limit-elect"))
+    plan.check()
+    ours, other = map(Target.parse, plan.targets)
+    assert plan.scenarios_of(ours) == ["register", "create", "limit-create", "limit-elect"]
+    assert plan.scenarios_of(other) == ["register", "create", "limit-create"]
+    [line] = plan.left_out()
+    assert line.startswith("limit-elect on here:9093: it makes the active controller resign")
 
 
 def test_brokers_that_only_count_run_what_needs_no_partitions():

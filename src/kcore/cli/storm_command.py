@@ -19,7 +19,7 @@ from kcore.hollow import report, report_table
 from kcore.hollow import run as storms
 from kcore.hollow.plan import StormPlan
 from kcore.hollow.report_rows import BULKY, Row, merged, missing, table_of
-from kcore.hollow.scenarios import SCENARIOS
+from kcore.hollow.scenarios import LIMITS, SCENARIOS, Scenario
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
@@ -33,9 +33,16 @@ LOG_WIDTH = 150
 
 
 def list_scenarios() -> None:
-    """A line each."""
+    """A line each; the limits in a group of their own."""
     for name, scenario in SCENARIOS.items():
-        typer.echo(f"{name:20} {(scenario.__doc__ or '').strip().splitlines()[0]}")
+        typer.echo(_line(name, scenario))
+    typer.echo("\nlimits of the controller, only where named:")
+    for name, scenario in LIMITS.items():
+        typer.echo(_line(name, scenario))
+
+
+def _line(name: str, scenario: Scenario) -> str:
+    return f"{name:20} {(scenario.__doc__ or '').strip().splitlines()[0]}"
 
 
 def plan_of(brokers: str, partitions: str, **options: Any) -> StormPlan:

@@ -53,21 +53,22 @@ async def alter(
     for at, leader in enumerate(leaders):
         by_leader[leader].append(at)
     requests = [
-        _request(table, rows, isrs, places[first : first + _AT_ONCE], brokers, leader)
+        request_of(table, rows, isrs, places[first : first + _AT_ONCE], brokers, leader)
         for leader, places in by_leader.items()
         for first in range(0, len(places), _AT_ONCE)
     ]
     return sum(await asyncio.gather(*(_ask(quorum, request) for request in requests)))
 
 
-def _request(
+def request_of(
     table: PartitionTable,
     rows: Int32s,
     isrs: Sequence[Sequence[int]],
-    places: list[int],
+    places: Sequence[int],
     brokers: dict[int, HollowBroker],
     leader: int,
 ) -> AlterPartitionRequest:
+    """One leader's request for the ISRs of the partitions at these places of `rows`."""
     topics: dict[int, schema.AlterPartitionRequestTopicData] = {}
     for at in places:
         row = int(rows[at])

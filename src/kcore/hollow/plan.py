@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from kcore.constants import MAX_BROKERS
 from kcore.errors import PlanError
-from kcore.hollow.scenarios import SCENARIOS
+from kcore.hollow.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.hollow.targets import Target
 
 MINDS: Final = ("full", "count")
 NEEDS_DIRECTORIES: Final = ("dir-lost",)
-NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost")  # Not for brokers that only count.
+# Not for brokers that only count.
+NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost", *LIMITS)
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
 MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
 MOST_PARTITIONS: Final = 10_000_000
@@ -35,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class StormPlan:
-    """The options of the command. `scenarios` empty means all that a target allows."""
+    """The options of the command. `scenarios` empty means all that a target allows, limits left out."""
 
     targets: tuple[str, ...] = ("kafka-4.3.1",)
     scenarios: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class StormPlan:
         """PlanError, or TargetError, for the first thing that cannot be."""
         self.cells()
         for name in self.scenarios:
-            _must(name in SCENARIOS, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(SCENARIOS)}")
+            _must(name in ALL, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(ALL)}")
         _must(bool(self.targets), "name a --target")
         least = self.replication_factor
         _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
@@ -89,7 +90,7 @@ class StormPlan:
     def scenarios_of(self, target: Target) -> list[str]:
         """What runs on that target: brokers register and topics are made before all that was asked for."""
         wanted = self.scenarios or tuple(SCENARIOS)
-        return [name for name in SCENARIOS if name in FIRST or (name in wanted and not self._why_not(name, target))]
+        return [name for name in ALL if name in FIRST or (name in wanted and not self._why_not(name, target))]
 
     def left_out(self) -> list[str]:
         """What was asked for and will not run, with the reasons."""

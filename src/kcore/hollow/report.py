@@ -7,7 +7,7 @@ from typing import Any, Final
 from matplotlib import rc_context
 
 from kcore.hollow.report_rows import Row, merged
-from kcore.hollow.report_table import LEGEND, cells_of, curve, sizes_of, troubles
+from kcore.hollow.report_table import LEGEND, cells_of, curve, findings, sizes_of, troubles
 from kcore.report.page import fact_lists, figure, html_table, page
 from kcore.report.svg import MARKERS, SERIES, STYLE, panels, plain_ticks, svg
 
@@ -34,6 +34,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str]) -
         _verdict(troubles(rows, missing)),
         fact_lists(facts),
         *(f"<h2>{escape(headline)}</h2>{html_table(*cells_of(group))}" for headline, group in sizes_of(together)),
+        *(f"<p>{escape(line)}</p>" for line in findings(together)),
         _curve(together),
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
         f'<h2 id="method">How it was measured</h2>{"".join(f"<p>{escape(note)}</p>" for note in NOTES)}',

@@ -92,6 +92,11 @@ def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]
     return ["last broker knows", "target", "brokers", *(short_count(count) for count in partitions)], lines
 
 
+def findings(rows: Sequence[Row]) -> list[str]:
+    """What good rows have to say beside their figures, a line each."""
+    return list(dict.fromkeys(f"{row['scenario']}: {row['note']}" for row in rows if is_good(row) and row["note"]))
+
+
 def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     """What went wrong, a line each: failed, invalid, partial, fencings that should not be, and what never ran."""
     lines = []
@@ -109,12 +114,14 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
 
 
 def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -> None:
-    """Merged rows, a table a size; the curve over sizes; then what went wrong."""
+    """Merged rows, a table a size; the curve over sizes; what was found; then what went wrong."""
     for headline, group in sizes_of(rows):
         console.print(_table(f"[bold]{headline}[/]", *cells_of(group)))
     head, lines = curve(rows)
     if lines:
         console.print(_table("[bold]time until the last broker knows, by partitions[/]", head, lines))
+    for line in findings(rows):
+        console.print(f"[bold]{escape(line)}[/]", soft_wrap=True)
     for line in found_troubles:
         console.print(f"[bold red]{escape(line)}[/]", soft_wrap=True)
 

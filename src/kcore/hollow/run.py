@@ -11,7 +11,7 @@ from kcore.hollow.kafka import KafkaQuorum, Usage
 from kcore.hollow.plan import FIRST, Cell, StormPlan
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.report_rows import Row, failed_row, row_of
-from kcore.hollow.scenarios import SCENARIOS
+from kcore.hollow.scenarios import ALL
 from kcore.hollow.storm import Sizes, Storm
 from kcore.hollow.targets import clear_away, cluster_of, free_ids
 from kcore.schema.index import METADATA_RECORDS
@@ -124,7 +124,7 @@ class _CellRun:
                 continue
             try:
                 async with asyncio.timeout(_SCENARIO_S):
-                    outcome = await SCENARIOS[name](storm)
+                    outcome = await ALL[name](storm)
             except asyncio.CancelledError:
                 if storm.fleet.lost:
                     self._partial(storm, name)

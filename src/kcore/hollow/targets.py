@@ -13,7 +13,7 @@ from kcore.hollow.fleet import Fleet
 from kcore.hollow.jars import releases
 from kcore.hollow.kafka import KafkaQuorum
 from kcore.hollow.quorum import Quorum
-from kcore.hollow.scenarios import NEEDS_OWN_QUORUM
+from kcore.hollow.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
@@ -52,6 +52,8 @@ class Target:
 
     def left_out(self, scenario: str, controllers: int) -> str:
         """Why the target does not allow that scenario, with so many controllers of ours; empty where it does."""
+        if scenario in BREAKS_CONTROLLER and self.release is None:
+            return "it makes the active controller resign, and these are not ours: --target kafka-4.3.1"
         if scenario not in NEEDS_OWN_QUORUM:
             return ""
         if self.release is None:

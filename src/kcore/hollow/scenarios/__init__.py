@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kcore.hollow.outcome import Outcome
-from kcore.hollow.scenarios import controllers, directories, isr, lifecycle, topics
+from kcore.hollow.scenarios import controllers, directories, isr, lifecycle, limits, topics
 from kcore.hollow.storm import Storm
 
 Scenario = Callable[[Storm], Awaitable[Outcome]]
@@ -26,6 +26,22 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "controller-killed": controllers.controller_killed,
 }
 """By name, in the order in which they run when all are asked for: each finds the cluster as the one before left it."""
+
+LIMITS: Final[dict[str, Scenario]] = {
+    "limit-create": limits.limit_create,
+    "limit-partitions": limits.limit_partitions,
+    "limit-reassign": limits.limit_reassign,
+    "limit-delete": limits.limit_delete,
+    "limit-elect": limits.limit_elect,
+    "limit-isr": limits.limit_isr,
+    "limit-fence": limits.limit_fence,
+}
+"""What a controller does with one change too many. They run only where they are asked for by name."""
+
+ALL: Final[dict[str, Scenario]] = SCENARIOS | LIMITS
+
+BREAKS_CONTROLLER: Final = {"limit-elect", "limit-isr", "limit-fence"}
+"""Those that make an active controller resign: only for controllers that the run itself has started."""
 
 NEEDS_OWN_QUORUM: Final = {"controller-killed"}
 """Scenarios for three controllers or more that the run itself has started (`Storm.kafka`)."""

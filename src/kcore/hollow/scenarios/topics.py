@@ -54,7 +54,7 @@ async def preferred_election(storm: Storm) -> Outcome:
     measure = Measure(storm, "preferred-election")
     await measure.begin()
     for rows in _portions(_not_preferred(storm)):
-        topics = [schema.TopicPartitions(topic=name, partitions=found) for name, found in _by_topic(storm, rows)]
+        topics = [schema.TopicPartitions(topic=name, partitions=found) for name, found in by_topic(storm, rows)]
         answer = await storm.quorum.ask(schema.ElectLeadersRequest(topic_partitions=topics, timeout_ms=_TIMEOUT_MS))
         codes = (each.error_code for topic in answer.replica_election_results for each in topic.partition_result)
         check("ElectLeaders", [answer.error_code, *codes], {Errors.ELECTION_NOT_NEEDED})
@@ -144,7 +144,7 @@ def _portions(rows: Int32s) -> Iterator[Int32s]:
     return (rows[at : at + MOST_RECORDS] for at in range(0, len(rows), MOST_RECORDS))
 
 
-def _by_topic(storm: Storm, rows: Int32s) -> list[tuple[str, list[int]]]:
+def by_topic(storm: Storm, rows: Int32s) -> list[tuple[str, list[int]]]:
     """Names of topics, each with the indexes of those of its partitions that are among the rows."""
     table = storm.table
     found: dict[str, list[int]] = defaultdict(list)
@@ -155,18 +155,26 @@ def _by_topic(storm: Storm, rows: Int32s) -> list[tuple[str, list[int]]]:
 
 async def _move(storm: Storm, rows: Int32s, replicas: list[list[int]]) -> None:
     """Asks for other replicas of these partitions."""
-    table = storm.table
     for begin in range(0, len(rows), MOST_RECORDS):
-        topics: dict[str, schema.ReassignableTopic] = {}
-        for row, wanted in zip(rows[begin:].tolist()[:MOST_RECORDS], replicas[begin:], strict=False):
-            name = table.topics.names[table.topic_row__p[row]]
-            topic = topics.setdefault(name, schema.ReassignableTopic(name=name, partitions=[]))
-            index = int(table.partition_index__p[row])
-            topic.partitions.append(schema.ReassignablePartition(partition_index=index, replicas=wanted))
-        request = schema.AlterPartitionReassignmentsRequest(topics=[*topics.values()], timeout_ms=_TIMEOUT_MS)
-        answer = await storm.quorum.ask(request)
+        answer = await ask_to_move(storm, rows[begin : begin + MOST_RECORDS], replicas[begin : begin + MOST_RECORDS])
         codes = (each.error_code for topic in answer.responses for each in topic.partitions)
         check("AlterPartitionReassignments", [answer.error_code, *codes])
+
+
+async def ask_to_move(
+    storm: Storm, rows: Int32s, replicas: list[list[int]]
+) -> schema.AlterPartitionReassignmentsResponse:
+    """The answer to one request for other replicas of these partitions."""
+    table = storm.table
+    topics: dict[str, schema.ReassignableTopic] = {}
+    for row, wanted in zip(rows.tolist(), replicas, strict=True):
+        name = table.topics.names[table.topic_row__p[row]]
+        topic = topics.setdefault(name, schema.ReassignableTopic(name=name, partitions=[]))
+        index = int(table.partition_index__p[row])
+        topic.partitions.append(schema.ReassignablePartition(partition_index=index, replicas=wanted))
+    request = schema.AlterPartitionReassignmentsRequest(topics=[*topics.values()], timeout_ms=_TIMEOUT_MS)
+    answer: schema.AlterPartitionReassignmentsResponse = await storm.quorum.ask(request)
+    return answer
 
 
 async def _finish_moves(storm: Storm) -> None:
