@@ -41,8 +41,9 @@ def test_list_names_every_scenario_with_a_line():
         assert all(len(line.split()) > 3 for line in lines)
 
 
-def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False):
-    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object) -> None:
+def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
+         left: list[str] | None = None):  # fmt: skip
+    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object) -> list[str]:
         [cell] = plan.cells()
         for name in plan.scenarios_of(cell.target):
             if name == "broker-lost" and interrupt:
@@ -51,6 +52,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str
                 rows.append(failed_row(cell, name, 1, 1, error))
             else:
                 rows.append(row_of(cell, Outcome(name, 20, 10, 1, last_ms=5.0, valid=not lag), 1))
+        return left or []
 
     monkeypatch.setattr(run, "run", run_plan)
 
@@ -75,3 +77,12 @@ def test_json_is_alone_on_stdout_and_the_folder_holds_everything(tmp_path: Path,
 def test_exit_codes(what: dict, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake(monkeypatch, **what)
     assert storm("broker-lost", "--out", str(tmp_path)).exit_code == code
+
+
+def test_what_is_left_on_a_cluster_of_others_is_exit_code_3_and_said_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    fake(monkeypatch, left=["here:1, 20 brokers: left behind: 2 topics"])
+    result = storm("broker-lost", "--out", str(tmp_path))
+    assert result.exit_code == 3
+    assert "left behind: 2 topics" in result.output

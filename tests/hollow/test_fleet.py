@@ -161,3 +161,13 @@ async def test_a_broker_cannot_have_the_id_of_a_controller() -> None:
     async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         with pytest.raises(TargetError, match="cannot have id 3001: a controller has it"):
             fleet.add(node.node_id)
+
+
+@story
+async def test_a_log_whose_end_no_controller_tells_is_not_taken_for_an_empty_one() -> None:
+    async with (
+        controllers(1) as (_, quorum),
+        Fleet(quorum, random=Random(1), options=Options(timeout_s=0.2)) as fleet,
+    ):
+        with pytest.raises(TargetError, match=r"the metadata log could not be read within 0\.2 s"):
+            await fleet.watch()

@@ -3,7 +3,7 @@ import pytest
 from kcore.errors import PlanError, TargetError
 from kcore.hollow.plan import StormPlan
 from kcore.hollow.scenarios import LIMITS, SCENARIOS
-from kcore.hollow.targets import Target, free_ids
+from kcore.hollow.targets import Left, Target, free_ids
 
 
 def test_a_release_is_started_and_addresses_are_taken_as_they_are():
@@ -25,6 +25,16 @@ def test_ids_begin_at_one_or_behind_all_that_are_taken():
     assert free_ids(5000, {3001}) == range(4001, 9001)
     with pytest.raises(TargetError, match="no 3 broker ids"):
         free_ids(3, {1, 2**31 - 1})
+
+
+def test_what_is_left_is_named_with_how_it_goes_away():
+    told = str(Left("here:9093", ["kcore-storm-ab-000000", "kcore-storm-ab-000007"], [4001, 4002]))
+    assert told == (
+        "2 topics, kcore-storm-ab-000000 to kcore-storm-ab-000007 (kafka-topics.sh --delete --topic 'kcore-storm-ab.*' "
+        "--bootstrap-server of a broker) and brokers 4001, 4002 (kafka-cluster.sh unregister --bootstrap-controller "
+        "here:9093 --id of each)"
+    )
+    assert str(Left("here:9093", [], [4001])).startswith("brokers 4001 (")
 
 
 def test_what_a_target_does_not_allow_is_left_out_with_the_reason():

@@ -69,32 +69,32 @@ def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []
-    is_whole = _run(plan, rows, progress)
+    is_whole, left = _run(plan, rows, progress)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
     _keep(plan, rows, lacking, directory)
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
-    report_table.show(console, merged(rows), report_table.troubles(rows, lacking))
+    report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
     console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
-    return verdict(rows, lacking) if is_whole else Exit.INVALID
+    return verdict(rows, lacking) if is_whole and not left else Exit.INVALID
 
 
-def _run(plan: StormPlan, rows: list[Row], console: Console) -> bool:
-    """Whether it came to its end."""
+def _run(plan: StormPlan, rows: list[Row], console: Console) -> tuple[bool, list[str]]:
+    """Whether it came to its end, and what it has left on clusters of others, a line each."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _spark(plan.master) as spark:
-            storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark)
+            left = storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark)
     except KeyboardInterrupt:
         console.print("interrupted: all is stopped", soft_wrap=True)
-        return False
+        return False, []
     except NoJavaError as error:
         fail(str(error))
     finally:
         signal.signal(signal.SIGTERM, before)
-    return True
+    return True, left
 
 
 @contextmanager

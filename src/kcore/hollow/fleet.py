@@ -34,6 +34,7 @@ _SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soo
 _RECONNECT_S: Final = (0.05, 0.5)
 _UNKNOWN_EPOCH: Final = -1
 _WATCH_S: Final = 0.02
+_NOT_KNOWN: Final = -1  # A high watermark, as the loop and Kafka have it.
 OBSERVER_ID: Final = -1  # The replica id of a Fetch by nobody that the controllers know.
 
 
@@ -123,17 +124,21 @@ class Fleet:
             await asyncio.to_thread(self._thread.join)
 
     async def watch(self) -> None:
-        """Follows the metadata log to where it ends now, by an observer that is no broker."""
+        """Follows the metadata log to its present end, by an observer that is no broker. TargetError if it cannot."""
         watcher = self._add_row(OBSERVER_ID)
         watcher.state = State.FENCED  # For good: it has no heartbeats.
         self._connect(watcher, kernel.FETCHES)
         self._loop.fetch(watcher.row, True)
-        end = 0
-        async with asyncio.timeout(self.options.timeout_s):
-            while not end or self.observer.end_offset < end:
-                await asyncio.sleep(_WATCH_S)
-                self.drain()
-                end = end or self._loop.position(watcher.row)[2]
+        end = _NOT_KNOWN
+        try:
+            async with asyncio.timeout(self.options.timeout_s):
+                while end == _NOT_KNOWN or self.observer.end_offset < end:
+                    await asyncio.sleep(_WATCH_S)
+                    self.drain()
+                    if end == _NOT_KNOWN:  # Nothing is answered yet, or by a leader that has only just become one.
+                        end = self._loop.position(watcher.row)[2]
+        except TimeoutError:
+            raise TargetError(f"the metadata log could not be read within {self.options.timeout_s:g} s") from None
 
     # Lives.
 

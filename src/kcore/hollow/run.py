@@ -13,7 +13,7 @@ from kcore.hollow.quorum import Quorum
 from kcore.hollow.report_rows import Row, failed_row, row_of
 from kcore.hollow.scenarios import ALL
 from kcore.hollow.storm import Sizes, Storm
-from kcore.hollow.targets import clear_away, cluster_of, free_ids
+from kcore.hollow.targets import Left, clear_away, cluster_of, free_ids
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 
@@ -26,18 +26,23 @@ _SCENARIO_S: Final = 900.0  # What waits, waits less; this ends what nobody thou
 _PREFIX_BYTES: Final = 4
 
 
-def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | None" = None) -> None:
-    """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured."""
+def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | None" = None) -> list[str]:
+    """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
+
+    Gives what it could not clear away from clusters of others, a line each; the same has been told.
+    """
+    left: list[str] = []
     for cell in plan.cells():
         tell(f"{cell}: starting")
         try:
             with cell.target.started(plan.controllers, plan.heap) as processes:
-                asyncio.run(_CellRun(plan, cell, processes, rows, tell, spark).run())
+                asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark).run())
         except (KcoreError, OSError) as error:
             tell(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
             rest = [name for name in plan.scenarios_of(cell.target) if name not in done]
             rows += [failed_row(cell, name, plan.controllers, plan.seed, str(error)) for name in rest]
+    return left
 
 
 def _is_of(row: Row, cell: Cell) -> bool:
@@ -54,11 +59,14 @@ class _CellRun:
         cell: Cell,
         processes: KafkaQuorum | None,
         rows: list[Row],
+        left: list[str],
         tell: Tell,
         spark: "SparkSession | None",
     ) -> None:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
-        self.random, self.spark = Random(plan.seed), spark
+        self.random, self.spark, self.left = Random(plan.seed), spark, left
+        # Not from the seed: two runs may meet on one cluster.
+        self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-"
 
     async def run(self) -> None:
         bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses
@@ -67,25 +75,28 @@ class _CellRun:
             await quorum.open()
             others = set((await cluster_of(quorum, self.random)).brokers)
             ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
-            async with self._fleet(quorum) as fleet:
-                for at, broker_id in enumerate(ids):
-                    fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
-                storm = self._storm(quorum, fleet, bool(others))
-                try:
-                    await self._scenarios(storm)
-                finally:
-                    if self.processes is None:
-                        await self._clear_away(storm)
+            try:
+                await self._with_brokers(quorum, ids, bool(others))
+            finally:  # By now no broker of ours is left that could come back.
+                if self.processes is None:
+                    await self._clear_away(quorum, ids)
         finally:
             await quorum.close()
 
+    async def _with_brokers(self, quorum: Quorum, ids: range, others: bool) -> None:
+        async with self._fleet(quorum) as fleet:
+            for at, broker_id in enumerate(ids):
+                fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
+            await self._scenarios(self._storm(quorum, fleet, others))
+
     def _fleet(self, quorum: Quorum) -> Fleet:
         options = Options(heartbeat_s=self.plan.heartbeat_s, counts_only=self.plan.mind == "count")
+        random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
         if self.spark is None:
-            return Fleet(quorum, random=self.random, options=options)
+            return Fleet(quorum, random=random, options=options)
         from kcore.hollow.spark_fleet import SparkFleet
 
-        return SparkFleet(quorum, self.spark, random=self.random, options=options, brokers=self.cell.brokers)
+        return SparkFleet(quorum, self.spark, random=random, options=options, brokers=self.cell.brokers)
 
     def _storm(self, quorum: Quorum, fleet: Fleet, others: bool) -> Storm:
         plan, cell = self.plan, self.cell
@@ -104,8 +115,7 @@ class _CellRun:
             controllers=len(quorum.controller_ids),
             kafka=self.processes,
             usage=self._usage,
-            # Not from the seed: two runs may meet on one cluster.
-            prefix="storm-" if self.processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-",
+            prefix=self.prefix,
             places=others,
         )
 
@@ -163,15 +173,14 @@ class _CellRun:
             return f"the cluster did not recover: {error}"
         return ""
 
-    async def _clear_away(self, storm: Storm) -> None:
+    async def _clear_away(self, quorum: Quorum, ids: range) -> None:
         """Also after Ctrl-C: on a cluster that is not ours nothing of the storm may stay."""
-        storm.fleet.kill(storm.live())
         try:
-            image = await cluster_of(storm.quorum, self.random)
-            topics = [name for name in image.topic_ids if name.startswith(storm.prefix)]
-            problems = await clear_away(storm.quorum, topics, image.brokers.keys() & storm.fleet.brokers.keys())
+            problems = await clear_away(quorum, self.random, self.prefix, ids)
         except (KcoreError, OSError) as error:
-            problems = [f"topics {storm.prefix}* and the hollow brokers may still be there: {error}"]
+            maybe = Left(quorum.bootstrap[0], [f"{self.prefix}*"], list(ids))
+            problems = [f"may be left behind: {maybe}: {_told(error)}"]
+        self.left += [f"{self.cell}: {problem}" for problem in problems]
         for problem in problems:
             self.tell(f"{self.cell}: {problem}")
 

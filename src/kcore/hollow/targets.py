@@ -1,5 +1,6 @@
 """What a --target means: a quorum that runs already, or a release of Kafka that is started for the run."""
 
+import asyncio
 import signal
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from kcore.hollow.kafka import KafkaQuorum
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
 from kcore.metadata.image import ClusterImage
-from kcore.protocol_errors import RetriableException
+from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 
@@ -25,6 +26,9 @@ _MOST_ID: Final = 2**31 - 1
 _ROUND: Final = 1_000  # Ids behind others begin at a round number, so that a person sees whose they are.
 _DELETED_AT_ONCE: Final = 1_000
 _DELETE_TIMEOUT_MS: Final = 60_000
+_CLEARINGS: Final = 3
+_CLEARING_S: Final = 0.5
+_GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.BROKER_ID_NOT_REGISTERED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +104,72 @@ async def cluster_of(quorum: Quorum, random: Random) -> ClusterImage:
         return watcher.observer.image
 
 
-async def clear_away(quorum: Quorum, topics: list[str], broker_ids: Collection[int]) -> list[str]:
-    """Deletes the storm's topics and has the controller forget its brokers; what could not be done, in words."""
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What of a storm is on a cluster that is not ours."""
+
+    address: str  # of a controller there
+    topics: list[str]
+    broker_ids: list[int]
+
+    def __str__(self) -> str:
+        """What it is, and how it goes away by Kafka's own tools."""
+        told = []
+        if self.topics:
+            told.append(
+                f"{len(self.topics):,} topics, {self.topics[0]} to {self.topics[-1]} (kafka-topics.sh --delete "
+                f"--topic '{self.topics[0].rpartition('-')[0]}.*' --bootstrap-server of a broker)"
+            )
+        if self.broker_ids:
+            told.append(
+                f"brokers {', '.join(map(str, self.broker_ids))} (kafka-cluster.sh unregister "
+                f"--bootstrap-controller {self.address} --id of each)"
+            )
+        return " and ".join(told)
+
+
+async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> Left:
+    """The topics with that prefix, and those of the brokers that are registered."""
+    image = await cluster_of(quorum, random)
+    topics = sorted(name for name in image.topic_ids if name.startswith(prefix))
+    return Left(quorum.bootstrap[0], topics, sorted(image.brokers.keys() & set(broker_ids)))
+
+
+async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> list[str]:
+    """Deletes the storm's topics and has the controller forget its brokers; what is left all the same, in words.
+
+    It looks again until nothing is there: a request that was cut off by Ctrl-C may still have been on its way.
+    """
+    problems: list[str] = []
+    for _ in range(_CLEARINGS):
+        left = await left_on(quorum, random, prefix, broker_ids)
+        if not left.topics and not left.broker_ids:
+            return []
+        problems = await _clear(quorum, left)
+        await asyncio.sleep(_CLEARING_S)
+    left = await left_on(quorum, random, prefix, broker_ids)
+    return [f"left behind: {left}", *problems] if left.topics or left.broker_ids else []
+
+
+async def _clear(quorum: Quorum, left: Left) -> list[str]:
+    """What was refused, in words."""
     problems = []
-    for first in range(0, len(topics), _DELETED_AT_ONCE):
-        names = topics[first : first + _DELETED_AT_ONCE]
+    for first in range(0, len(left.topics), _DELETED_AT_ONCE):
+        names = left.topics[first : first + _DELETED_AT_ONCE]
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=_DELETE_TIMEOUT_MS
         )
         problems += await _asked(quorum, request, f"topics {names[0]} to {names[-1]} are not deleted")
-    for broker_id in broker_ids:
+    for broker_id in left.broker_ids:
         problems += await _asked(quorum, UnregisterBrokerRequest(broker_id=broker_id), f"broker {broker_id} stays")
     return problems
 
 
 async def _asked(quorum: Quorum, request: DeleteTopicsRequest | UnregisterBrokerRequest, problem: str) -> list[str]:
     try:
-        await quorum.ask(request)
+        answer = await quorum.ask(request)
     except (NetworkError, RetriableException) as error:
         return [f"{problem}: {error}"]
-    return []
+    codes = [each.error_code for each in answer.responses] if hasattr(answer, "responses") else [answer.error_code]
+    wrong = {Errors.of(code).name for code in codes if code and code not in _GONE}
+    return [f"{problem}: {', '.join(sorted(wrong))}"] if wrong else []
