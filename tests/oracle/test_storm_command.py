@@ -84,6 +84,17 @@ def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
     assert (len(image.table), image.topic_ids, image.brokers) == (0, {}, {}), done.stderr
 
 
+def test_a_directory_is_lost_by_a_broker_on_spark(tmp_path: Path):
+    done, rows = storm(tmp_path, "dir-lost", "--target", "kafka-4.3.1", "--master", "local[2]")
+    assert done.returncode == 0, done.stderr
+    assert "left out" not in done.stderr
+    lost = rows[2]
+    assert (lost["scenario"], lost["brokers"], lost["partitions"]) == ("dir-lost", 10, 1000)
+    assert lost["changes"] == lost["records"]["PartitionChangeRecord"] > 100  # Half of a broker's replicas.
+    assert lost["waves_ms"]["assigned"] > 0
+    assert left_behind(tmp_path) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_no_process_and_no_folder(tmp_path: Path, number: signal.Signals):
     command = [*COMMAND, *SIZES, "--out", str(tmp_path / "out")]

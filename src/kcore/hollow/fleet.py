@@ -202,9 +202,13 @@ class Fleet:
 
     def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
         """A broker that is off gets fresh directories behind its first one, so many in all; which it has now."""
-        broker.directories = (broker.directories[0], *(self._uuid() for _ in range(directories - 1)))
-        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
+        self.set_directories(broker, (broker.directories[0], *(self._uuid() for _ in range(directories - 1))))
         return broker.directories
+
+    def set_directories(self, broker: HollowBroker, directories: Sequence[Uuid]) -> None:
+        """A broker that is off has these, all online, from its next start on."""
+        broker.directories = tuple(directories)
+        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
 
     def counters(self) -> dict[str, int]:
         """How often each thing has happened in the loop."""

@@ -11,7 +11,6 @@ from kcore.hollow.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.hollow.targets import Target
 
 MINDS: Final = ("full", "count")
-NEEDS_DIRECTORIES: Final = ("dir-lost",)
 # Not for brokers that only count.
 NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost", *LIMITS)
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
@@ -101,8 +100,6 @@ class StormPlan:
 
     def _why_not(self, name: str, target: Target) -> str:
         """Empty where the scenario can run."""
-        if self.master and name in NEEDS_DIRECTORIES:
-            return "directories of brokers on Spark are not taken away: leave out --master"
         if self.mind == "count" and name in NEEDS_IMAGE:
             return "its brokers must know the partitions: --mind full"
         return target.left_out(name, self.controllers)

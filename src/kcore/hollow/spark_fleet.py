@@ -21,7 +21,7 @@ from kcore.hollow.quorum import Quorum
 from kcore.hollow.spark_task import TaskPlan, run_in_spark
 from kcore.hollow.spark_wire import Message, pack, receive
 from kcore.hollow.timeline import Batches, Timeline
-from kcore.types import Int64s
+from kcore.types import Int64s, Uuid
 
 _START_S: Final = 120.0
 _ANSWER_S: Final = 180.0
@@ -183,7 +183,15 @@ class SparkFleet(Fleet):
         row = len(self.brokers)
         broker = self.brokers[broker_id] = HollowBroker(broker_id, row, rack, (), self._uuid())
         self._tell(self._links[row % len(self._links)], "add", broker_id, row=row, rack=rack, broker=broker_id)
+        self.set_directories(broker, [self._uuid() for _ in range(directories)])
         return broker
+
+    def set_directories(self, broker: HollowBroker, directories: Sequence[Uuid]) -> None:
+        broker.directories = tuple(directories)
+        self._order_about(broker, "have", directories)
+
+    def lose_directories(self, broker: HollowBroker, lost: Sequence[Uuid]) -> None:
+        self._order_about(broker, "lose", lost)
 
     async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
         await self._ask("start", list(brokers), clean=clean)
@@ -225,6 +233,10 @@ class SparkFleet(Fleet):
         for broker in brokers:
             found[broker.row % len(self._links)].append(broker.broker_id)
         return [(self._links[number], ids) for number, ids in found.items()]
+
+    def _order_about(self, broker: HollowBroker, do: str, directories: Sequence[Uuid]) -> None:
+        [(link, ids)] = self._by_link([broker])
+        self._tell(link, do, *ids, directories=[str(each) for each in directories])
 
     async def _ask(self, do: str, brokers: Sequence[HollowBroker], **more: Any) -> None:
         await asyncio.gather(*(self._answer(link, do, *ids, **more) for link, ids in self._by_link(brokers)))

@@ -15,6 +15,7 @@ from kcore.hollow.fleet import Fleet, HollowBroker, Options, State
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.spark_wire import Message, pack, receive
 from kcore.hollow.timeline import ARRIVAL, BATCH, Timeline
+from kcore.types import Uuid
 
 _REPORT_S: Final = 0.2
 _PINGS: Final = 8  # At the start; one with each report after that.
@@ -129,6 +130,11 @@ class Task:
         brokers = [self.fleet.brokers[each] for each in message["brokers"]]
         if message["do"] == "kill":
             self.fleet.kill(brokers)
+            return
+        if message["do"] in ("have", "lose"):
+            [broker], directories = brokers, [Uuid(each) for each in message["directories"]]
+            change = self.fleet.set_directories if message["do"] == "have" else self.fleet.lose_directories
+            change(broker, directories)
             return
         task = asyncio.create_task(self._obey(message["order"], self._work(message, brokers)))
         self._orders.add(task)
