@@ -1,9 +1,16 @@
+import asyncio
+from random import Random
+
 import pytest
 
 from kcore.errors import PlanError, TargetError
+from kcore.hollow import targets
 from kcore.hollow.plan import StormPlan
 from kcore.hollow.scenarios import LIMITS, SCENARIOS
 from kcore.hollow.targets import Left, Target, free_ids
+from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kcore.schema.structure import Message
+from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 
 def test_a_release_is_started_and_addresses_are_taken_as_they_are():
@@ -97,3 +104,53 @@ def test_what_cannot_be_is_told_before_anything_starts(options: dict, said: str)
     with pytest.raises(PlanError, match=said):
         StormPlan(**options).check()
     StormPlan().check()
+
+
+class Refusing:
+    """A quorum that answers each request with the next of these error codes, in the way of the request."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes, self.asked = list(codes), list[Message]()
+
+    async def ask(self, request: Message) -> Message:
+        self.asked.append(request)
+        code = self.codes.pop(0)
+        if isinstance(request, DeleteTopicsRequest):
+            return DeleteTopicsResponse(responses=[DeletableTopicResult(name="storm-a", error_code=code)])
+        return UnregisterBrokerResponse(error_code=code)
+
+
+def cleared(monkeypatch: pytest.MonkeyPatch, quorum: Refusing, *found: Left) -> list[str]:
+    """What `clear_away` tells where the cluster looks like that, one time after the other."""
+    looks = list(found)
+
+    async def left_on(*_: object) -> Left:
+        return looks.pop(0)
+
+    monkeypatch.setattr(targets, "left_on", left_on)
+    monkeypatch.setattr(targets, "_CLEARING_S", 0)
+    problems = asyncio.run(targets.clear_away(quorum, Random(1), "storm-", [7]))  # type: ignore[arg-type]
+    assert not looks
+    return problems
+
+
+def test_what_came_after_the_first_clearing_is_cleared_too(monkeypatch: pytest.MonkeyPatch):
+    quorum = Refusing(0, 0)
+    there = Left("here:9093", ["storm-a"], [])
+    assert cleared(monkeypatch, quorum, there, Left("here:9093", [], [7]), Left("here:9093", [], [])) == []
+    assert [type(each) for each in quorum.asked] == [DeleteTopicsRequest, UnregisterBrokerRequest]
+
+
+def test_what_is_refused_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+    there = Left("here:9093", ["storm-a"], [7])
+    problems = cleared(monkeypatch, Refusing(*[29, 31] * 3), there, there, there, there)
+    assert problems == [
+        f"left behind: {there}",
+        "topics storm-a to storm-a are not deleted: TOPIC_AUTHORIZATION_FAILED",
+        "broker 7 stays: CLUSTER_AUTHORIZATION_FAILED",
+    ]
+
+
+def test_what_is_gone_already_is_no_problem(monkeypatch: pytest.MonkeyPatch):
+    there = Left("here:9093", ["storm-a"], [7])
+    assert cleared(monkeypatch, Refusing(3, 102), there, Left("here:9093", [], [])) == []
