@@ -65,9 +65,12 @@ def views(given: Input) -> str:
     if outcome == "read":
         kcore.decode_columns(given.name, given.version, given.data).to_arrow().validate(full=True)
         read = kcore.decode(given.name, given.version, given.data)
-        again = kcore.from_json(given.name, given.version, json.loads(json.dumps(kcore.to_json(read, given.version))))
+        text = json.dumps(kcore.to_json(read, given.version))
+        again = kcore.from_json(given.name, given.version, json.loads(text))
         put_back(again, read)
-        assert kcore.encode(again, given.version) == kcore.encode(read, given.version)
+        # Of a NaN, JSON keeps that it is none, and not its bits.
+        same = kcore.encode(again, given.version) == kcore.encode(read, given.version)
+        assert same or ("NaN" in text and json.dumps(kcore.to_json(again, given.version)) == text)
     return outcome
 
 
