@@ -22,6 +22,7 @@ from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.image import ClusterImage
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.spark.java import java_home
+from oracle.clusters import image_of
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
 RELEASE = "4.3.1"
@@ -70,15 +71,6 @@ async def with_topic(address: str) -> ClusterImage:
         [made] = (await quorum.ask(CreateTopicsRequest(topics=[topic]))).topics
         assert made.error_code == 0
         await asyncio.sleep(2)  # The broker says where its replicas are.
-        return await cluster_of(quorum, Random())
-    finally:
-        await quorum.close()
-
-
-async def image_of(address: str) -> ClusterImage:
-    quorum = Quorum([address], random=Random())
-    await quorum.open()
-    try:
         return await cluster_of(quorum, Random())
     finally:
         await quorum.close()

@@ -8,14 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from kcore.hollow.kafka import KafkaQuorum
-from kcore.hollow.quorum import Quorum
-from kcore.hollow.targets import cluster_of
-from kcore.metadata.image import ClusterImage
+from oracle.clusters import image_of
 from spark.test_standalone import master as master
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
@@ -46,18 +43,6 @@ def left_behind(folder: Path) -> list[str]:
     return folders + processes
 
 
-def image_of(address: str) -> ClusterImage:
-    async def read() -> ClusterImage:
-        quorum = Quorum([address], random=Random())
-        await quorum.open()
-        try:
-            return await cluster_of(quorum, Random())
-        finally:
-            await quorum.close()
-
-    return asyncio.run(read())
-
-
 def test_a_broker_is_lost_on_a_kafka_of_its_own(tmp_path: Path):
     done, rows = storm(tmp_path, "broker-lost", "--target", "kafka-4.3.1")
     assert done.returncode == 0, done.stderr
@@ -80,7 +65,7 @@ def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
         done, rows = storm(tmp_path, "broker-lost", "--target", address)
         assert done.returncode == 0, done.stderr
         assert [row["brokers"] for row in rows] == [10, 10, 9]
-        image = image_of(address)
+        image = asyncio.run(image_of(address))
     assert (len(image.table), image.topic_ids, image.brokers) == (0, {}, {}), done.stderr
 
 
