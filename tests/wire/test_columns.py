@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+from collections.abc import Iterable, Iterator
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,11 @@ from wire.golden import vectors
 
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 GROUPED = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+
+def powerset(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    names = list(names)
+    return chain.from_iterable(combinations(names, k) for k in range(len(names) + 1))
 
 
 def grouped(message: type[Message], row: dict[str, Any]) -> dict[str, Any]:
@@ -152,6 +159,27 @@ def test_one_vector_of_many_differs(field: str, place: int) -> None:
     rows = [{name: [1] for name in "abcdefghij"} for _ in range(80)]
     rows[place][field] = [2, 3]
     check(EveryKind, 2, NOTHING | {"wides": rows})
+
+
+ITEM = {"flag": True, "name": "a", "small": 1, "id": bytes(16), "blob": b"", "count": 1, "flags": [True]}
+NEST: dict[str, Any] = {"point": {"x": 1, "y": 2}, "maybe": None, "names": [], "title": None, "points": None}
+TAGS: dict[str, tuple[Any, Any]] = {  # Of a Nest: the default, which is not sent, and another value.
+    "ratio": (0.5, 2.0),
+    "label": ("", "a"),
+    "spot": ({"x": 0, "y": 7}, {"x": 1, "y": 7}),
+    "items": ([], [ITEM | {"numbers": [3], "wide": []}]),
+    "gone": (None, [1]),
+    "corner": (None, {"x": 0, "y": 7}),
+}
+
+
+@pytest.mark.parametrize("sent", list(powerset(TAGS)), ids="+".join)
+def test_runs_with_any_of_the_tags(sent: tuple[str, ...]) -> None:
+    nest = NEST | {name: TAGS[name][name in sent] for name in TAGS}
+    check(EveryKind, 2, NOTHING | {"nests": [nest] * 12})
+    for name in TAGS:
+        other = nest | {name: TAGS[name][name not in sent]}
+        check(EveryKind, 2, NOTHING | {"nests": [nest] * 12 + [other] * 12})
 
 
 def leader_and_isr(topics: int, each: int, isr: Any, seed: int = 1) -> Columns:

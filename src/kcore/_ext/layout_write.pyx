@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kcore._ext.columns_size cimport size_op
 from kcore._ext.fused cimport fuse
 from kcore._ext.program cimport BLOCK, BOOL, INT16, MIN_RUN, STRUCT, VARINT, VECTOR, Node, Op
-from kcore._ext.sink cimport Layout, Sink, offsets_of, varint_size
+from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, offsets_of, varint_size
 from kcore._ext.steps cimport (
     FIELD, MAX_NESTED, SPAN, VALUES, Step, Steps, add_step, elements_key, find_counter
 )
@@ -198,7 +198,7 @@ cdef bint learn_tags(Learner* one, const Node* node, int64_t row, int64_t rows, 
 
 cdef inline bint has_hidden_row(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     """Whether a struct that may be null has a row, though its tag is left out: the counters would miss it."""
-    return op.code == STRUCT and op.nullable and offsets_of(s, op)[row] != offsets_of(s, op)[row + 1]
+    return op.code == STRUCT and op.nullable and not is_unset(s, op) and not is_null(s, op, row)
 
 
 cdef bint add_span(Learner* one, const Op* op, int64_t size) noexcept nogil:
