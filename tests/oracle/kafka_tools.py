@@ -1,22 +1,50 @@
-"""Kafka's own tools, run as a person would: their jar comes beside those of kcore's own controllers."""
+"""Kafka's own tools, run as a person would: their jar comes beside those of the processes that kcore starts."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from kcore.hollow.jars import fetch, kafka_jars
+from kcore.hollow.zk_cluster import ZK_RELEASE
 from kcore.spark.java import cache_directory, java_home
 
 RELEASE = "4.3.1"
-LOCK = Path(__file__).with_name(f"kafka-tools-{RELEASE}.lock")
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+CONSOLE_PRODUCER = "kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+
+
+@cache
+def class_path(release: str) -> str:
+    """The jars of a release with its tools."""
+    lock = Path(__file__).with_name(f"kafka-tools-{release}.lock")
+    folders = kafka_jars(release), fetch(lock.read_text(), cache_directory() / lock.stem)
+    return ":".join(f"{folder}/*" for folder in folders)
+
+
+def tool_command(main: str, *arguments: object, release: str = ZK_RELEASE) -> list[str]:
+    """The command line of one of Kafka's tools, by its main class."""
+    java = str(java_home() / "bin" / "java")
+    return [java, *OPTIONS, "-cp", class_path(release), main, *map(str, arguments)]
+
+
+def run_tool(main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
+    """What a tool of Kafka 3.9.1 prints; `given` is its standard input. It must end well."""
+    command = tool_command(main, *arguments)
+    done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", check=False, timeout=timeout_s)
+    assert done.returncode == 0, f"{main} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def dump_log(files: list[Path], *options: str) -> tuple[list[str], str]:
     """What kafka-dump-log prints of these files, and what it complains about; it must end well."""
-    folders = kafka_jars(RELEASE), fetch(LOCK.read_text(), cache_directory() / LOCK.stem)
-    java = [java_home() / "bin" / "java", *OPTIONS, "-cp", ":".join(f"{folder}/*" for folder in folders)]
-    command = [*java, DUMP_LOG_SEGMENTS, "--files", ",".join(map(str, files)), *options]
+    command = tool_command(DUMP_LOG_SEGMENTS, "--files", ",".join(map(str, files)), *options, release=RELEASE)
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr

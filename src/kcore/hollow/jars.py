@@ -14,14 +14,16 @@ from kcore.errors import TargetError
 from kcore.spark.java import cache_directory
 
 CENTRAL: Final = "https://repo1.maven.org/maven2"
+FIRST_KRAFT_ONLY: Final = 4  # Major release: from it on there is no ZooKeeper.
 _AT_ONCE: Final = 8
 _TIMEOUT_S: Final = 60
 
 
 def releases() -> list[str]:
-    """The releases of Kafka that can be fetched."""
+    """The releases of Kafka that can be fetched and started as a controller quorum: 3.9.1 runs on ZooKeeper here."""
     locks = (entry.name for entry in files("kcore.hollow").iterdir())
-    return sorted(name[len("kafka-") : -len(".lock")] for name in locks if name.endswith(".lock"))
+    names = (name[len("kafka-") : -len(".lock")] for name in locks if name.endswith(".lock"))
+    return sorted(name for name in names if int(name.split(".")[0]) >= FIRST_KRAFT_ONLY)
 
 
 def kafka_jars(release: str) -> Path:
