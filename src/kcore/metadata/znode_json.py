@@ -1,0 +1,182 @@
+"""JSON as Kafka puts it into znodes, and reads it there: Jackson over Scala's maps (kafka.utils.Json of 3.9.1)."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from kcore.errors import TableError
+
+_SMALL_MAP: Final = 4  # Scala's immutable maps of so many entries keep the order in which they were made.
+_REQUIRED: Final = object()
+
+
+def encode_json(value: Any) -> bytes:
+    """Without white space, and with no character escaped that need not be."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def fault(path: str, what: str) -> TableError:
+    """The error for a znode's data."""
+    return TableError(f"{path}: not as Kafka writes it: {what}")
+
+
+class Fields:
+    """A JSON object that stands in a znode; whatever is not as it should be is a TableError with the znode's path."""
+
+    __slots__ = ("path", "values")
+
+    def __init__(self, path: str, values: Any, name: str = "") -> None:
+        if not isinstance(values, dict):
+            raise TableError(f"{path}: not a JSON object{name and f': {name!r}'}")
+        self.path, self.values = path, values
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> "Fields":
+        """The object that `data` is."""
+        try:
+            return cls(path, json.loads(data.decode()))
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, TableError):
+                raise
+            raise TableError(f"{path}: not JSON: {error}") from error
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
+
+    def integer(self, name: str, default: Any = _REQUIRED, *, bits: int = 32) -> Any:
+        """An integer of that size; `default` where there is none, if one is given."""
+        value = self._value(name, default)
+        return value if value is default else as_integer(self.path, value, name, bits)
+
+    def integers(self, name: str, default: Any = _REQUIRED) -> Any:
+        """A tuple of int32."""
+        value = self._value(name, default)
+        if value is default:
+            return value
+        return tuple(as_integer(self.path, each, name) for each in self._list(name, value))
+
+    def text(self, name: str, default: Any = _REQUIRED) -> Any:
+        """A string; `default` for null too, if one is given."""
+        value = self._value(name, default)
+        if value is default or (value is None and default is not _REQUIRED):
+            return default
+        if not isinstance(value, str):
+            raise fault(self.path, f"{name!r} must be a string")
+        return value
+
+    def number_in_text(self, name: str) -> int:
+        """An int64 that is written as a string."""
+        text = self.text(name)
+        return parse_integer(self.path, text, 64)
+
+    def object(self, name: str, default: Any = _REQUIRED) -> "Fields":
+        """An object within; `default` is a dict."""
+        return Fields(self.path, self._value(name, default), name)
+
+    def objects(self, name: str) -> "list[Fields]":
+        """A list of objects."""
+        return [Fields(self.path, each, name) for each in self._list(name, self._value(name, _REQUIRED))]
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings."""
+        values = self._list(name, self._value(name, _REQUIRED))
+        if not all(isinstance(each, str) for each in values):
+            raise fault(self.path, f"{name!r} must be strings")
+        return values
+
+    def _value(self, name: str, default: Any) -> Any:
+        value = self.values.get(name, default)
+        if value is _REQUIRED:
+            raise fault(self.path, f"no {name!r}")
+        return value
+
+    def _list(self, name: str, value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise fault(self.path, f"{name!r} must be a list")
+        return value
+
+
+def as_integer(path: str, value: Any, name: str, bits: int = 32) -> int:
+    """`value` if it is an integer of that size."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise fault(path, f"{name!r} must be integers, not {value!r:.40}")
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise fault(path, f"{name!r} has values outside {bits} bits")
+    return value
+
+
+def parse_integer(path: str, text: str, bits: int = 32) -> int:
+    """A number written in decimal."""
+    digits = text.removeprefix("-")
+    if not (0 < len(digits) <= 19 and digits.isascii() and digits.isdigit()):
+        raise fault(path, f"{text[:40]!r} is no number")
+    return as_integer(path, int(text), text, bits)
+
+
+def _java_hash(text: str) -> int:
+    """java.lang.String.hashCode, unsigned."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        value = (value * 31 + units[at] * 256 + units[at + 1]) & 0xFFFFFFFF
+    return value
+
+
+def _spread(value: int) -> int:
+    """The hash as both mutable maps mix it."""
+    return value ^ value >> 16
+
+
+def _improved(value: int) -> int:
+    """The hash as scala.collection.Hashing mixes it."""
+    value = value + ~(value << 9) & 0xFFFFFFFF
+    value ^= value >> 14
+    value = value + (value << 4) & 0xFFFFFFFF
+    return value ^ value >> 10
+
+
+def mutable_order(keys: Iterable[str]) -> list[str]:
+    """The keys as scala.collection.mutable.HashMap lists them, put into an empty one in the order given."""
+    hashes = {key: _spread(_java_hash(key)) for key in keys}
+    last = _buckets(len(hashes)) - 1
+    return sorted(hashes, key=lambda key: (hashes[key] & last, _signed(hashes[key])))
+
+
+def properties_order(keys: Iterable[str]) -> list[str]:
+    """The keys as java.util.Properties lists them; of keys in one bucket the order is a guess."""
+    hashes = {key: _spread(_java_hash(key)) for key in keys}
+    last = _buckets(len(hashes)) - 1
+    return sorted(hashes, key=lambda key: hashes[key] & last)
+
+
+def immutable_order(keys: Iterable[str]) -> list[str]:
+    """The keys as scala.collection.immutable.Map lists them, made in the order given."""
+    listed = list(keys)
+    return listed if len(listed) <= _SMALL_MAP else _trie_order({key: _improved(_java_hash(key)) for key in listed}, 0)
+
+
+def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
+    """immutable.HashMap: at each node first the keys that are alone in their branch, then the branches of many."""
+    if shift >= 32:
+        return list(hashes)
+    branches: dict[int, dict[str, int]] = {}
+    for key, value in hashes.items():
+        branches.setdefault(value >> shift & 31, {})[key] = value
+    ordered = [branches[at] for at in sorted(branches)]
+    alone = [key for branch in ordered if len(branch) == 1 for key in branch]
+    return alone + [key for branch in ordered if len(branch) > 1 for key in _trie_order(branch, shift + 5)]
+
+
+def _buckets(count: int) -> int:
+    """Both mutable maps begin with 16 buckets, and double them when the entries come to three quarters of those."""
+    buckets = 16
+    while count * 4 >= buckets * 3:
+        buckets *= 2
+    return buckets
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >> 31 else value
