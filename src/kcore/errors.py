@@ -83,5 +83,17 @@ class AuthenticationError(NetworkError):
     """One side did not accept who the other is: TLS or SASL."""
 
 
+class ControllerMovedError(KcoreError, RuntimeError):
+    """`/controller_epoch` has another version than this controller gave it: somebody else controls (KAFKA-6082)."""
+
+
 class TargetError(KcoreError, RuntimeError):
     """The controller to put under load cannot be fetched, started or reached, or refuses what it must do."""
+
+
+class ZookeeperError(NetworkError):
+    """ZooKeeper refused what it was asked, for a reason that is no outcome of an ordinary operation."""
+
+
+class SessionExpiredError(ZookeeperError):
+    """The ZooKeeper session is gone, and its ephemeral znodes and watches with it."""

@@ -123,6 +123,14 @@ def test_topics() -> None:
     assert topics.add("c", Uuid(bytes([2] * 16))) == 0
     assert topics.add("d") == 2
     assert topics.names == ["c", "b", "d"]
+    one, two, three = (Uuid(bytes([k] * 16)) for k in (1, 2, 3))
+    assert [topics.row_of_id(each) for each in (one, two, ZERO_UUID)] == [None, 0, None]
+    assert twin.row_of_id(one) == 0
+    topics.set_id("c", three)
+    topics.set_id("b", two)
+    assert [topics.row_of_id(each) for each in (two, three)] == [1, 0]
+    topics.set_id("b", ZERO_UUID)
+    assert [topics.row_of_id(each) for each in (two, ZERO_UUID)] == [None, None]
     for act, fault in [
         (lambda: topics.row("a"), "unknown topic 'a'"),
         (lambda: topics.remove("a"), "unknown topic 'a'"),

@@ -53,7 +53,7 @@ def _remove_topics(table: PartitionTable, columns: RequestColumns, told: TopicTa
         if going or (any(known_id) and any(told_id) and known_id != told_id):
             table.remove_topic(name)
         else:
-            table.topics.ids[table.topics.row(name)] = told_id  # Ids come with an upgrade and go with a downgrade.
+            table.topics.set_id(name, told_id)  # Ids come with an upgrade and go with a downgrade.
 
 
 def _add_unknown(table: PartitionTable, told: PartitionTable, topic_row: int, name: str) -> None:

@@ -20,11 +20,12 @@ from kcore.metadata.table_arrays import TableArrays
 from kcore.metadata.topics import TopicTable
 from kcore.metadata.znode_brokers import BrokerNode, decode_broker
 from kcore.metadata.znode_json import parse_integer
+from kcore.metadata.znode_states import decode_states, texts_of
 from kcore.metadata.znodes import PartitionStateNode, TopicAssignment
 from kcore.types import ZERO_UUID
 
 _LINE: Final = r"(/[^\t]*)\tversion=(\d+) cversion=-?\d+ czxid=(\d+) mzxid=\d+(?: ephemeralOwner=\w+)?\t(.*)"
-_NO_STATE: Final = PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)
+_NO_STATE: Final = znodes.encode_state(PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +91,21 @@ def _arrays(nodes: dict[str, Node]) -> TableArrays:
     ]
     replicas = [topics[name].partitions[partition].replicas for _, name, partition in partitions]
     paths = [znodes.state_path(name, partition) for _, name, partition in partitions]
-    states = [znodes.decode_state(path, nodes[path].data) if path in nodes else _NO_STATE for path in paths]
-    isrs = [state.isr for state in states]
-    leaders = [state.leader for state in states]
+    data = texts_of([nodes[path].data if path in nodes else _NO_STATE for path in paths])
+    states = decode_states(data.text, data.offsets[:-1], data.offsets[1:], paths.__getitem__)
+    named = {*states.leaders.tolist(), *states.isr.tolist(), *(broker for brokers in replicas for broker in brokers)}
     return TableArrays(
         replicas=_lists(replicas),
-        isr=_lists(isrs),
-        leaders=_numbers(leaders),
-        leader_epochs=_numbers(state.leader_epoch for state in states),
+        isr=padded(states.isr_offsets, states.isr),
+        leaders=states.leaders,
+        leader_epochs=states.leader_epochs,
         partition_epochs=_numbers(nodes[path].version if path in nodes else NO_EPOCH for path in paths),
-        controller_epochs=_numbers(state.controller_epoch for state in states),
-        leader_recovery_states=_numbers(state.leader_recovery_state for state in states),
+        controller_epochs=states.controller_epochs,
+        leader_recovery_states=states.recovery,
         topics=TopicTable(list(topics), [topic.topic_id or ZERO_UUID for topic in topics.values()]),
         topic_rows=_numbers(row for row, _, _ in partitions),
         partition_indexes=_numbers(partition for _, _, partition in partitions),
-        brokers=_brokers(nodes, {*leaders, *(broker for each in (*replicas, *isrs) for broker in each)}),
+        brokers=_brokers(nodes, named),
         adding=_moves(topics, partitions, 1),
         removing=_moves(topics, partitions, 2),
     )

@@ -1,0 +1,44 @@
+from kcore.types import Int8s, Int32s, Int64s, UInt8s
+
+def parse_states(
+    text: UInt8s,
+    begins__c: Int64s,
+    ends__c: Int64s,
+    values__fc: Int32s,
+    recovery__c: Int8s,
+    offsets__c: Int32s,
+    isr__i: Int32s,
+    is_read__c: UInt8s,
+) -> None:
+    """State c is `text[begins__c[c]:ends__c[c]]`; `values__fc`: leaders, leader epochs, controller epochs.
+
+    A state that is not read, because it is not as simple as Kafka's, has no ISR here and a 0 in `is_read__c`.
+    ValueError for columns that do not fit together or leave the text.
+    """
+
+def state_bytes(states: int, members: int) -> int:
+    """Room that is enough for so many states with so many ISR members in all."""
+
+def write_states(
+    leaders__c: Int32s,
+    leader_epochs__c: Int32s,
+    isr_offsets__c: Int32s,
+    isr__i: Int32s,
+    recovery__c: Int8s,
+    controller_epoch: int,
+    out: UInt8s,
+    offsets__c: Int64s,
+) -> None:
+    """State c becomes `out[offsets__c[c]:offsets__c[c + 1]]`; ValueError for columns that do not fit together."""
+
+def write_paths(
+    names: UInt8s,
+    names_offsets__t: Int64s,
+    topics__c: Int32s,
+    partitions__c: Int32s,
+    prefix: UInt8s | bytes,
+    suffix: UInt8s | bytes,
+    out: UInt8s,
+    offsets__c: Int64s,
+) -> None:
+    """Path c, `out[offsets__c[c]:offsets__c[c + 1]]`: prefix, topic, /partitions/, number, suffix."""
