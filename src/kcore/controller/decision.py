@@ -13,6 +13,7 @@ import numpy as np
 from kcore.controller.events import BrokerStarted
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_states import encode_states, partition_paths
 from kcore.schema import ControlledShutdownResponse
 from kcore.types import Int32s
 
@@ -49,19 +50,9 @@ class StateWrite:
 
 
 def state_writes(table: PartitionTable, changes: PartitionChanges, controller_epoch: int) -> Iterator[StateWrite]:
-    """The writes of `/brokers/topics/<topic>/partitions/<n>/state`.
-
-    The fields stand as Scala's map has them (TopicPartitionStateZNode of 3.9.1); RECOVERED is left out.
-    """
-    names = table.topics.names
-    isr_offsets, isr = changes.isr_offsets.tolist(), changes.isr.tolist()
-    for k, row in enumerate(changes.rows.tolist()):
-        topic, partition = names[table.topic_row__p[row]], table.partition_index__p[row]
-        members = ",".join(map(str, isr[isr_offsets[k] : isr_offsets[k + 1]]))
-        recovery = f'"leader_recovery_state":{changes.recovery[k]},' if changes.recovery[k] else ""
-        data = (
-            f'{{"controller_epoch":{controller_epoch},"leader":{changes.leaders[k]},"version":1,'
-            f'{recovery}"leader_epoch":{changes.leader_epochs[k]},"isr":[{members}]}}'
-        )
-        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-        yield StateWrite(path, int(changes.partition_epochs[k]), data.encode())
+    """The writes of `/brokers/topics/<topic>/partitions/<n>/state`."""
+    rows = changes.rows
+    paths = partition_paths(table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows])
+    states = encode_states(changes, controller_epoch)
+    for change, version in enumerate(changes.partition_epochs.tolist()):
+        yield StateWrite(paths.at(change).decode(), version, states.at(change))

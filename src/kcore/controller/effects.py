@@ -28,10 +28,11 @@ class Node(NamedTuple):
 
 
 class Create(NamedTuple):
-    """A persistent znode."""
+    """A persistent znode; `sequential`: ZooKeeper appends the next number to the path."""
 
     path: str
     data: bytes = b""
+    sequential: bool = False
 
 
 class SetData(NamedTuple):

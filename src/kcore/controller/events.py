@@ -1,9 +1,41 @@
 """What happens to a controller: events in."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcore.metadata.broker_table import Endpoint
+from kcore.protocol_errors import Errors
+from kcore.schema import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    LeaderAndIsrResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
+from kcore.schema.configs import AlterConfigsResourceResponse, DescribeConfigsResult
+from kcore.schema.partitions import CreatePartitionsTopicResult, PartitionResult, ReplicaElectionResult
+from kcore.schema.structure import Message
+from kcore.schema.topics import CreatableTopicResult, DeletableTopicResult, DeleteTopicState
 from kcore.types import Int32s
 
 
@@ -37,3 +69,311 @@ class PreferredElection:
     """Lead where the first replica can: the partitions in `rows`, or all whose leader is another."""
 
     rows: Int32s | None = None
+
+
+# The active controller's events (KafkaController's ControllerEvents of 3.9.1). Those with a `request_id` are answered.
+
+
+class Event:
+    """Whatever `ActiveController.handle` takes."""
+
+    __slots__ = ()
+
+
+class RequestEvent(Event):
+    """An event that somebody waits for."""
+
+    __slots__ = ()
+    request_id: int  # What the edge knows the request by.
+
+    @abstractmethod
+    def refused(self, error: Errors) -> Message:
+        """The response that says that nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elected(Event):
+    """`/controller` is ours: the epoch that was written with it, and the version of `/controller_epoch` then."""
+
+    epoch: int
+    epoch_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost(Event):
+    """The ZooKeeper session is gone, and `/controller` with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChange(Event):
+    """`/controller` changed or went: somebody else may control."""
+
+    broker_id: int  # Who does; -1 for nobody.
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange(Event):
+    """The children of `/brokers/ids` changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModifications(Event):
+    """A broker's znode changed: other endpoints."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange(Event):
+    """The children of `/brokers/topics` changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionModifications(Event):
+    """A topic's assignment changed: more partitions, perhaps."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEventNotification(Event):
+    """Brokers noted in ZooKeeper that log directories failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange(Event):
+    """Somebody noted in ZooKeeper that a configuration changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUncleanLeaderElectionEnable(Event):
+    """A topic allows unclean elections from now on."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrResponseReceived(Event):
+    """A broker's answer; `broker_epoch` is the one that the request went to."""
+
+    broker_id: int
+    broker_epoch: int
+    response: LeaderAndIsrResponse
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataResponseReceived(Event):
+    """A broker's answer."""
+
+    broker_id: int
+    broker_epoch: int
+    response: UpdateMetadataResponse
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownReceived(RequestEvent):
+    """A broker wants to stop."""
+
+    request_id: int
+    request: ControlledShutdown
+
+    def refused(self, error: Errors) -> Message:
+        """No partitions are named."""
+        return ControlledShutdownResponse(error_code=error)
+
+
+# ISRs, reassignments, elections, deletions; and what administrators ask for.
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionReceived(RequestEvent):
+    """A leader wants other ISRs; `version` is the request's."""
+
+    request_id: int
+    request: AlterPartitionRequest
+    version: int
+
+    def refused(self, error: Errors) -> Message:
+        """No partitions are named."""
+        return AlterPartitionResponse(error_code=error)
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeNotification(Event):
+    """Leaders from before 2.7 noted in ZooKeeper that they changed ISRs there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPartitionReassignment(RequestEvent):
+    """An administrator moves partitions to other brokers, or calls that off."""
+
+    request_id: int
+    request: AlterPartitionReassignmentsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """No partitions are named."""
+        return AlterPartitionReassignmentsResponse(error_code=error, error_message=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignments(RequestEvent):
+    """An administrator asks what is being moved."""
+
+    request_id: int
+    request: ListPartitionReassignmentsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """No partitions are named."""
+        return ListPartitionReassignmentsResponse(error_code=error, error_message=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ZkPartitionReassignment(Event):
+    """Somebody made `/admin/reassign_partitions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders(RequestEvent):
+    """An administrator wants elections."""
+
+    request_id: int
+    request: ElectLeadersRequest
+
+    def refused(self, error: Errors) -> Message:
+        """The request as a whole, and every partition in it: version 0 has nothing else."""
+        results = [
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=each, error_code=error, error_message=None)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in self.request.topic_partitions or ()
+        ]
+        return ElectLeadersResponse(error_code=error, replica_election_results=results)
+
+
+@dataclass(frozen=True, slots=True)
+class ZkReplicaLeaderElection(Event):
+    """Somebody made `/admin/preferred_replica_election`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoPreferredReplicaLeaderElection(Event):
+    """It is time to bring leaders back to their preferred replicas: leader.imbalance.check.interval.seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletion(Event):
+    """The children of `/admin/delete_topics` changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaResponseReceived(Event):
+    """A broker's answer to a StopReplica that went to this epoch of it; `delete`: it was told to delete them all."""
+
+    broker_id: int
+    broker_epoch: int
+    delete: bool
+    response: StopReplicaResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Event):
+    """Time has passed: what has waited too long is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics(RequestEvent):
+    """Somebody wants new topics."""
+
+    request_id: int
+    request: CreateTopicsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """Every topic is named."""
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=topic.name, error_code=error, error_message=None)
+                for topic in self.request.topics
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics(RequestEvent):
+    """Somebody wants topics to be deleted; `version` is the request's."""
+
+    request_id: int
+    request: DeleteTopicsRequest
+    version: int
+
+    def refused(self, error: Errors) -> Message:
+        """Every topic is named, as the request names it."""
+        named = self.request.topics or [DeleteTopicState(name=name) for name in self.request.topic_names]
+        return DeleteTopicsResponse(
+            responses=[DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=error) for each in named]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions(RequestEvent):
+    """Somebody wants topics to have more partitions."""
+
+    request_id: int
+    request: CreatePartitionsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """Every topic is named."""
+        results = [CreatePartitionsTopicResult(name=topic.name, error_code=error) for topic in self.request.topics]
+        return CreatePartitionsResponse(results=results)
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigs(RequestEvent):
+    """Somebody changes settings of topics."""
+
+    request_id: int
+    request: IncrementalAlterConfigsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """Every resource is named."""
+        responses = [
+            AlterConfigsResourceResponse(
+                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
+            )
+            for each in self.request.resources
+        ]
+        return IncrementalAlterConfigsResponse(responses=responses)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigs(RequestEvent):
+    """Somebody asks for settings of topics; `version` is the request's."""
+
+    request_id: int
+    request: DescribeConfigsRequest
+    version: int
+
+    def refused(self, error: Errors) -> Message:
+        """Every resource is named."""
+        results = [
+            DescribeConfigsResult(
+                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
+            )
+            for each in self.request.resources
+        ]
+        return DescribeConfigsResponse(results=results)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds(RequestEvent):
+    """A broker wants a block of producer ids."""
+
+    request_id: int
+    request: AllocateProducerIdsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """No block."""
+        return AllocateProducerIdsResponse(error_code=error)

@@ -1,6 +1,6 @@
 """Where brokers are reached, as control requests say it: the live brokers, and the live leaders of a LeaderAndIsr."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,18 +12,33 @@ from kcore.wire.columns import Rows, Strings
 NOWHERE = Endpoint(-1, "", "", 0)  # Node.noNode(): a broker without such a listener.
 
 
+class LiveBroker(NamedTuple):
+    """Somebody that UpdateMetadata lists and that is no broker: a controller with no znode of its own."""
+
+    id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
 class LiveLeaders:
-    """The `live_leaders` of several LeaderAndIsr requests: gathered once, cut for each.
+    """The `live_leaders` of several LeaderAndIsr requests: gathered once, cut for each."""
 
-    A broker's first listener counts as the one between brokers.
-    """
+    def __init__(
+        self,
+        brokers: BrokerTable,
+        receivers: Int16s,
+        broker_rows: Int16s,
+        leaders: Int16s,
+        listener: str | None = None,
+    ) -> None:
+        """`receivers`: a broker row a request, ascending. A state to `broker_rows[k]` names the leader `leaders[k]`.
 
-    def __init__(self, brokers: BrokerTable, receivers: Int16s, broker_rows: Int16s, leaders: Int16s) -> None:
-        """`receivers`: a broker row a request, ascending. A state to `broker_rows[k]` names the leader `leaders[k]`."""
+        `listener`: the one between brokers; a broker's first if it is None.
+        """
         named = (leaders >= 0) & brokers.live[leaders]
         pairs = distinct(broker_rows[named].astype(np.int32) << 16 | leaders[named])
         rows = pairs & 0xFFFF
-        places = [(each or (NOWHERE,))[0] for each in brokers.endpoints]
+        places = [_between_brokers(each, listener) for each in brokers.endpoints]
         self._leaders: dict[str, Any] = {
             "broker_id": brokers.ids[rows],
             "host_name": taken(Strings.of(place.host for place in places), rows),
@@ -37,14 +52,22 @@ class LiveLeaders:
         return Rows(np.array([0, end - begin], np.int32), **cut(self._leaders, begin, end))
 
 
-def live_brokers_of(brokers: BrokerTable) -> Rows:
-    """The `live_brokers` of UpdateMetadata: those that shut down included, with all listeners."""
+def _between_brokers(endpoints: tuple[Endpoint, ...], listener: str | None) -> Endpoint:
+    return next((each for each in endpoints if listener in (None, each.listener)), NOWHERE)
+
+
+def live_brokers_of(brokers: BrokerTable, listed: LiveBroker | None = None) -> Rows:
+    """The `live_brokers` of UpdateMetadata: those that shut down included, with all listeners; and `listed`."""
     rows = np.flatnonzero(brokers.live)
     lists = [brokers.endpoints[row] for row in rows.tolist()]
+    ids, racks = brokers.ids[rows], [brokers.racks[row] for row in rows.tolist()]
+    if listed and listed.id not in ids:
+        lists.append(listed.endpoints)
+        ids, racks = np.append(ids, np.int32(listed.id)), [*racks, listed.rack]
     endpoints = [endpoint for each in lists for endpoint in each]
     plain = [next((endpoint for endpoint in each if endpoint.listener == "PLAINTEXT"), NOWHERE) for each in lists]
     columns: dict[str, Any] = {
-        "id": brokers.ids[rows],
+        "id": ids,
         "endpoints": Rows(
             np.cumsum([0, *map(len, lists)], dtype=np.int32),
             port=np.array([endpoint.port for endpoint in endpoints], np.int32),
@@ -52,9 +75,9 @@ def live_brokers_of(brokers: BrokerTable) -> Rows:
             listener=Strings.of(endpoint.listener for endpoint in endpoints),
             security_protocol=np.array([endpoint.security_protocol for endpoint in endpoints], np.int16),
         ),
-        "rack": Strings.of(brokers.racks[row] for row in rows.tolist()),
+        "rack": Strings.of(racks),
         # Version 0 knows one listener, of plain text; the newer ones drop these.
         "v0_host": Strings.of(endpoint.host for endpoint in plain),
         "v0_port": np.array([endpoint.port for endpoint in plain], np.int32),
     }
-    return Rows(np.array([0, len(rows)], np.int32), **columns)
+    return Rows(np.array([0, len(ids)], np.int32), **columns)

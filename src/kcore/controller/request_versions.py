@@ -48,6 +48,11 @@ def request_versions(inter_broker_protocol: str) -> RequestVersions:
     return [versions for since, versions in SENT_FROM if _parse(since) <= wanted][-1]
 
 
+def at_least(inter_broker_protocol: str, since: str) -> bool:
+    """Whether a protocol version is `since` or newer."""
+    return _parse(since) <= _parse(inter_broker_protocol)
+
+
 def _parse(text: str) -> tuple[int, ...]:
     """ "0.10.0-IV1" is (0, 10, 0, 1), "2.4" and the release "2.4.1" are (2, 4, 0, 99)."""
     match = re.fullmatch(r"(0\.\d+)\.(\d)(?:-IV(\d+)|\.\d+)?", text)

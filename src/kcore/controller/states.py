@@ -1,6 +1,7 @@
 """The `topic_states` of control requests: gathered from the table once for all, cut for each without a copy."""
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -8,6 +9,39 @@ from kcore.constants import NO_LEADER
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Rows, Strings, Vectors
+
+LEADER_DURING_DELETE: Final = -2  # LeaderAndIsr.LEADER_DURING_DELETE
+EPOCH_DURING_DELETE: Final = -2  # LeaderAndIsr.EPOCH_DURING_DELETE, in StopReplica
+
+
+class Situation:
+    """What is so of replicas and topics beside the table: failed log directories, deletions in progress."""
+
+    def __init__(
+        self, table: PartitionTable, topics_to_be_deleted: Collection[str], offline_dirs: Mapping[int, Collection[int]]
+    ) -> None:
+        """`offline_dirs`: broker id -> the partition rows whose replica there is on a failed directory."""
+        self._table = table
+        self._deleted = {table.topics.row(name) for name in topics_to_be_deleted if name in table.topics}
+        self._offline = {table.brokers.row(broker): rows for broker, rows in offline_dirs.items() if rows}
+
+    def being_deleted(self, rows: Int32s) -> Bools:
+        """Of which partitions the topic is queued for deletion."""
+        if not self._deleted:
+            return np.zeros(len(rows), np.bool_)
+        return np.isin(self._table.topic_row__p[rows], list(self._deleted))
+
+    def offline(self, rows: Int32s) -> Bools:
+        """r by slot: replicas whose broker is gone or shuts down, or whose log directory failed."""
+        replicas = self._table.replicas__ps[rows]
+        offline: Bools = (replicas >= 0) & ~(self._table.brokers.live & ~self._table.brokers.shutting_down)[replicas]
+        for broker_row, failed in self._offline.items():
+            offline |= (replicas == broker_row) & np.isin(rows, list(failed))[:, None]
+        return offline
+
+    def stop_epochs(self, rows: Int32s, epochs: Int32s) -> Int32s:
+        """The leader epochs that StopReplica names (ControllerContext.leaderEpoch)."""
+        return np.where(self.being_deleted(rows), np.int32(EPOCH_DURING_DELETE), epochs)
 
 
 class TopicStates:
@@ -62,14 +96,18 @@ def _moves(table: PartitionTable, rows: Int32s, moves: dict[int, tuple[int, ...]
     return Vectors(np.cumsum([0, *map(len, lists)], dtype=np.int32), table.brokers.ids[members])
 
 
-def update_metadata_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
-    """The fields of UpdateMetadata's partition states. A replica is offline where its broker is, or shuts down."""
-    replicas = table.replicas__ps[rows]
-    online = table.brokers.live & ~table.brokers.shutting_down
-    return _states(table, rows) | {
+def update_metadata_states(table: PartitionTable, rows: Int32s, situation: Situation) -> dict[str, Any]:
+    """The fields of UpdateMetadata's partition states; of topics being deleted LeaderAndIsr.duringDelete."""
+    columns = _states(table, rows) | {
         "zk_version": table.partition_epoch__p[rows],
-        "offline_replicas": _vectors(table, replicas, (replicas >= 0) & ~online[replicas]),
+        "offline_replicas": _vectors(table, table.replicas__ps[rows], situation.offline(rows)),
     }
+    deleted = situation.being_deleted(rows)
+    if deleted.any():
+        columns["leader"] = np.where(deleted, np.int32(LEADER_DURING_DELETE), columns["leader"])
+        for name in ("leader_epoch", "zk_version"):
+            columns[name] = np.where(deleted, np.int32(0), columns[name])
+    return columns
 
 
 def _states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:

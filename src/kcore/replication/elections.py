@@ -59,7 +59,7 @@ def decide(
     count = len(rows)
     step = count + 1 + (_STAGGER - count - 1) % _PAGE
     heads = np.empty((kernels.HEADS, step), np.int32)
-    isr = np.empty(count * columns[1].shape[1] + 1, np.int32)
+    isr = np.empty(count * max(columns[1].shape[1], 1) + 1, np.int32)  # An unclean leader is an ISR of its own.
     recovery = np.empty(count, np.int8)
     changes, members, failures = kernel(columns, brokers__b, rows, *rule, heads, step, isr, recovery)
     changed, leaders, leader_epochs, partition_epochs = heads[: kernels.ISR_OFFSETS, :changes]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kcore.controller.states import TopicStates, leader_and_isr_states, update_metadata_states
+from kcore.controller.states import Situation, TopicStates, leader_and_isr_states, update_metadata_states
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.types import Int32s
@@ -43,8 +43,12 @@ def update_metadata(table: PartitionTable) -> Columns:
         ),
         rack=Strings.of(table.brokers.racks),
     )
-    states = _topic_states(table, update_metadata_states)
+    states = _topic_states(table, _healthy_states)
     return Columns(UpdateMetadataRequest, **HEAD, topic_states=states, live_brokers=live_brokers)
+
+
+def _healthy_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
+    return update_metadata_states(table, rows, Situation(table, (), {}))
 
 
 def stop_replica(table: PartitionTable) -> Columns:

@@ -1,0 +1,178 @@
+"""Who replicates what, as ZooKeeper has it: read into the table, and mended where it cannot be meant."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kcore.constants import NO_EPOCH, NO_LEADER
+from kcore.controller.changes import no_changes
+from kcore.controller.effects import Outcome, SetData, Steps, read_nodes, write_nodes
+from kcore.controller.request_versions import at_least
+from kcore.metadata import znodes
+from kcore.metadata.arrays import padded
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topics import TopicTable
+from kcore.metadata.znode_topics import TopicAssignments
+from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
+from kcore.types import ZERO_UUID, Int32s
+
+if TYPE_CHECKING:
+    from kcore.controller.active import ActiveController
+
+
+def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
+    """What PartitionTable.from_arrays takes, for partitions of which no state is known yet; `brokers` may grow."""
+    count = len(topics.partition_indexes)
+    unknown = np.full(count, NO_EPOCH, np.int32)
+    name_brokers(brokers, np.unique(topics.replicas).tolist())
+    return {
+        "replicas": topics.replicas,
+        "isr": np.empty((count, 0), np.int32),
+        "leaders": np.full(count, NO_LEADER, np.int32),
+        "leader_epochs": unknown,
+        "partition_epochs": unknown,
+        "controller_epochs": unknown,
+        "topics": TopicTable(topics.names, [topic_id or ZERO_UUID for topic_id in topics.topic_ids]),
+        "topic_rows": topics.topic_rows,
+        "partition_indexes": topics.partition_indexes,
+        "brokers": brokers,
+        "adding": topics.adding_replicas,
+        "removing": topics.removing_replicas,
+    }
+
+
+def _numbers(values: Iterable[int]) -> Int32s:
+    return np.array(list(values), np.int32)
+
+
+def _lists(lists: Iterable[Iterable[int]]) -> Int32s:
+    kept = [tuple(each) for each in lists]
+    return padded(np.cumsum([0, *map(len, kept)]), _numbers(broker for each in kept for broker in each))
+
+
+def name_brokers(brokers: BrokerTable, ids: Iterable[int]) -> None:
+    """Brokers that are named and not registered get a row too: not live, no epoch, no endpoints."""
+    for broker_id in sorted({*ids} - {NO_LEADER}):
+        if broker_id not in brokers:
+            row = brokers.register(broker_id, NO_EPOCH)  # The columns may be others after it.
+            brokers.live[row] = False
+
+
+def know_brokers(table: PartitionTable, *ids: Int32s) -> None:
+    """The same for columns of ids."""
+    name_brokers(table.brokers, np.unique(np.concatenate(ids)).tolist())
+
+
+def add_topic(table: PartitionTable, name: str, topic: TopicAssignment) -> Int32s:
+    """A topic that ZooKeeper has and the table has not: its partitions without a state. Returns their rows."""
+    table.topics.add(name, topic.topic_id or ZERO_UUID)
+    return add_partitions(table, name, topic.partitions)
+
+
+def add_partitions(table: PartitionTable, name: str, partitions: Mapping[int, ReplicaAssignment]) -> Int32s:
+    """Partitions of a topic that the table has not yet, without a state. Returns their rows, ascending.
+
+    One without replicas can never have a state, and is left out.
+    """
+    name_brokers(table.brokers, (broker for each in partitions.values() for broker in each.replicas))
+    rows = []
+    for run in _runs(sorted(index for index, each in partitions.items() if each.replicas)):
+        replicas = _lists(partitions[index].replicas for index in run)
+        rows.append(table.add_partitions(name, replicas, first_partition=run[0]))
+    added = np.sort(np.concatenate(rows)) if rows else np.empty(0, np.int32)
+    table.apply(_no_states(added), controller_epoch=NO_EPOCH)
+    return added
+
+
+def _runs(indexes: list[int]) -> list[list[int]]:
+    """Ascending numbers, cut where one is missing."""
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return runs
+
+
+def _no_states(rows: Int32s) -> PartitionChanges:
+    nothing, unknown = no_changes(), np.full(len(rows), NO_EPOCH, np.int32)
+    return PartitionChanges(
+        rows=rows,
+        leaders=np.full(len(rows), NO_LEADER, np.int32),
+        isr_offsets=np.zeros(len(rows) + 1, np.int32),
+        isr=nothing.isr,
+        leader_epochs=unknown,
+        partition_epochs=unknown,
+        recovery=np.zeros(len(rows), np.int8),
+    )
+
+
+def of_topic(table: PartitionTable, name: str) -> TopicAssignment:
+    """A topic's assignment as the table has it, to be written to its znode."""
+    topic_id = table.topics.ids[table.topics.row(name)]
+    states = [table.state(row) for row in table.rows_of_topic(name).tolist()]
+    partitions = {each.partition: ReplicaAssignment(each.replicas, each.adding, each.removing) for each in states}
+    return TopicAssignment(None if topic_id == ZERO_UUID else topic_id, partitions)
+
+
+def give_topic_ids(active: "ActiveController", names: Iterable[str]) -> Steps[None]:
+    """Topics from before KIP-516 get an id, in ZooKeeper first (KafkaZkClient.setTopicIds)."""
+    topics = active.table.topics
+    without = [name for name in names if topics.ids[topics.row(name)] == ZERO_UUID]
+    if not without or not at_least(active.config.inter_broker_protocol, "2.8-IV0"):
+        return
+    given = {name: active.new_uuid() for name in without}
+    outcomes = yield from write_nodes(
+        [
+            SetData(
+                znodes.topic_path(name),
+                znodes.encode_topic(of_topic(active.table, name)._replace(topic_id=given[name])),
+            )
+            for name in without
+        ]
+    )
+    for name, outcome in zip(without, outcomes, strict=True):
+        if outcome is Outcome.DONE:
+            topics.set_id(name, given[name])
+
+
+def replace_unknown(active: "ActiveController", rows: Int32s) -> Steps[None]:
+    """New partitions that a broker placed on the controller itself get a live broker in its place.
+
+    Brokers that create topics by themselves choose among all that UpdateMetadata lists, a controller that holds no
+    replicas included. It is undone in one transaction, before any state exists.
+    """
+    table, own = active.table, active.config.broker_id
+    if own not in table.brokers or table.brokers.live[table.brokers.row(own)]:
+        return
+    held = table.index.rows(table.brokers.row(own))
+    wrong = held[np.isin(held, rows) & (table.leader_epoch__p[held] < 0)]
+    for topic_row in np.unique(table.topic_row__p[wrong]).tolist():
+        name = table.topics.names[topic_row]
+        mended = wrong[table.topic_row__p[wrong] == topic_row]
+        [node] = yield from read_nodes([znodes.topic_path(name)])
+        if node is None:
+            continue
+        topic = znodes.decode_topic(name, node.data)
+        for row in mended.tolist():
+            topic.partitions[int(table.partition_index__p[row])] = ReplicaAssignment(_mended(table, row, own))
+        [outcome] = yield from write_nodes(
+            [SetData(znodes.topic_path(name), znodes.encode_topic(topic), node.version)], atomic=True
+        )
+        if outcome is Outcome.DONE:
+            table.set_replicas(mended, _lists(_mended(table, row, own) for row in mended.tolist()))
+
+
+def _mended(table: PartitionTable, row: int, own: int) -> tuple[int, ...]:
+    """Its replicas with another live broker for `own`: the one after it by id, round about; or one replica fewer."""
+    replicas = table.state(row).replicas
+    live = sorted(table.brokers.ids[table.brokers.live].tolist())
+    start = int(table.partition_index__p[row]) + sum(each < own for each in live)
+    others = [live[(start + k) % len(live)] for k in range(len(live))]
+    spare = next((each for each in others if each not in replicas), None)
+    mended = [spare if each == own else each for each in replicas]
+    return tuple(each for each in mended if each is not None)

@@ -1,0 +1,25 @@
+"""What a controller is told about itself; names are Kafka's configuration keys."""
+
+from dataclasses import dataclass
+
+from kcore.metadata.broker_table import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """A ZooKeeper-mode controller's settings (KafkaConfig of 3.9.1, the part that the controller reads)."""
+
+    broker_id: int
+    endpoints: tuple[Endpoint, ...] = ()  # Where brokers and clients reach it; it has no /brokers/ids znode.
+    rack: str | None = None
+    inter_broker_protocol: str = "3.9"
+    inter_broker_listener_name: str = "PLAINTEXT"
+    unclean_leader_election_enable: bool = False
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_ms: int = 300_000
+    delete_topic_enable: bool = True
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

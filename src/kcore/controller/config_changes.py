@@ -1,0 +1,42 @@
+"""Topic configurations that changed, as far as the controller cares: a topic may now elect uncleanly.
+
+Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUncleanLeaderElectionEnable of 3.9.1.
+"""
+
+from typing import TYPE_CHECKING
+
+from kcore.controller import events, unclean
+from kcore.controller.effects import Steps, read_children, read_nodes
+from kcore.controller.state_changes import carry_out
+from kcore.metadata import znodes
+
+if TYPE_CHECKING:
+    from kcore.controller.active import ActiveController
+
+
+def on_config_change(active: "ActiveController", event: events.ConfigChange) -> Steps[None]:
+    """The notes that were not there before: whose configuration each says, the configuration tells the rest."""
+    names = yield from read_children(znodes.CONFIG_CHANGES, watch=True)
+    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in active.config_changes_seen]
+    active.config_changes_seen = {*names}
+    nodes = yield from read_nodes(paths)
+    entities = {
+        znodes.decode_config_change(path, node.data)
+        for path, node in zip(paths, nodes, strict=True)
+        if node is not None
+    }
+    for entity in sorted(entities):
+        kind, _, topic = entity.partition("/")
+        if kind == "topics" and topic in active.table.topics:
+            yield from on_topic_unclean_enable(active, events.TopicUncleanLeaderElectionEnable(topic))
+
+
+def on_topic_unclean_enable(active: "ActiveController", event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
+    """Partitions of the topic that nobody leads are led by whoever lives, if the topic's configuration allows it."""
+    if event.topic not in active.table.topics:
+        return
+    rows = active.table.rows_of_topic(event.topic)
+    rows.sort()
+    yield from unclean.learn(active, rows)
+    decision = yield from carry_out(active, lambda: active.decisions.on_offline_partitions(rows))
+    yield from active.send_decision(decision)

@@ -1,0 +1,127 @@
+"""A controller that has just been elected learns the cluster, and finishes what the last one did not.
+
+Source: KafkaController.onControllerFailover of 3.9.1. The order matters: watches are set before what they watch is
+read, and brokers learn who lives before they are told whom to follow (KAFKA-4443).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kcore.controller import assignments, unclean
+from kcore.controller.decision import Decision
+from kcore.controller.effects import (
+    Create,
+    Delete,
+    SetData,
+    Steps,
+    read_children,
+    read_node,
+    read_nodes,
+    read_states,
+    write_nodes,
+)
+from kcore.controller.request_versions import at_least
+from kcore.controller.state_changes import carry_out
+from kcore.controller.watches import CREATED
+from kcore.metadata import znodes
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.znode_brokers import decode_broker
+from kcore.metadata.znode_topics import decode_topics
+
+if TYPE_CHECKING:
+    from kcore.controller.active import ActiveController
+
+WATCHED_CHILDREN: Final = (
+    znodes.BROKER_IDS,
+    znodes.TOPICS,
+    znodes.DELETE_TOPICS,
+    znodes.LOG_DIR_EVENT_NOTIFICATION,
+    znodes.ISR_CHANGE_NOTIFICATION,
+    znodes.CONFIG_CHANGES,
+)
+
+
+def on_controller_failover(active: "ActiveController", epoch: int) -> Steps[None]:
+    """All of it, but for what the subjects of RESUMED go on with."""
+    yield from set_up_features(active.config.inter_broker_protocol)
+    for path in WATCHED_CHILDREN:
+        yield from read_children(path, watch=True)
+    active.config_changes_seen = {*(yield from read_children(znodes.CONFIG_CHANGES))}
+    yield from read_nodes(list(CREATED), watch=True)
+    yield from delete_children(znodes.LOG_DIR_EVENT_NOTIFICATION)
+    yield from delete_children(znodes.ISR_CHANGE_NOTIFICATION)
+    yield from _read_cluster(active, epoch)
+    deleted = yield from read_children(znodes.DELETE_TOPICS)
+    active.topics_to_be_deleted.update(name for name in deleted if name in active.table.topics)
+    batch = active.batch()
+    batch.add_update_metadata(np.flatnonzero(active.table.brokers.live))
+    yield from active.send(batch)
+    yield from start_state_machines(active)
+
+
+def set_up_features(inter_broker_protocol: str) -> Steps[None]:
+    """KafkaController.maybeSetupFeatureVersioning (KIP-584): finalized features are kept, and dropped below 2.7."""
+    enabled = at_least(inter_broker_protocol, "2.7-IV0")
+    version = 2 if at_least(inter_broker_protocol, "3.3-IV0") else 1
+    node = yield from read_node(znodes.FEATURE)
+    known = znodes.decode_feature(node.data) if node is not None else None
+    kept = known.features if known is not None and known.enabled and enabled else {}
+    wanted = znodes.Feature(enabled, kept, version)
+    if node is None:
+        yield from write_nodes([Create(znodes.FEATURE, znodes.encode_feature(wanted))])
+    elif known != wanted:
+        yield from write_nodes([SetData(znodes.FEATURE, znodes.encode_feature(wanted), node.version)])
+
+
+def delete_children(path: str) -> Steps[None]:
+    """Notifications that nobody needs any more: what they speak of is read anew (KAFKA-5879)."""
+    names = yield from read_children(path)
+    if names:
+        yield from write_nodes([Delete(f"{path}/{name}") for name in names])
+
+
+def _read_cluster(active: "ActiveController", epoch: int) -> Steps[None]:
+    """KafkaController.initializeControllerContext."""
+    brokers = yield from read_brokers()
+    names = yield from read_children(znodes.TOPICS)
+    nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
+    topics = decode_topics({name: node.data for name, node in zip(names, nodes, strict=True) if node is not None})
+    active.take_over(PartitionTable.from_arrays(**assignments.arrays_of(topics, brokers)), epoch)
+    yield from assignments.give_topic_ids(active, topics.names)
+    states = yield from read_states(np.arange(len(active.table), dtype=np.int32))
+    assignments.know_brokers(active.table, states.changes.isr, states.changes.leaders)
+    active.table.apply(states.changes, controller_epoch=states.controller_epochs)
+
+
+def read_brokers() -> Steps[BrokerTable]:
+    """Who is registered, with the epochs; their znodes are watched for other endpoints."""
+    names = yield from read_children(znodes.BROKER_IDS)
+    nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
+    found = {int(name): node for name, node in zip(names, nodes, strict=True) if node is not None}
+    registered = [decode_broker(broker_id, node.data) for broker_id, node in found.items()]
+    return BrokerTable.from_arrays(
+        np.array(list(found), np.int64),
+        epochs=np.array([node.czxid for node in found.values()], np.int64),
+        racks=[each.rack for each in registered],
+        endpoints=[each.endpoints for each in registered],
+    )
+
+
+def start_state_machines(active: "ActiveController") -> Steps[None]:
+    """ReplicaStateMachine.startup and PartitionStateMachine.startup, in bulk; then everybody hears everything.
+
+    Every live replica is told its state, changed or not: the last controller may have died before it was sent.
+    """
+    decisions, table = active.decisions, active.table
+    every = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
+    yield from assignments.replace_unknown(active, every)
+    yield from unclean.learn(active, every)
+    yield from carry_out(active, decisions.on_failover)
+    yield from carry_out(active, decisions.on_offline_partitions)
+    created: Decision = yield from carry_out(active, lambda: decisions.on_new_partitions(every))
+    batch = active.batch()
+    batch.add_to_replicas(every[~active.decisions.situation().being_deleted(every)])
+    batch.add_to_replicas(created.changes.rows, is_new=True)
+    yield from active.send(batch)

@@ -1,0 +1,85 @@
+"""Which function handles an event, and which subjects go on after one another: tables, read by ActiveController."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kcore.controller import (
+    admin_configs,
+    admin_partitions,
+    admin_topics,
+    brokers,
+    config_changes,
+    deletion,
+    elections,
+    events,
+    isr,
+    log_dirs,
+    producer_ids,
+    reassignment,
+    reassignment_requests,
+    shutdown,
+    topics,
+)
+from kcore.controller.effects import Steps
+from kcore.types import Int32s
+
+if TYPE_CHECKING:
+    from kcore.controller.active import ActiveController
+
+Handler: TypeAlias = "Callable[[ActiveController, Any], Steps[None]]"
+
+
+def no_news(active: "ActiveController", event: events.Event) -> Steps[None]:
+    """An answer that changes nothing, whatever it says: the edge tells of errors, and nothing is sent again."""
+    yield from ()
+
+
+HANDLERS: Final[dict[type[events.Event], Handler]] = {
+    events.AllocateProducerIds: producer_ids.on_allocate_producer_ids,
+    events.AlterPartitionReceived: isr.on_alter_partition,
+    events.ApiPartitionReassignment: reassignment_requests.on_alter_partition_reassignments,
+    events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
+    events.CreatePartitions: admin_partitions.on_create_partitions,
+    events.CreateTopics: admin_topics.on_create_topics,
+    events.DeleteTopics: admin_topics.on_delete_topics,
+    events.DescribeConfigs: admin_configs.on_describe_configs,
+    events.ElectLeaders: elections.on_elect_leaders,
+    events.IncrementalAlterConfigs: admin_configs.on_incremental_alter_configs,
+    events.IsrChangeNotification: isr.on_isr_change_notification,
+    events.ListPartitionReassignments: reassignment_requests.on_list_partition_reassignments,
+    events.StopReplicaResponseReceived: deletion.on_stop_replica_response,
+    events.Tick: deletion.expire,
+    events.TopicDeletion: deletion.on_topic_deletion,
+    events.ZkPartitionReassignment: reassignment.on_zk_partition_reassignment,
+    events.ZkReplicaLeaderElection: elections.on_zk_replica_leader_election,
+    events.BrokerChange: brokers.on_broker_change,
+    events.BrokerModifications: brokers.on_broker_modifications,
+    events.TopicChange: topics.on_topic_change,
+    events.PartitionModifications: topics.on_partition_modifications,
+    events.ConfigChange: config_changes.on_config_change,
+    events.TopicUncleanLeaderElectionEnable: config_changes.on_topic_unclean_enable,
+    events.LogDirEventNotification: log_dirs.on_log_dir_event_notification,
+    events.LeaderAndIsrResponseReceived: log_dirs.on_leader_and_isr_response,
+    events.UpdateMetadataResponseReceived: no_news,
+    events.ControlledShutdownReceived: shutdown.on_controlled_shutdown,
+}
+
+# After a failover is done, in this order (initializePartitionReassignments, tryTopicDeletion, onReplicaElection).
+RESUMED: "Final[tuple[Callable[[ActiveController], Steps[None]], ...]]" = (
+    reassignment.resume,
+    deletion.resume,
+    elections.resume,
+)
+# After brokers started and heard what they hold; by broker ids.
+AFTER_BROKERS_STARTED: "Final[tuple[Callable[[ActiveController, list[int]], Steps[None]], ...]]" = (
+    reassignment.resume_for_brokers,
+    deletion.resume_for_brokers,
+)
+# Replicas of topics being deleted went offline; by broker id and partition rows.
+AFTER_DELETION_OFFLINE: "Final[tuple[Callable[[ActiveController, int, Int32s], Steps[None]], ...]]" = (
+    deletion.fail_replicas,
+)
+# Topics are deleted, with all that there was of them; by name.
+AFTER_TOPICS_DELETED: "Final[tuple[Callable[[ActiveController, list[str]], Steps[None]], ...]]" = (
+    reassignment.forget_topics,
+)

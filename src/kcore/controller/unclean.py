@@ -1,0 +1,60 @@
+"""Which topics allow unclean elections: asked of ZooKeeper when one is needed, as Kafka does.
+
+Source: PartitionStateMachine.collectUncleanLeaderElectionState of 3.9.1, processTopicUncleanLeaderElectionEnable.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kcore.controller.effects import Steps, read_nodes
+from kcore.metadata import znodes
+from kcore.types import Int32s
+
+if TYPE_CHECKING:
+    from kcore.controller.active import ActiveController
+
+UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
+
+
+def learn(
+    active: "ActiveController", rows: Int32s, leaving: Sequence[int] = (), starting: Sequence[int] = ()
+) -> Steps[None]:
+    """Asks for the topics among `rows` that have no live ISR member once brokers have left and started; few, or none.
+
+    Decisions read `ZkController.unclean` from then on, the default but for those topics: before each election of
+    partitions that nobody leads.
+    """
+    decisions, table = active.decisions, active.table
+    default = active.config.unclean_leader_election_enable
+    decisions.unclean = default
+    asked = _without_live_isr(active, rows, leaving, starting)
+    if not len(asked):
+        return
+    topic_rows = np.unique(table.topic_row__p[asked])
+    names = [table.topics.names[row] for row in topic_rows.tolist()]
+    nodes = yield from read_nodes([znodes.config_path("topics", name) for name in names])
+    allowed = np.array([_allowed(name, node and node.data, default) for name, node in zip(names, nodes, strict=True)])
+    if (allowed != default).any():
+        by_partition = np.full(len(table), default)
+        by_partition[asked] = allowed[np.searchsorted(topic_rows, table.topic_row__p[asked])]
+        decisions.unclean = by_partition
+
+
+def _allowed(name: str, data: bytes | None, default: bool) -> bool:
+    if data is None:
+        return default
+    config = znodes.decode_config(znodes.config_path("topics", name), data)
+    return config.get(UNCLEAN_LEADER_ELECTION_ENABLE, str(default)).strip().lower() == "true"
+
+
+def _without_live_isr(
+    active: "ActiveController", rows: Int32s, leaving: Sequence[int], starting: Sequence[int]
+) -> Int32s:
+    brokers, table = active.table.brokers, active.table
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is nobody.
+    online[brokers.rows(leaving)], online[brokers.rows(starting)] = False, True
+    rows = rows[table.leader_epoch__p[rows] >= 0]
+    waiting: Int32s = rows[~online[table.isr__pi[rows]].any(axis=1)]
+    return waiting
