@@ -1,0 +1,388 @@
+"""Reads and writes of znodes from an event loop: many at a time, in requests of a thousand, several in flight."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, Self, TypeVar
+
+import numpy as np
+from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
+from kazoo.protocol.states import ZnodeStat
+
+from kcore.controller.effects import Create, Node, Operation, Outcome, States
+from kcore.errors import ControllerMovedError, ZookeeperError
+from kcore.metadata import znodes
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths, texts_of
+from kcore.types import Bools, Int32s, Int64s
+from kcore.zookeeper.operations import (
+    BAD_VERSION,
+    CREATE,
+    GET_DATA,
+    MAX_TRANSACTION_BYTES,
+    NO_NODE,
+    NODE_EXISTS,
+    SET_DATA,
+    UNTRIED,
+    Ephemeral,
+    Fence,
+    Operations,
+    Results,
+    check_of,
+    operations_of,
+    outcome_of,
+    reads_of,
+    results_of,
+)
+from kcore.zookeeper.session import OnWatch, Session, SessionEvent
+
+T = TypeVar("T")
+
+IN_FLIGHT: Final = 16  # Requests of one call that ZooKeeper has at a time.
+_FEW: Final = 5  # Paths that are read and watched one by one.
+
+
+class ZookeeperClient:
+    """A session with ZooKeeper: `async with ZookeeperClient("host:port,host:port/chroot") as client`.
+
+    A lost connection is waited for, as long as the session may live; SessionExpiredError ends every call that is
+    under way when it does not, and the next calls are in a new session: ephemeral znodes and watches are gone.
+    An answer may be lost after the write was done: made again it finds BAD_VERSION or NODE_EXISTS, so who gets one
+    of these reads what is there before he judges. Any other refusal is a ZookeeperError.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        session_timeout_s: float = 18.0,
+        connect_timeout_s: float = 18.0,
+        on_session: Callable[[SessionEvent], None] | None = None,
+        **options: Any,
+    ) -> None:
+        """The time-outs are Kafka's defaults. `on_session` is called in the loop, and before it what awaited fails.
+
+        `options` are KazooClient's of security: sasl_options, auth_data, use_ssl, certfile, keyfile, ca ...
+        """
+        self.session = Session(hosts, session_timeout_s, on_session, options)
+        self._connect_timeout_s = connect_timeout_s
+        self._has_multi_read = True
+
+    async def __aenter__(self) -> Self:
+        await self.session.open(self._connect_timeout_s)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close()
+
+    # Reads
+
+    async def read_nodes(self, paths: Sequence[str], watch: OnWatch | None = None) -> list[Node | None]:
+        """For each path what is there; with `watch` the next change, creation or removal calls it, in the loop."""
+        if watch is not None and (len(paths) < _FEW or not self._has_multi_read):
+            return await _all(self._read_watched(path, watch) for path in paths)
+        full = [self.session.full(path) for path in paths]
+        found = await self._read(reads_of(texts_of([path.encode() for path in full])))
+        nodes = [node for results in found for node in _nodes(results)]
+        if watch is not None and found:
+            if not self._has_multi_read:  # It turned out just now.
+                return await self.read_nodes(paths, watch)
+            pairs = zip(full, nodes, strict=True)
+            watches = [self.session.watch(path, watch, is_there=node is not None) for path, node in pairs]
+            await self.session.set_watches(min(results.zxid for results in found), watches)
+        return nodes
+
+    async def read_children(self, paths: Sequence[str], watch: OnWatch | None = None) -> list[list[str] | None]:
+        """For each path the names below it, None where there is no such znode; its creation is watched then."""
+        return await _all(self._read_children(path, watch) for path in paths)
+
+    async def read_states(self, table: PartitionTable, rows: Int32s) -> States:
+        """The states of the partitions in `rows` that have one; TableError names a znode that holds none."""
+        rows = np.unique(rows).astype(np.int32)
+        paths = partition_paths(
+            table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows], chroot=self.session.chroot
+        )
+        found = await self._read(reads_of(paths))
+        errors = np.concatenate([results.errors for results in found]) if found else np.empty(0, np.int32)
+        firsts = np.cumsum([0, *(len(results.errors) for results in found)]).tolist()
+        columns = [_states(results, paths, first) for results, first in zip(found, firsts, strict=False)]
+        versions = np.concatenate([np.empty(0, np.int32), *(results.versions for results in found)])[errors == 0]
+        return _joined(rows[errors == 0], versions, columns)
+
+    async def stat(self, path: str) -> ZnodeStat | None:
+        """All that ZooKeeper knows of a znode; None if there is none."""
+        found: ZnodeStat | None = await self._ask(Exists(self.session.full(path), None))
+        return found
+
+    # Writes
+
+    async def write(
+        self, operations: Sequence[Operation | Ephemeral], *, atomic: bool = False, fence: Fence | None = None
+    ) -> list[Outcome]:
+        """What became of each: in order, each on its own; `atomic`: all or none.
+
+        `fence`: nothing is done unless that path has that version; ControllerMovedError.
+        """
+        columns = operations_of(operations, self.session.chroot)
+        if atomic:
+            errors = (await self.transaction(operations, fence=fence)).errors
+        else:
+            errors = np.full(columns.total, UNTRIED, np.int32)
+            for batch in columns.batches():
+                await self._write_batch(columns, batch, fence, errors)
+        return [
+            Outcome.NOT_TRIED if error == UNTRIED else outcome_of(error, operation.path)
+            for error, operation in zip(errors.tolist(), operations, strict=True)
+        ]
+
+    async def transaction(self, operations: Sequence[Operation | Ephemeral], *, fence: Fence | None = None) -> Results:
+        """All of them or none; of what failed the error is there, that of the others is then UNTRIED."""
+        columns = operations_of(operations, self.session.chroot)
+        rows = np.arange(columns.total)
+        results = await self._multi(columns, rows, fence)
+        if results.errors.any():
+            results.errors[results.errors == 0] = UNTRIED
+        return results
+
+    async def write_states(
+        self, table: PartitionTable, changes: PartitionChanges, controller_epoch: int, *, fence: Fence | None = None
+    ) -> Bools:
+        """Which of the changes were taken, each on its own; those of version -1 are created."""
+        if not len(changes):
+            return np.empty(0, np.bool_)
+        is_new = changes.partition_epochs < 0
+        if is_new.any():
+            await self._create_partitions(table, changes.rows[is_new], fence)
+        operations = Operations(
+            np.where(is_new, CREATE, SET_DATA).astype(np.uint8),
+            self._partition_paths(table, changes.rows, "/state"),
+            encode_states(changes, controller_epoch),
+            np.where(is_new, 0, changes.partition_epochs).astype(np.int32),
+        )
+        taken: Bools = await self._write_all(operations, fence) == 0
+        return taken
+
+    async def make_path(self, path: str) -> None:
+        """A persistent znode and those above it, the chroot too, where they are not there."""
+        names = self.session.full(path).strip("/").split("/")
+        paths = ["/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
+        columns, errors = operations_of([Create(each) for each in paths]), np.full(len(paths), UNTRIED, np.int32)
+        await self._write_batch(columns, np.arange(len(paths)), None, errors)
+        for each, error in zip(paths, errors.tolist(), strict=True):
+            if outcome_of(error, each) not in (Outcome.DONE, Outcome.NODE_EXISTS):
+                raise ZookeeperError(f"{each}: {outcome_of(error, each).value}")
+
+    # How
+
+    async def _ask(self, request: Any) -> Any:
+        return await self._kept(self.session.ask(request))
+
+    async def _kept(self, call: Coroutine[Any, Any, T]) -> T:
+        """What it returns; a refusal that means something to us as kazoo's error, others as ZookeeperError."""
+        try:
+            return await call
+        except (NoNodeError, UnimplementedError):
+            raise
+        except KazooException as error:
+            raise ZookeeperError(f"ZooKeeper answers {type(error).__name__}") from error
+
+    async def _read_watched(self, path: str, on_watch: OnWatch) -> Node | None:
+        full = self.session.full(path)
+        while True:
+            try:
+                data, stat = await self._ask(GetData(full, self.session.watch(full, on_watch)))
+                return Node(data or b"", stat.version, stat.czxid)
+            except NoNodeError:  # A read that finds nothing sets no watch.
+                watch = self.session.watch(full, on_watch, is_there=False)
+                if await self._ask(Exists(full, watch)) is None:
+                    return None
+
+    async def _read_children(self, path: str, on_watch: OnWatch | None) -> list[str] | None:
+        full = self.session.full(path)
+        while True:
+            try:
+                watch = on_watch and self.session.watch(full, on_watch, children=True)
+                children: list[str] = await self._ask(GetChildren(full, watch))
+                return children
+            except NoNodeError:
+                if on_watch is None:
+                    return None
+                if await self._ask(Exists(full, self.session.watch(full, on_watch, is_there=False))) is None:
+                    return None
+
+    async def _read(self, reads: Operations) -> list[Results]:
+        """The answers to getData, batch by batch; the only error in them is NO_NODE."""
+        turns = asyncio.Semaphore(IN_FLIGHT)
+        return await _all(_in_turn(turns, self._read_batch(reads, rows)) for rows in reads.batches())
+
+    async def _read_batch(self, reads: Operations, rows: Int64s) -> Results:
+        if not self._has_multi_read:
+            return await self._read_singly(reads, rows)
+        try:
+            answer = await self._kept(self.session.multi_read(reads.request(rows)))
+        except UnimplementedError:  # Before 3.6
+            self._has_multi_read = False
+            return await self._read_singly(reads, rows)
+        results = results_of(answer.text, answer.begin, len(rows), answer.zxid)
+        for error in np.unique(results.errors).tolist():
+            if error not in (0, NO_NODE):
+                raise ZookeeperError(f"read: ZooKeeper's error {error}")
+        return results
+
+    async def _read_singly(self, reads: Operations, rows: Int64s) -> Results:
+        answers = await _all(self._read_single(reads.paths.at(row).decode()) for row in rows.tolist())
+        texts = texts_of([data for data, _, _ in answers])
+        return Results(
+            texts.text.tobytes(),
+            np.array([NO_NODE if stat is None else 0 for _, stat, _ in answers], np.int32),
+            np.stack([texts.offsets[:-1], texts.offsets[1:]]),
+            np.array([stat.version if stat else -1 for _, stat, _ in answers], np.int32),
+            np.array([[stat.czxid if stat else -1, owner] for _, stat, owner in answers], np.int64).T.copy(),
+            -1,
+        )
+
+    async def _read_single(self, full: str) -> tuple[bytes, ZnodeStat | None, int]:
+        try:
+            data, stat = await self._ask(GetData(full, None))
+        except NoNodeError:
+            return b"", None, -1
+        return data or b"", stat, stat.ephemeralOwner
+
+    async def _create_partitions(self, table: PartitionTable, rows: Int32s, fence: Fence | None) -> None:
+        """The znodes above new states; those that are there stay."""
+        topics = np.unique(table.topic_row__p[rows]).tolist()
+        await self.write([Create(znodes.partitions_path(table.topics.names[row])) for row in topics], fence=fence)
+        nothing = Texts(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+        paths = self._partition_paths(table, rows, "")
+        kinds, flags = np.full(len(rows), CREATE, np.uint8), np.zeros(len(rows), np.int32)
+        await self._write_all(Operations(kinds, paths, nothing, flags), fence)
+
+    def _partition_paths(self, table: PartitionTable, rows: Int32s, below: str) -> Texts:
+        topics, partitions = table.topic_row__p[rows], table.partition_index__p[rows]
+        return partition_paths(table.topics.names, topics, partitions, chroot=self.session.chroot, below=below)
+
+    async def _write_all(self, operations: Operations, fence: Fence | None) -> Int32s:
+        """The errors of operations that do not depend on each other."""
+        errors = np.full(operations.total, UNTRIED, np.int32)
+        turns = asyncio.Semaphore(IN_FLIGHT)
+        batches = operations.batches()
+        await _all(_in_turn(turns, self._write_apart(operations, rows, fence, errors)) for rows in batches)
+        for error in np.unique(errors).tolist():
+            outcome_of(error, "write")
+        return errors
+
+    async def _write_apart(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
+        """Those operations, each on its own. One that fails takes its whole request with it.
+
+        Then all are looked at, those that must fail are left out, and the others go again.
+        """
+        while len(rows):
+            failed = await self._try(operations, rows, fence, errors)
+            if failed is None:
+                return
+            rows = np.delete(rows, failed)
+            looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
+            found = await self._read_batch(looks, rows)
+            is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
+            errors[rows[is_there & is_new]] = NODE_EXISTS
+            errors[rows[~is_there & ~is_new]] = NO_NODE
+            errors[rows[is_there & ~is_new & (found.versions != operations.versions[rows])]] = BAD_VERSION
+            rows = rows[errors[rows] == UNTRIED]
+
+    async def _write_batch(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
+        """Those operations in order, each on its own. One that fails takes its whole request with it: again without it.
+
+        What stood before it was in order, so it goes alone first; then requests grow again.
+        """
+        at, size = 0, len(rows)
+        while at < len(rows):
+            tried = rows[at : at + size]
+            failed = await self._try(operations, tried, fence, errors)
+            if failed is None:
+                at, size = at + len(tried), size * 2
+            else:
+                rows, size = np.delete(rows, at + failed), max(failed, 1)
+
+    async def _try(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> int | None:
+        """One transaction: which of `rows` it failed at, and its error is noted; None if all are done."""
+        results = await self._multi(operations, rows, fence)
+        wrong = np.flatnonzero((results.errors != 0) & (results.errors != UNTRIED))
+        if not len(wrong):
+            errors[rows] = 0
+            return None
+        failed = int(wrong[0])
+        errors[rows[failed]] = results.errors[failed]
+        return failed
+
+    async def _multi(self, operations: Operations, rows: Int64s, fence: Fence | None) -> Results:
+        """One transaction; the first result is that of the first of `rows`."""
+        body = operations.request(rows)
+        if fence is not None:
+            body = check_of(fence, self.session.chroot) + body
+        if len(body) > MAX_TRANSACTION_BYTES:  # ZooKeeper would cut the connection, again and again.
+            raise ZookeeperError(f"a request of {len(body)} bytes; ZooKeeper takes {MAX_TRANSACTION_BYTES}")
+        fenced = fence is not None
+        answer = await self._kept(self.session.multi(body))
+        results = results_of(answer.text, answer.begin, len(rows) + fenced, answer.zxid)
+        if fence is None:
+            return results
+        if results.errors[0] in (NO_NODE, BAD_VERSION):
+            raise ControllerMovedError(f"{fence[0]} has not version {fence[1]} any more: somebody else controls")
+        return results._replace(
+            errors=results.errors[1:],
+            data=results.data[:, 1:],
+            versions=results.versions[1:],
+            zxids=results.zxids[:, 1:],
+        )
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What they return, in order, once all have ended; or the first error."""
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    for each in ended:
+        if isinstance(each, BaseException):
+            raise each
+    return ended  # type: ignore[return-value]
+
+
+async def _in_turn(turns: asyncio.Semaphore, call: Coroutine[Any, Any, T]) -> T:
+    async with turns:
+        return await call
+
+
+def _nodes(results: Results) -> list[Node | None]:
+    columns = (results.errors, *results.data, results.versions, results.zxids[0])
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        None if error else Node(results.answer[begin:end], version, czxid) for error, begin, end, version, czxid in rows
+    ]
+
+
+def _states(results: Results, paths: Texts, first: int) -> StateColumns:
+    """Of the states that are there; the first result is that of path `first`."""
+    there = np.flatnonzero(results.errors == 0)
+    begins, ends = (np.ascontiguousarray(results.data[k, there]) for k in (0, 1))
+    return decode_states(results.answer, begins, ends, lambda row: paths.at(first + int(there[row])).decode())
+
+
+def _joined(rows: Int32s, versions: Int32s, parts: list[StateColumns]) -> States:
+    nothing = np.empty(0, np.int32)
+    parts = [StateColumns(nothing, nothing, nothing, np.empty(0, np.int8), np.zeros(1, np.int32), nothing), *parts]
+    joined = {
+        field: np.concatenate([getattr(part, field) for part in parts])
+        for field in ("leaders", "leader_epochs", "controller_epochs", "recovery", "isr")
+    }
+    counts = np.concatenate([np.diff(part.isr_offsets) for part in parts])
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    changes = PartitionChanges(
+        rows=rows,
+        leaders=joined["leaders"],
+        isr_offsets=offsets,
+        isr=joined["isr"],
+        leader_epochs=joined["leader_epochs"],
+        partition_epochs=versions,
+        recovery=joined["recovery"],
+    )
+    return States(changes, joined["controller_epochs"])

@@ -1,0 +1,149 @@
+"""Operations of `multi` and `multiRead` as columns, cut into requests that ZooKeeper takes."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from kcore._ext import jute
+from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
+from kcore.errors import ZookeeperError
+from kcore.metadata.znode_states import Texts, texts_of
+from kcore.metadata.znodes import CONFIG_CHANGE_PREFIX, ISR_CHANGE_PREFIX, LOG_DIR_EVENT_PREFIX
+from kcore.types import Int32s, Int64s, UInt8s
+
+MAX_OPERATIONS: Final = 1_000  # A request with more is no faster.
+MAX_BYTES: Final = 512 * 1024  # Half of what ZooKeeper takes (jute.maxbuffer).
+MAX_TRANSACTION_BYTES: Final = 1_000_000
+
+CREATE, DELETE, GET_DATA, SET_DATA, CHECK = 1, 2, 4, 5, 13  # ZooDefs.OpCode
+END: Final = struct.pack(">i?i", -1, True, -1)  # of a multi
+
+_PERSISTENT, _EPHEMERAL, _SEQUENTIAL = 0, 1, 2  # CreateMode
+_SEQUENCES: Final = tuple(f"/{prefix}" for prefix in (CONFIG_CHANGE_PREFIX, ISR_CHANGE_PREFIX, LOG_DIR_EVENT_PREFIX))
+_ANYONE: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")  # ZooDefs.Ids.OPEN_ACL_UNSAFE
+
+OUTCOMES: Final = {
+    0: Outcome.DONE,
+    -101: Outcome.NO_NODE,
+    -103: Outcome.BAD_VERSION,
+    -110: Outcome.NODE_EXISTS,
+    -111: Outcome.NOT_EMPTY,
+}
+NO_NODE, BAD_VERSION, NODE_EXISTS = -101, -103, -110
+UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: what a multi says of operations after the one that failed
+
+Fence: TypeAlias = tuple[str, int]  # a path and the version that it must have
+
+
+class Ephemeral(NamedTuple):
+    """A znode that goes with the session."""
+
+    path: str
+    data: bytes = b""
+
+
+class Operations(NamedTuple):
+    """Operations by row; the version of a create is its flags."""
+
+    kinds: UInt8s
+    paths: Texts  # with the chroot
+    data: Texts
+    versions: Int32s
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self.kinds)
+
+    def request(self, rows: Int64s) -> bytes:
+        """The body of a request with those operations."""
+        out = np.empty(int(self.sizes(rows).sum()) + len(END), np.uint8)
+        jute.write_request(self.kinds, *self.paths, *self.data, self.versions, _ANYONE, rows, out)
+        return out.tobytes()
+
+    def sizes(self, rows: Int64s) -> Int64s:
+        """The bytes that each of those takes in a request."""
+        sizes = np.empty(len(rows), np.int64)
+        jute.request_bytes(self.kinds, self.paths.offsets, self.data.offsets, len(_ANYONE), rows, sizes)
+        return sizes
+
+    def batches(self) -> Iterator[Int64s]:
+        """The rows, in order, so many at a time as one request takes."""
+        ends = np.cumsum(self.sizes(np.arange(self.total)))
+        begin = 0
+        while begin < self.total:
+            before = ends[begin - 1] if begin else 0
+            fits = int(np.searchsorted(ends, before + MAX_BYTES, side="right"))
+            end = min(max(fits, begin + 1), begin + MAX_OPERATIONS)
+            yield np.arange(begin, end)
+            begin = end
+
+
+def operations_of(operations: Sequence[Operation | Ephemeral], chroot: str = "") -> Operations:
+    """Those operations. A path that ends as Kafka's sequences begin, such as config_change_, gets its number."""
+    paths = texts_of([f"{chroot}{operation.path}".encode() for operation in operations])
+    data = texts_of([b"" if isinstance(operation, Delete) else operation.data for operation in operations])
+    kinds = [_KINDS[type(operation)] for operation in operations]
+    versions = np.array([_version(operation) for operation in operations], np.int32)
+    return Operations(np.array(kinds, np.uint8), paths, data, versions)
+
+
+_KINDS: Final[dict[type, int]] = {Create: CREATE, Ephemeral: CREATE, SetData: SET_DATA, Delete: DELETE}
+
+
+def _version(operation: Operation | Ephemeral) -> int:
+    if isinstance(operation, SetData | Delete):
+        return operation.version
+    if isinstance(operation, Ephemeral):
+        return _EPHEMERAL
+    return _SEQUENTIAL if operation.path.endswith(_SEQUENCES) else _PERSISTENT
+
+
+def reads_of(paths: Texts) -> Operations:
+    """getData of each path."""
+    count = paths.total
+    nothing = Texts(np.empty(0, np.uint8), np.zeros(count + 1, np.int64))
+    return Operations(np.full(count, GET_DATA, np.uint8), paths, nothing, np.zeros(count, np.int32))
+
+
+def check_of(fence: Fence, chroot: str) -> bytes:
+    """The operation that lets a multi through only if the fence stands, ready to go before others."""
+    path, version = fence
+    columns = texts_of([f"{chroot}{path}".encode()]), texts_of([b""])
+    check = Operations(np.array([CHECK], np.uint8), *columns, np.array([version], np.int32))
+    return check.request(np.arange(1)).removesuffix(END)
+
+
+class Results(NamedTuple):
+    """What came of o operations."""
+
+    answer: bytes
+    errors: Int32s  # o, KeeperException.Code
+    data: Int64s  # 2 x o: where the data that was read begins and ends in `answer`
+    versions: Int32s  # o, of what was read or set
+    zxids: Int64s  # 2 x o: czxid and owner's session of what was read or set
+    zxid: int  # The last transaction that the answer may show.
+
+
+def results_of(answer: bytes, begin: int, count: int, zxid: int = -1) -> Results:
+    """The answer to a request with `count` operations; ZookeeperError if it is none."""
+    results = Results(
+        answer,
+        np.empty(count, np.int32),
+        np.zeros((2, count), np.int64),
+        np.full(count, -1, np.int32),
+        np.full((2, count), -1, np.int64),
+        zxid,
+    )
+    if jute.parse_results(answer, begin, *results[1:5]) != count:
+        raise ZookeeperError(f"no answer to {count} operations: {answer[begin : begin + 40]!r}")
+    return results
+
+
+def outcome_of(error: int, what: str) -> Outcome:
+    """The outcome that an error code is; ZookeeperError if it is none of an ordinary operation."""
+    if error not in OUTCOMES:
+        raise ZookeeperError(f"{what}: ZooKeeper's error {error}")
+    return OUTCOMES[error]

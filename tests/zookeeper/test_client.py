@@ -1,0 +1,242 @@
+"""How many operations become few requests, and each its own outcome: on a tree in memory, no server."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
+from kcore.errors import ControllerMovedError, TableError, ZookeeperError
+from kcore.metadata import znodes
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topics import TopicTable
+from kcore.zookeeper.client import ZookeeperClient
+from kcore.zookeeper.registration import elect, register_broker, take_over
+from net.loops import story
+from zookeeper.tree import Tree
+
+DONE, BAD_VERSION = Outcome.DONE, Outcome.BAD_VERSION
+COUNT = 2_300
+
+
+def client_of(tree: Tree) -> ZookeeperClient:
+    client = ZookeeperClient("nowhere:1")
+    client.session = tree  # type: ignore[assignment]
+    return client
+
+
+def partitions() -> PartitionTable:
+    """One topic, t0."""
+    nobody = np.full(COUNT, -1)
+    return PartitionTable.from_arrays(
+        replicas=np.ones((COUNT, 1), np.int32),
+        isr=np.ones((COUNT, 1), np.int32),
+        leaders=np.ones(COUNT, np.int32),
+        leader_epochs=nobody,
+        partition_epochs=nobody,
+        controller_epochs=nobody,
+        topics=TopicTable(["t0"]),
+        topic_rows=np.zeros(COUNT, np.int32),
+    )
+
+
+def changes_of(rows: Any, version: int) -> PartitionChanges:
+    rows = np.asarray(rows, np.int32)
+    ones = np.ones(len(rows), np.int32)
+    offsets = np.arange(len(rows) + 1, dtype=np.int32)
+    return PartitionChanges(rows, ones, offsets, ones, ones * 4, ones * version, np.zeros(len(rows), np.int8))
+
+
+async def with_states(tree: Tree) -> tuple[ZookeeperClient, PartitionTable]:
+    client, table = client_of(tree), partitions()
+    await client.make_path(znodes.topic_path("t0"))
+    await client.write([Create(znodes.CONTROLLER_EPOCH, b"1")])
+    assert (await client.write_states(table, changes_of(range(COUNT), -1), 1)).all()
+    tree.multis = tree.reads = 0
+    return client, table
+
+
+FENCE = (znodes.CONTROLLER_EPOCH, 0)
+
+
+@story
+async def test_states_are_written_a_thousand_a_request() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    assert (await client.write_states(table, changes_of(range(COUNT), 0), 1, fence=FENCE)).all()
+    assert (tree.multis, tree.reads) == (3, 0)
+    found = await client.read_states(table, np.arange(COUNT, dtype=np.int32)[::-1])
+    assert tree.reads == 3
+    assert found.changes.rows.tolist() == list(range(COUNT))
+    assert set(found.changes.partition_epochs.tolist()) == {1}
+    assert (await client.write_states(table, changes_of([], 0), 1)).tolist() == []
+    nothing = await client.read_states(table, np.empty(0, np.int32))
+    assert (len(nothing.changes), nothing.changes.isr_offsets.tolist()) == (0, [0])
+
+
+@story
+async def test_of_many_refused_states_one_look_finds_all() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    assert (await client.write_states(table, changes_of(range(0, COUNT, 2), 0), 1)).all()
+    tree.multis = tree.reads = 0
+    taken = await client.write_states(table, changes_of(range(COUNT), 0), 1, fence=FENCE)
+    assert taken.tolist() == [row % 2 == 1 for row in range(COUNT)]
+    assert (tree.multis, tree.reads) == (6, 3)  # Tried, looked, tried again.
+    assert {version for path, (_, version, _, _) in tree.nodes.items() if path.endswith("/state")} == {1}
+
+
+@story
+async def test_a_state_that_changes_again_between_look_and_write() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    victims = [5, 6, 7]
+
+    def somebody_writes() -> None:
+        if victims:
+            path = znodes.state_path("t0", victims.pop())
+            tree.nodes[path] = (b"{}", 9, *tree.nodes[path][2:])
+
+    tree.before_multi = somebody_writes
+    taken = await client.write_states(table, changes_of(range(10), 0), 1)
+    assert np.flatnonzero(~taken).tolist() == [5, 6, 7]
+
+
+@story
+async def test_states_whose_znodes_went_or_came() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    del tree.nodes[znodes.state_path("t0", 3)]
+    assert (await client.write_states(table, changes_of(range(5), 0), 1)).tolist() == [True, True, True, False, True]
+    created = await client.write_states(table, changes_of(range(5), -1), 1)
+    assert created.tolist() == [False, False, False, True, False]
+    found = await client.read_states(table, np.array([3, 4], np.int32))
+    assert found.changes.partition_epochs.tolist() == [0, 1]
+
+
+@story
+async def test_a_fence_that_fell_stops_everything() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    before = dict(tree.nodes)
+    for fence in ((znodes.CONTROLLER_EPOCH, 1), ("/no", 0)):
+        with pytest.raises(ControllerMovedError, match=f"{fence[0]} has not version"):
+            await client.write_states(table, changes_of(range(COUNT), 0), 1, fence=fence)
+        with pytest.raises(ControllerMovedError):
+            await client.write([Create("/x")], fence=fence)
+        with pytest.raises(ControllerMovedError):
+            await client.write([Create("/x")], fence=fence, atomic=True)
+    assert tree.nodes == before
+    assert await client.write([SetData(znodes.CONTROLLER_EPOCH, b"2", 5)], fence=FENCE) == [BAD_VERSION]
+
+
+def one_by_one(tree: Tree, operations: list[Operation]) -> list[Outcome]:
+    """What each operation would come to by itself."""
+    outcomes = {0: DONE, -101: Outcome.NO_NODE, -103: BAD_VERSION, -110: Outcome.NODE_EXISTS, -111: Outcome.NOT_EMPTY}
+    kinds: dict[type, int] = {Create: 1, SetData: 5, Delete: 2}
+    return [
+        outcomes[
+            tree._perform(
+                kinds[type(operation)],
+                operation.path,
+                getattr(operation, "data", b""),
+                getattr(operation, "version", 0),
+            )[0]
+        ]
+        for operation in operations
+    ]
+
+
+@story
+async def test_operations_in_order_are_as_one_by_one() -> None:
+    dice = np.random.default_rng(7)
+    for _ in range(60):
+        operations: list[Operation] = []
+        for _ in range(dice.integers(0, 25)):
+            path = "/" + "/".join(dice.choice(["a", "b"], dice.integers(1, 4)))
+            version = int(dice.integers(-1, 3))
+            choices = [Create(path, b"x"), Create(path), SetData(path, b"y", version), Delete(path, version)]
+            operations.append(choices[dice.integers(0, 4)])
+        together, apart = Tree(), Tree()
+        assert await client_of(together).write(operations) == one_by_one(apart, operations)
+        assert {path: node[:2] for path, node in together.nodes.items()} == {
+            path: node[:2] for path, node in apart.nodes.items()
+        }
+
+
+@story
+async def test_one_transaction() -> None:
+    tree = Tree()
+    client = client_of(tree)
+    assert await client.write([Create("/a"), SetData("/a", b"1", 0), Create("/a/b")], atomic=True) == [DONE] * 3
+    outcomes = await client.write([Create("/c"), Delete("/a"), Create("/d")], atomic=True)
+    assert outcomes == [Outcome.NOT_TRIED, Outcome.NOT_EMPTY, Outcome.NOT_TRIED]
+    assert set(tree.nodes) == {"/", "/a", "/a/b"}
+    with pytest.raises(ZookeeperError, match="a request of 1000"):
+        await client.write([SetData("/a", bytes(1_000_000))], atomic=True)
+    with pytest.raises(ZookeeperError, match="a request of 1000"):
+        await client.write([SetData("/a", b"2"), SetData("/a", bytes(1_000_000))])
+
+
+@story
+async def test_servers_without_multi_read_are_asked_one_by_one() -> None:
+    tree, old = Tree(), Tree(has_multi_read=False)
+    client, table = await with_states(tree)
+    old.nodes = tree.nodes
+    del tree.nodes[znodes.state_path("t0", 8)]
+    rows = np.arange(0, 1_500, 4, dtype=np.int32)
+    expected, found = await client.read_states(table, rows), await client_of(old).read_states(table, rows)
+    for field in PartitionChanges.__slots__:
+        assert getattr(expected.changes, field).tolist() == getattr(found.changes, field).tolist()
+    assert 8 not in found.changes.rows
+    assert old.reads == len(rows) + 1
+    paths = ["/controller_epoch", "/no"]
+    assert await client_of(old).read_nodes(paths) == await client.read_nodes(paths)
+
+
+@story
+async def test_a_state_that_is_none_is_named() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    tree.nodes[znodes.state_path("t0", 1_700)] = (b"{}", 0, 0, 0)
+    del tree.nodes[znodes.state_path("t0", 1_500)]
+    with pytest.raises(TableError, match="/brokers/topics/t0/partitions/1700/state: "):
+        await client.read_states(table, np.arange(COUNT, dtype=np.int32))
+
+
+@story
+async def test_brokers_and_controllers() -> None:
+    tree = Tree()
+    client = client_of(tree)
+    with pytest.raises(ZookeeperError, match="/brokers/ids/1: there is no such znode"):
+        await register_broker(client, 1, b"x")
+    await client.make_path(znodes.BROKER_IDS)
+    epoch = await register_broker(client, 1, b"x")
+    assert tree.nodes["/brokers/ids/1"] == (b"x", 1, epoch, 77)
+    tree.id = 78
+    with pytest.raises(ZookeeperError, match="registered by session 0x4d"):
+        await register_broker(client, 1, b"y")
+    tree.past_ids = {77}
+    assert await register_broker(client, 1, b"y") == tree.nodes["/brokers/ids/1"][2] > epoch
+    assert await elect(client, 1, 5) == (1, 1)
+    with pytest.raises(ControllerMovedError, match="broker 1 controls"):
+        await elect(client, 2, 5)
+    assert await take_over(client, 2, 5) == (2, 2)
+    del tree.nodes[znodes.CONTROLLER]
+    assert await take_over(client, 3, 5) == (3, 3)
+
+
+@story
+async def test_an_election_whose_answer_was_lost_is_won() -> None:
+    """Made again it finds what it wrote itself (KafkaZkClient.registerControllerAndIncrementControllerEpoch)."""
+    tree = Tree()
+    client = client_of(tree)
+    await client.write([Create(znodes.CONTROLLER_EPOCH, b"4")])
+
+    def done_already() -> None:
+        tree.nodes[znodes.CONTROLLER] = (znodes.encode_controller(9, 1), 0, 1, tree.id)
+        tree.nodes[znodes.CONTROLLER_EPOCH] = (b"5", 1, 1, 0)
+
+    tree.before_multi = done_already
+    assert await elect(client, 9, 1) == (5, 1)
