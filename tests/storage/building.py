@@ -32,10 +32,11 @@ def batch(
     time_ms: int = TIME_MS,
     attributes: int = 0,
     key: bytes | None = None,
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """One uncompressed batch of magic 2; every record has the same time and key."""
+    """One uncompressed batch of magic 2; every record has the same time and key. `producer`: id, epoch, sequence."""
     records = b"".join(record(delta, value, key) for delta, value in enumerate(values))
-    fields = (attributes, len(values) - 1, time_ms, time_ms, -1, -1, -1, len(values))
+    fields = (attributes, len(values) - 1, time_ms, time_ms, *producer, len(values))
     checked = struct.pack(">hiqqqhii", *fields) + records
     inner = struct.pack(">ibI", epoch, 2, crc32c(checked)) + checked
     return struct.pack(">qi", base_offset, len(inner)) + inner

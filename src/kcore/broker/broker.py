@@ -5,11 +5,11 @@ Source: KafkaApis and ReplicaManager of 3.9.1.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from kcore.constants import EPOCH_DURING_DELETE, NO_EPOCH, UNKNOWN_BROKER_EPOCH
+from kcore.constants import EPOCH_DURING_DELETE, NO_EPOCH, RECOVERED, UNKNOWN_BROKER_EPOCH
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.merge import merge
 from kcore.metadata.partition_table import PartitionTable
@@ -32,6 +32,7 @@ from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns, Rows
 
 T = TypeVar("T")
+Key: TypeAlias = tuple[str, int]  # A partition: its topic's name and its index.
 
 TOPIC_IDS_SINCE = 5  # LeaderAndIsr answers by topic id from this version on.
 
@@ -47,6 +48,8 @@ class Replica:
     replicas: tuple[int, ...]
     partition_epoch: int
     stopped: bool = False  # By a StopReplica that left the log: neither leads nor follows until the next LeaderAndIsr.
+    controller_epoch: int = -1  # Of the controller that decided so.
+    leader_recovery_state: int = RECOVERED
 
 
 class Broker:
@@ -63,7 +66,7 @@ class Broker:
         self.table = PartitionTable.from_arrays(
             np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
         )
-        self.replicas: dict[tuple[str, int], Replica] = {}
+        self.replicas: dict[Key, Replica] = {}
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview) -> bytes:
         """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
@@ -77,7 +80,7 @@ class Broker:
 
     def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
         """Keep the new states and live brokers."""
-        refusal = self._refusal(request)
+        refusal = self.refusal(request)
         if refusal is Errors.NONE:
             merge(self.table, request)
         return UpdateMetadataResponse(error_code=refusal)
@@ -87,10 +90,10 @@ class Broker:
 
         A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
         """
-        refusal = self._refusal(request)
+        refusal = self.refusal(request)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
         for name, partition, told in _told_replicas(request.topic_states):
-            code = self._take((name, partition), told) if refusal is Errors.NONE else refusal
+            code = self.take((name, partition), told) if refusal is Errors.NONE else refusal
             error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
             topics.setdefault(told.topic_id, []).append(error)
         if version < TOPIC_IDS_SINCE:
@@ -101,7 +104,7 @@ class Broker:
 
     def on_stop_replica(self, request: Columns) -> StopReplicaResponse:
         """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
-        refusal = self._refusal(request)
+        refusal = self.refusal(request)
         if refusal is not Errors.NONE:
             return StopReplicaResponse(error_code=refusal)
         states = request.topic_states.partition_states
@@ -110,13 +113,13 @@ class Broker:
         told = zip(states.leader_epoch.tolist(), deleted, strict=True)
         errors = [
             StopReplicaPartitionError(
-                topic_name=name, partition_index=partition, error_code=self._stop((name, partition), epoch, delete)
+                topic_name=name, partition_index=partition, error_code=self.stop((name, partition), epoch, delete)
             )
             for name, partition, (epoch, delete) in _named(request.topic_states, told)
         ]
         return StopReplicaResponse(partition_errors=errors)
 
-    def _refusal(self, request: Columns) -> Errors:
+    def refusal(self, request: Columns) -> Errors:
         """Why the whole request is refused; else its controller epoch is the newest known.
 
         A larger broker epoch is accepted: the controller may learn of a registration before the broker does.
@@ -129,14 +132,14 @@ class Broker:
         self.controller_epoch = request.controller_epoch
         return Errors.NONE
 
-    def _take(self, key: tuple[str, int], told: Replica) -> Errors:
+    def take(self, key: Key, told: Replica) -> Errors:
+        """What a partition's state is answered with; if it is new, it holds from now on."""
         known = self.replicas.get(key)
         if known is not None:
             if ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
             if told.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != told.topic_id:
-                self.replicas[key] = replace(known, topic_id=told.topic_id)  # An upgrade adds it (KAFKA-12332).
-                return Errors.NONE
+                return self.assign_topic_id(key, told.topic_id)  # An upgrade adds it (KAFKA-12332).
             if told.leader_epoch == known.leader_epoch and told.topic_id == ZERO_UUID != known.topic_id:
                 # After a downgrade a follower has to fetch by name again (KAFKA-13132).
                 return Errors.NONE if told.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
@@ -146,18 +149,32 @@ class Broker:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         # A log keeps its topic id when an older controller does not name one.
         topic_id = known.topic_id if known is not None and told.topic_id == ZERO_UUID else told.topic_id
-        self.replicas[key] = replace(told, topic_id=topic_id)
+        return self.become(key, replace(told, topic_id=topic_id))
+
+    def become(self, key: Key, told: Replica) -> Errors:
+        """Leader or follower, as told."""
+        self.replicas[key] = told
         return Errors.NONE
 
-    def _stop(self, key: tuple[str, int], leader_epoch: int, delete: bool) -> Errors:
+    def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
+        """To a replica that had none."""
+        self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
+        return Errors.NONE
+
+    def stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
+        """What StopReplica of one partition is answered with; unless it is refused, the replica stops."""
         known = self.replicas.get(key)
-        if known is None:
-            return Errors.NONE
-        if leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and leader_epoch < known.leader_epoch:
+        sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
+        if known is not None and leader_epoch not in sentinels and leader_epoch < known.leader_epoch:
             return Errors.FENCED_LEADER_EPOCH
-        if delete:
+        return self.stopped(key, delete)
+
+    def stopped(self, key: Key, delete: bool) -> Errors:
+        """The replica neither leads nor follows any more; with `delete` nothing of it is left."""
+        known = self.replicas.get(key)
+        if known is not None and delete:
             del self.replicas[key]
-        else:
+        elif known is not None:
             self.replicas[key] = replace(known, stopped=True)
         return Errors.NONE
 
@@ -172,12 +189,16 @@ def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
 def _told_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:
     states = topics.partition_states
     ids = [Uuid(each.tobytes()) for each in topics.topic_id]
+    ids_of_rows = [each for each, count in zip(ids, np.diff(states.row_offsets), strict=True) for _ in range(count)]
     columns = (
-        [topic_id for topic_id, count in zip(ids, np.diff(states.row_offsets), strict=True) for _ in range(count)],
+        ids_of_rows,
         states.leader.tolist(),
         states.leader_epoch.tolist(),
         [tuple(isr.tolist()) for isr in states.isr],
         [tuple(replicas.tolist()) for replicas in states.replicas],
         states.partition_epoch.tolist(),
+        [False] * len(ids_of_rows),
+        states.controller_epoch.tolist(),
+        states.leader_recovery_state.tolist(),
     )
     return _named(topics, [Replica(*values) for values in zip(*columns, strict=True)])

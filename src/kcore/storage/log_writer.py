@@ -93,13 +93,29 @@ class LogWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def append(self, data: bytes, *, sync: bool = True) -> int:
+    @property
+    def size(self) -> int:
+        """Bytes of the segment that is written to."""
+        return self._size
+
+    @property
+    def epochs(self) -> EpochCache:
+        """The leader epochs; `assign_epoch` and `append` change them."""
+        return self._epochs
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Lets a leader epoch begin there, on the disk before this returns."""
+        if self._epochs.assign(epoch, start_offset):
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
+
+    def append(self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None) -> int:
         """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
 
-        DecodeError for bytes that are no whole batches with the right CRC; StorageError for offsets below the end or
-        epochs below the last. Then nothing was written.
+        `batches`: what `scan_batches(data)` gave, if that was asked already. DecodeError for bytes that are no whole
+        batches with the right CRC; StorageError for offsets below the end or epochs below the last. Then nothing was
+        written.
         """
-        batches = scan_batches(data)
+        batches = scan_batches(data) if batches is None else batches
         self._check(batches)
         if not len(batches):
             return self.end_offset
@@ -152,6 +168,10 @@ class LogWriter:
     def _roll(self, base_offset: int) -> None:
         self.close()
         self._open(segment_path(self.folder, base_offset))
+
+    def abandon(self) -> None:
+        """Lets go of the file as it is: its disk fails, or it is about to be cut."""
+        self._file.close()
 
     def close(self) -> None:
         """Everything is on the disk, and the last segment has its indexes."""

@@ -1,0 +1,51 @@
+"""How a broker behaves; names and defaults are Kafka's."""
+
+import re
+from dataclasses import dataclass, field
+
+from kcore.errors import UnsupportedVersionError
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """Kafka's settings, as far as a replica needs them; times in milliseconds."""
+
+    broker_id: int
+    inter_broker_protocol: str = "3.9"  # inter.broker.protocol.version
+    replica_lag_time_max_ms: int = 30_000
+    replica_lag_max_offsets: int | None = None  # The article's lag in data; Kafka has had none since 0.9.
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_backoff_ms: int = 1_000
+    fetch_max_bytes: int = 57_671_680
+    min_insync_replicas: int = 1
+    message_max_bytes: int = 1_048_588
+    protocol: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """UnsupportedVersionError if the protocol is none."""
+        object.__setattr__(self, "protocol", _parsed(self.inter_broker_protocol))
+
+    @property
+    def has_alter_partition(self) -> bool:
+        """Else leaders write the ISR to ZooKeeper themselves (KIP-497)."""
+        return self.protocol >= (2, 7)
+
+    @property
+    def truncates_on_fetch(self) -> bool:
+        """Else OffsetForLeaderEpoch goes before the first Fetch (KIP-595)."""
+        return self.protocol >= (2, 7)
+
+    @property
+    def fetch_version(self) -> int:
+        """The newest of Fetch that goes to other brokers; topic ids come with 13 (KIP-516)."""
+        return 17 if self.protocol >= (3, 1) else 12 if self.truncates_on_fetch else 11
+
+
+def _parsed(protocol: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", protocol)
+    if match is None:
+        raise UnsupportedVersionError(f"inter.broker.protocol.version {protocol!r}")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,41 @@
+"""What a broker's machine asks of its edge, as data, in the order in which it is to be done."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kcore.broker.broker import Key
+from kcore.schema.structure import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """To a request. All that must last is where it has to be already: ReplicaLog says what is on the disk when."""
+
+    request_id: int
+    response: Message
+
+
+@dataclass(frozen=True, slots=True)
+class FetchFrom:
+    """There is something new to fetch from this broker, or nothing more."""
+
+    leader_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangesWait:
+    """The controller is to be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFailed:
+    """The disk refused what had to be done with this partition's log: its whole directory is to go offline.
+
+    Whoever waited for it has not been told that it was done.
+    """
+
+    key: Key
+    why: str
+
+
+Output: TypeAlias = Answer | FetchFrom | IsrChangesWait | LogFailed

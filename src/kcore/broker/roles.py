@@ -1,0 +1,68 @@
+"""What a replica is to its partition, and which orders make it what: the article's table of actions, as data."""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class Role(Enum):
+    """Of one replica on this broker."""
+
+    NONE = "none"  # Not held.
+    STARTED = "started"  # It has a log, and neither leads nor follows: a LeaderAndIsr that could not be followed yet.
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    STOPPED = "stopped"  # By a StopReplica that leaves the log.
+    OFFLINE = "offline"  # Its log directory failed.
+
+
+class Order(Enum):
+    """What LeaderAndIsr and StopReplica ask for, and what a disk does."""
+
+    START = "startReplica"
+    BECOME_LEADER = "becomeLeader"
+    BECOME_FOLLOWER = "becomeFollower"
+    STOP = "stopReplica"
+    DELETE = "stopReplica, delete"
+    FAIL = "log directory failed"
+
+
+class Step(NamedTuple):
+    """What the replica is afterwards, and what has to be done in this order."""
+
+    role: Role
+    actions: tuple[str, ...] = ()
+
+
+STOP_FETCHING, START_FETCHING = "stop fetching", "start fetching"
+REFUSE_WAITING = "answer who waits"  # Whoever waits for a commit or for records hears that this is no leader any more.
+DELETE_LOG = "delete the log"
+
+_LEAD: Final = Step(Role.LEADER, (STOP_FETCHING,))
+_FOLLOW: Final = Step(Role.FOLLOWER, (STOP_FETCHING, REFUSE_WAITING, START_FETCHING))
+_DELETE: Final = Step(Role.NONE, (STOP_FETCHING, REFUSE_WAITING, DELETE_LOG))
+_FAIL: Final = Step(Role.OFFLINE, (STOP_FETCHING, REFUSE_WAITING))
+
+# startReplica comes before the other orders for a replica that is not held yet (on_LeaderAndISRCommand, 2.1).
+TRANSITIONS: Final[dict[tuple[Role, Order], Step]] = {
+    (Role.NONE, Order.START): Step(Role.STARTED),
+    (Role.NONE, Order.DELETE): Step(Role.NONE, (DELETE_LOG,)),  # A topic deleted while this broker was down.
+    **{
+        (role, order): step
+        for role in (Role.STARTED, Role.LEADER, Role.FOLLOWER, Role.STOPPED)
+        for order, step in {
+            Order.BECOME_LEADER: _LEAD,
+            Order.BECOME_FOLLOWER: _FOLLOW,
+            Order.STOP: Step(Role.STOPPED, (STOP_FETCHING, REFUSE_WAITING)),
+            Order.DELETE: _DELETE,
+            Order.FAIL: _FAIL,
+        }.items()
+    },
+    (Role.OFFLINE, Order.FAIL): Step(Role.OFFLINE),
+}
+
+
+def next_step(role: Role, order: Order, story: object) -> Step:
+    """The row of the table; AssertionError with the replica's story if there is none."""
+    step = TRANSITIONS.get((role, order))
+    assert step is not None, f"{order.value} to a replica that is {role.value}: {story}"
+    return step

@@ -1,0 +1,57 @@
+"""Requests that wait: for records to be committed, or for records to come (Kafka's purgatories), with deadlines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from kcore.broker.broker import Key
+
+
+class Waiter(Protocol):
+    """One request."""
+
+    @property
+    def request_id(self) -> int: ...
+
+    @property
+    def deadline_ms(self) -> int: ...
+
+    @property
+    def keys(self) -> set[Key]: ...
+
+
+W = TypeVar("W", bound=Waiter)
+
+
+@dataclass
+class Waiting(Generic[W]):
+    """Those that wait, by what they wait for."""
+
+    by_id: dict[int, W] = field(default_factory=dict)
+    by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
+
+    def add(self, waiter: W) -> None:
+        self.by_id[waiter.request_id] = waiter
+        for key in waiter.keys:
+            self.by_key.setdefault(key, {})[waiter.request_id] = waiter
+
+    def remove(self, waiter: W) -> None:
+        """It is answered."""
+        del self.by_id[waiter.request_id]
+        for key in waiter.keys:
+            waiters = self.by_key[key]
+            del waiters[waiter.request_id]
+            if not waiters:
+                del self.by_key[key]
+
+    def on(self, key: Key) -> list[W]:
+        """Those that wait for something of this partition."""
+        return [*self.by_key.get(key, {}).values()]
+
+    def late(self, now_ms: int) -> Iterator[W]:
+        """Those whose time is up."""
+        yield from [each for each in self.by_id.values() if each.deadline_ms <= now_ms]
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return min((each.deadline_ms for each in self.by_id.values()), default=None)

@@ -1,0 +1,143 @@
+"""One segment of a log that is in use: where batches begin, and batches as bytes, none of them decoded."""
+
+import os
+from bisect import bisect_right
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kcore.broker.log import TimestampAndOffset
+from kcore.storage.segment import Segment, base_offset_of
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
+from kcore.wire.records import decode_records
+
+READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
+
+
+class LiveSegment:
+    """A segment that is read while it may be written to. OSError where the disk fails."""
+
+    def __init__(self, path: Path, interval_bytes: int) -> None:
+        self.path, self.base_offset = path, base_offset_of(path)
+        self._interval_bytes = interval_bytes
+        self._file = -1
+        self._end_offset = self.base_offset
+        self._max_timestamp = NO_TIMESTAMP
+        # Every so many bytes, which offset a batch begins with and where. Learnt at the first need.
+        self._offsets: list[int] = []
+        self._positions: list[int] = []
+        self._size = -1
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def appended(self, batches: RecordBatches, position: int) -> None:
+        """Batches that were written at `position`."""
+        if self._size >= 0:
+            self._note(batches, position)
+
+    @property
+    def max_timestamp(self) -> int:
+        self._learn()
+        return self._max_timestamp
+
+    def reaches(self, offset: int) -> bool:
+        """Whether it has a record of that offset, or one behind it."""
+        self._learn()
+        return offset < self._end_offset
+
+    def batches(self) -> RecordBatches:
+        """The headers of all batches; the records are not looked at."""
+        with Segment(self.path) as segment:
+            return scan_batches(segment.data, check_crc=False, stop=True)
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
+        """Whole batches from the one that reaches `offset` on, below `end_offset`; ReplicaLog.read."""
+        if not self.reaches(offset):
+            return b""
+        position = self._batch_that_reaches(offset)
+        data = self._bytes(position, max(max_bytes, HEADER_END))
+        batches = scan_batches(data, check_crc=False, stop=True)
+        ends = batches.position + batches.size
+        fits = np.flatnonzero((batches.last_offset < end_offset) & (ends <= max_bytes))
+        if fits.size:
+            return data[: int(ends[fits[-1]])]
+        if not at_least_one:
+            return b""
+        first = self._one_batch(position)
+        base_offset, last_delta = int.from_bytes(first[:8], signed=True), int.from_bytes(first[23:27], signed=True)
+        return first if base_offset + last_delta < end_offset else b""
+
+    def cut(self, offset: int) -> None:
+        """The batch that reaches `offset`, and all behind it, go; on the disk when this returns."""
+        if not self.reaches(offset):
+            return
+        position = self._batch_that_reaches(offset)
+        with self.path.open("r+b") as file:
+            file.truncate(position)
+            os.fsync(file.fileno())
+        self._size = -1
+
+    def find_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record from `start_offset` on that is not older; only the batch that has it is decoded."""
+        if self.max_timestamp < timestamp_ms or timestamp_ms < 0:
+            return None
+        with Segment(self.path) as segment:
+            batches = scan_batches(segment.data, check_crc=False, stop=True)
+            recent = (batches.max_timestamp >= timestamp_ms) & (batches.last_offset >= start_offset)
+            for row in np.flatnonzero(recent).tolist():
+                begin = int(batches.position[row])
+                records = decode_records(segment.data[begin : begin + int(batches.size[row])])
+                found = np.flatnonzero((records.timestamp >= timestamp_ms) & (records.offset >= start_offset))
+                if found.size:
+                    at = found[0]
+                    epoch = int(batches.partition_leader_epoch[row])
+                    return TimestampAndOffset(int(records.timestamp[at]), int(records.offset[at]), epoch)
+        return None
+
+    def _learn(self) -> None:
+        if self._size < 0:
+            self._offsets.clear()
+            self._positions.clear()
+            self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
+            self._note(self.batches(), 0)
+
+    def _note(self, batches: RecordBatches, position: int) -> None:
+        if not len(batches):
+            return
+        bases, places = batches.base_offset.tolist(), (batches.position + position).tolist()
+        for base_offset, place in zip(bases, places, strict=True):
+            if not self._positions or place - self._positions[-1] > self._interval_bytes:
+                self._offsets.append(base_offset)
+                self._positions.append(place)
+        self._size = position + batches.end
+        self._end_offset = int(batches.last_offset[-1]) + 1
+        self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
+
+    def _batch_that_reaches(self, offset: int) -> int:
+        """Where it begins; the segment reaches `offset`."""
+        position = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
+        while True:
+            data = self._bytes(position, READ_AHEAD)
+            batches = scan_batches(data, check_crc=False, stop=True)
+            reach = np.flatnonzero(batches.last_offset >= offset)
+            if reach.size:
+                return position + int(batches.position[reach[0]])
+            if len(batches):
+                position += batches.end
+            elif int.from_bytes(data[:8], signed=True) + int.from_bytes(data[23:27], signed=True) >= offset:
+                return position  # Larger than what was read of it.
+            else:
+                position += LENGTH_END + int.from_bytes(data[8:LENGTH_END], signed=True)
+
+    def _one_batch(self, position: int) -> bytes:
+        length = int.from_bytes(self._bytes(position, LENGTH_END)[8:], signed=True)
+        return self._bytes(position, LENGTH_END + length)
+
+    def _bytes(self, position: int, most: int) -> bytes:
+        if self._file < 0:
+            self._file = os.open(self.path, os.O_RDONLY)
+        return os.pread(self._file, min(most, self._size - position), position)

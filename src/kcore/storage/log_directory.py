@@ -1,0 +1,120 @@
+"""A broker's log directory: the partitions' folders in it, whose it is, and how far they were committed.
+
+Source: LogManager of 3.9.1 and OffsetCheckpointFile.
+"""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import StorageError
+from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
+from kcore.storage.live_log import LiveLog, Settings, disk_failures
+from kcore.storage.log import partition_of
+from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from kcore.types import ZERO_UUID, Uuid
+
+META_PROPERTIES: Final = "meta.properties"
+HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
+DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
+MOST_TOPIC: Final = 249 - 41  # Characters: a file's name has 255, and a deleted folder's has an id in it.
+
+
+class LogDirectory:
+    """One directory, held by one broker. `failed` says what its disk refused, once it has."""
+
+    def __init__(self, path: Path, settings: Settings | None = None) -> None:
+        """Opens every log in it. KafkaStorageException if that fails."""
+        self.path, self._settings = path, settings or Settings()
+        self.logs: dict[TopicPartition, LiveLog] = {}
+        self.failed: str | None = None
+        with disk_failures(path):
+            path.mkdir(parents=True, exist_ok=True)
+            for folder in path.glob(f"*{DELETED}"):
+                shutil.rmtree(folder)  # A deletion that a crash cut short.
+            high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
+            for key, folder in self._folders():
+                log = self.logs[key] = LiveLog(folder, settings=self._settings)
+                log.raise_start_offset(starts.get(key, 0))
+                wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
+                log.high_watermark = max(wanted, log.start_offset)
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = self.path / name
+        return read_offsets(path) if path.exists() else {}
+
+    def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
+        for folder in sorted(self.path.iterdir()):
+            if folder.is_dir() and (key := partition_of(folder)) is not None:
+                yield key, folder
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """StorageError if it is another broker's, or another cluster's; ours from now on."""
+        path = self.path / META_PROPERTIES
+        with disk_failures(self.path):
+            if not path.exists():
+                write_meta_properties(path, MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
+        known = read_meta_properties(path)
+        if known.node_id not in (None, broker_id) or known.cluster_id not in (None, cluster_id):
+            raise StorageError(f"{path}: it belongs to broker {known.node_id} of cluster {known.cluster_id}")
+
+    def topic_id(self, key: TopicPartition) -> Uuid:
+        """As partition.metadata has it; ZERO_UUID if it has none."""
+        path = self.path / str(key) / PARTITION_METADATA
+        return read_partition_metadata(path) if path.exists() else ZERO_UUID
+
+    def create(self, key: TopicPartition) -> LiveLog:
+        """The partition's log, made anew if need be."""
+        if (known := self.logs.get(key)) is not None:
+            return known
+        log = self.logs[key] = LiveLog(self.path / str(key), settings=self._settings)
+        return log
+
+    def assign_topic_id(self, key: TopicPartition, topic_id: Uuid) -> None:
+        """Which topic of that name it is; on the disk when this returns (KIP-516)."""
+        with disk_failures(self.path):
+            if topic_id != ZERO_UUID and self.topic_id(key) != topic_id:
+                write_partition_metadata(self.path / str(key) / PARTITION_METADATA, topic_id)
+
+    def delete(self, key: TopicPartition) -> None:
+        """The folder goes under another name first, so that a crash leaves no half of a log."""
+        log = self.logs.pop(key, None)
+        if log is None:
+            return
+        log.abandon()
+        with disk_failures(self.path):
+            going = self.path / f"{key.topic[:MOST_TOPIC]}-{key.partition}.{uuid.uuid4().hex}{DELETED}"
+            log.folder.rename(going)
+            shutil.rmtree(going)
+
+    def checkpoint(self) -> None:
+        """How far each log is committed, and where it starts; whole or not at all."""
+        with disk_failures(self.path):
+            marks: dict[tuple[str, int], int] = {key: log.high_watermark for key, log in self.logs.items()}
+            write_offsets(self.path / HIGH_WATERMARKS, marks)
+            starts: dict[tuple[str, int], int] = {
+                key: log.start_offset for key, log in self.logs.items() if log.start_offset
+            }
+            if starts or (self.path / LOG_STARTS).exists():
+                write_offsets(self.path / LOG_STARTS, starts)
+
+    def fail(self, why: str) -> list[TopicPartition]:
+        """The disk is not to be used any more; returns what was on it."""
+        self.failed = self.failed or why
+        gone = [*self.logs]
+        for log in self.logs.values():
+            log.abandon()
+        self.logs.clear()
+        return gone
+
+    def close(self) -> None:
+        """Everything on the disk."""
+        if self.failed is not None:
+            return
+        self.checkpoint()
+        for log in self.logs.values():
+            log.close()
+        self.logs.clear()

@@ -1,0 +1,259 @@
+"""Brokers' machines and a controller that does as the test says, in one process and in virtual time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import kcore
+from broker.memory_log import MemoryLog, MemoryLogs
+from kcore.broker.config import BrokerConfig
+from kcore.broker.fetching import on_fetch
+from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed
+from kcore.broker.partition import Partition
+from kcore.broker.producing import on_produce
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.protocol_errors import Errors
+from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.types import Uuid
+from kcore.wire.record_batch import scan_batches
+from kcore.wire.records import decode_records
+from storage import building
+
+KEY = ("t", 0)
+TOPIC_ID = Uuid(b"t" * 16)
+VERSIONS = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}
+
+
+class Cluster:
+    """One partition on some brokers; nothing moves unless the test says so."""
+
+    def __init__(self, brokers: int = 3, **settings: Any) -> None:
+        self.ids = [*range(1, brokers + 1)]
+        self.now_ms, self.settings = 1_000_000, settings
+        self.logs = {each: MemoryLogs() for each in self.ids}
+        self.brokers: dict[int, ReplicaManager] = {}
+        self.answers: dict[int, Any] = {}
+        self.failed_logs: list[LogFailed] = []
+        self.requests = 0
+        self.leader, self.epoch, self.partition_epoch, self.isr = 1, 0, 0, [*self.ids]
+        self.paused: set[int] = set()
+        for each in self.ids:
+            self.start(each)
+
+    def start(self, broker_id: int) -> None:
+        """A new incarnation, with the log that the last one left."""
+        config = BrokerConfig(broker_id, **self.settings)
+        self.brokers[broker_id] = ReplicaManager(config, 100 + self.requests, self.logs[broker_id])
+
+    def log(self, broker_id: int) -> MemoryLog:
+        return self.logs[broker_id].by_key[KEY]
+
+    def partition(self, broker_id: int) -> Partition:
+        return self.brokers[broker_id].partitions[KEY]
+
+    # The controller.
+
+    def control(self, broker_id: int, message: Any, body: dict[str, Any]) -> Any:
+        version, name = VERSIONS[message], message.__name__
+        common = {"controllerId": 9, "isKRaftController": False, "controllerEpoch": 1, "brokerEpoch": -1}
+        data = kcore.encode(kcore.from_json(name, version, common | body), version)
+        answer = self.brokers[broker_id].control(message, version, data, self.now_ms)
+        self.perform(broker_id)
+        return kcore.decode(name.replace("Request", "Response"), version, answer)
+
+    def update_metadata(self, live: Sequence[int] | None = None) -> None:
+        alive = self.ids if live is None else live
+        state = self.state() | {"zkVersion": self.partition_epoch, "offlineReplicas": []}
+        topic = {"topicName": "t", "topicId": str(TOPIC_ID), "partitionStates": [state]}
+        brokers = [{"id": each, "endpoints": [], "rack": None} for each in alive]
+        for each in self.brokers:
+            self.control(each, UpdateMetadataRequest, {"topicStates": [topic], "liveBrokers": brokers})
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "partitionIndex": 0,
+            "controllerEpoch": 1,
+            "leader": self.leader,
+            "leaderEpoch": self.epoch,
+            "isr": self.isr,
+            "replicas": self.ids,
+        }
+
+    def leader_and_isr(self, *to: int, type_: int = 0, topic_id: Uuid = TOPIC_ID) -> list[int]:
+        """Tells these brokers, or all; their error codes."""
+        state = self.state() | {
+            "partitionEpoch": self.partition_epoch,
+            "addingReplicas": [],
+            "removingReplicas": [],
+            "isNew": False,
+            "leaderRecoveryState": 0,
+        }
+        topic = {"topicName": "t", "topicId": str(topic_id), "partitionStates": [state]}
+        body = {"type": type_, "topicStates": [topic], "liveLeaders": []}
+        answers = [self.control(each, LeaderAndIsrRequest, body) for each in to or self.brokers]
+        return [answer.topics[0].partition_errors[0].error_code for answer in answers]
+
+    def elect(self, leader: int, isr: Sequence[int] | None = None, *to: int) -> list[int]:
+        self.leader, self.isr = leader, [*(self.isr if isr is None else isr)]
+        self.epoch, self.partition_epoch = self.epoch + 1, self.partition_epoch + 1
+        self.update_metadata()
+        return self.leader_and_isr(*to)
+
+    def stop_replica(self, broker_id: int, *, delete: bool, epoch: int | None = None) -> int:
+        state = {"partitionIndex": 0, "leaderEpoch": self.epoch if epoch is None else epoch, "deletePartition": delete}
+        topics = [{"topicName": "t", "partitionStates": [state]}]
+        return self.control(broker_id, StopReplicaRequest, {"topicStates": topics}).partition_errors[0].error_code
+
+    def alter_partition(self, broker_id: int) -> AlterPartitionRequest:
+        """What the broker asks."""
+        return self.brokers[broker_id].isr_changes.next_request(self.brokers[broker_id].broker_epoch)
+
+    def answer_isr(self, broker_id: int, error: Errors = Errors.NONE, **state: Any) -> None:
+        told = {"leader_id": self.leader, "leader_epoch": self.epoch, "isr": self.isr, "leader_recovery_state": 0}
+        told |= {"partition_epoch": self.partition_epoch} | state
+        data = AlterPartitionResponsePartitionData(partition_index=0, error_code=error, **told)
+        topic = AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[data])
+        self.brokers[broker_id].on_alter_partition(AlterPartitionResponse(topics=[topic]), self.now_ms)
+        self.perform(broker_id)
+
+    def settle_isr(self) -> None:
+        """The controller takes what leaders ask for, if their epochs are right."""
+        for broker_id, broker in self.brokers.items():
+            while broker_id not in self.paused and broker.isr_changes.wait_ms(self.now_ms) == 0:
+                asked = self.alter_partition(broker_id).topics[0].partitions[0]
+                if asked.leader_epoch != self.epoch or broker_id != self.leader:
+                    self.answer_isr(broker_id, Errors.FENCED_LEADER_EPOCH)
+                elif asked.partition_epoch != self.partition_epoch:
+                    self.answer_isr(broker_id, Errors.INVALID_UPDATE_VERSION)
+                else:
+                    self.isr = [member.broker_id for member in asked.new_isr_with_epochs]
+                    self.partition_epoch += 1
+                    self.answer_isr(broker_id)
+
+    # Clients and followers.
+
+    def perform(self, broker_id: int) -> None:
+        for output in self.brokers[broker_id].take_outputs():
+            match output:
+                case Answer(request_id, response):
+                    assert request_id not in self.answers
+                    self.answers[request_id] = response
+                case LogFailed():
+                    self.failed_logs.append(output)
+                case FetchFrom() | IsrChangesWait():
+                    pass
+
+    def produce(
+        self, to: int, *values: bytes, acks: int = -1, producer: tuple[int, int, int] = (-1, -1, -1), data: Any = None
+    ) -> int:
+        """The request's id: `code(id)` tells what was answered."""
+        self.requests += 1
+        records = building.batch(0, values, producer=producer) if data is None else data
+        partition = PartitionProduceData(index=0, records=records)
+        topic = TopicProduceData(name="t", partition_data=[partition])
+        request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
+        on_produce(self.brokers[to], self.requests, request, self.now_ms)
+        self.perform(to)
+        return self.requests
+
+    def told(self, request_id: int) -> Any:
+        """A producer's answer for the partition."""
+        return self.answers[request_id].responses[0].partition_responses[0]
+
+    def code(self, request_id: int) -> Errors | None:
+        return Errors(self.told(request_id).error_code) if request_id in self.answers else None
+
+    def fetch(self, to: int, offset: int, *, version: int = 12, wait_ms: int = 0, epoch: int = -1, **asked: Any) -> Any:
+        """A consumer's fetch; the partition's part of the answer, None while it waits."""
+        self.requests += 1
+        partition = FetchPartition(
+            partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=100_000
+        )
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])],
+            forgotten_topics_data=[],
+            **asked,
+        )
+        on_fetch(self.brokers[to], self.requests, request, version, self.now_ms)
+        self.perform(to)
+        return self.fetched(self.requests)
+
+    def fetched(self, request_id: int) -> Any:
+        answer = self.answers.get(request_id)
+        return answer.responses[0].partitions[0] if answer is not None and answer.responses else answer
+
+    def values(self, to: int, offset: int = 0) -> list[bytes]:
+        """What a consumer sees."""
+        found = []
+        while records := self.fetch(to, offset).records:
+            found += [record.value or b"" for record in decode_records(records)]
+            offset = int(scan_batches(records).last_offset[-1]) + 1
+        return found
+
+    def follow(self, broker_id: int, rounds: int = 1) -> int:
+        """Lets a follower ask its leader; how many requests that were."""
+        count = 0
+        for fetcher in [*self.brokers[broker_id].fetchers.values()]:
+            for _ in range(rounds):
+                ask = fetcher.next_ask(self.now_ms)
+                if ask is None:
+                    break
+                count += 1
+                if fetcher.leader_id not in self.brokers:
+                    fetcher.failed(self.now_ms)
+                    break
+                fetcher.answered(self.ask(fetcher.leader_id, ask.fitted(ask.version), ask.version), self.now_ms)
+                self.perform(broker_id)
+        return count
+
+    def ask(self, leader_id: int, request: Any, version: int) -> Any:
+        """One broker of another, over the wire's bytes."""
+        leader = self.brokers[leader_id]
+        request = kcore.decode(type(request), version, kcore.encode(request, version))
+        if isinstance(request, ListOffsetsRequest):
+            return on_list_offsets(leader, request)
+        if isinstance(request, OffsetForLeaderEpochRequest):
+            return on_offset_for_leader_epoch(leader, request)
+        assert isinstance(request, FetchRequest)
+        self.requests += 1
+        request_id, request.max_wait_ms = self.requests, 0
+        on_fetch(leader, request_id, request, version, self.now_ms)
+        self.perform(leader_id)
+        answer = self.answers[request_id]
+        return kcore.decode("FetchResponse", version, kcore.encode(answer, version))
+
+    def run(self, rounds: int = 6) -> None:
+        """All followers fetch in turn, the controller answers, time passes."""
+        for _ in range(rounds):
+            for each in self.ids:
+                if each not in self.paused and each in self.brokers:
+                    self.follow(each)
+            self.settle_isr()
+            self.pass_time(10)
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+        for broker_id, broker in self.brokers.items():
+            if broker_id not in self.paused:
+                broker.tick(self.now_ms)
+                broker.shrink_isrs(self.now_ms)
+                self.perform(broker_id)
+
+
+def led(**settings: Any) -> Cluster:
+    """Broker 1 leads, all three are in sync."""
+    cluster = Cluster(**settings)
+    cluster.elect(1)
+    cluster.run(2)
+    return cluster

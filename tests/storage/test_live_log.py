@@ -1,0 +1,291 @@
+"""A log that is appended to, read and cut at once, over crashes, kills and disks that are full."""
+
+import random
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kcore.protocol_errors import Errors, exception_of
+from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
+from kcore.storage.live_log import LiveLog, Settings
+from kcore.storage.log import Log
+from kcore.storage.log_directory import LogDirectory
+from kcore.types import Uuid
+from kcore.wire.record_batch import scan_batches
+from storage import building
+
+SMALL = Settings(segment_bytes=1500, index_interval_bytes=200)
+STORAGE_ERROR = exception_of(Errors.KAFKA_STORAGE_ERROR)
+END = 2**62
+
+
+def append(log: LiveLog, *batches: bytes) -> None:
+    data = b"".join(batches)
+    log.append(data, scan_batches(data))
+
+
+def filled(folder: Path, count: int = 50) -> tuple[LiveLog, list[bytes]]:
+    """Batches of one record each, in many segments; epoch 3 from offset 20 on."""
+    log = LiveLog(folder, settings=SMALL)
+    batches = [*building.batches(20), *building.batches(count - 20, first=20, epoch=3)]
+    for each in batches:
+        append(log, each)
+    return log, batches
+
+
+def read_all(log: LiveLog, offset: int = 0, most: int = 400) -> bytes:
+    """Read after read, as a follower would."""
+    data = b""
+    while piece := log.read(offset, most, END, at_least_one=True):
+        data += piece
+        offset = int(scan_batches(piece).last_offset[-1]) + 1
+    return data
+
+
+def test_what_is_appended_is_read_from_any_offset(tmp_path: Path) -> None:
+    log, batches = filled(tmp_path / "t-0")
+    assert (log.start_offset, log.end_offset) == (0, 50)
+    assert len([*(tmp_path / "t-0").glob("*.log")]) > 3
+    for offset in range(50):
+        assert read_all(log, offset) == b"".join(batches[offset:])
+    assert log.read(50, 1000, END, at_least_one=True) == b""
+    assert log.epochs.entries == [(0, 0), (3, 20)]
+    log.close()
+    with Log(tmp_path / "t-0") as closed:
+        assert closed.problems == [] and closed.end_offset == 50
+
+
+def test_bounds_of_a_read(tmp_path: Path) -> None:
+    log, batches = filled(tmp_path / "t-0")
+    size = len(batches[0])
+    assert log.read(3, 2 * size, END, at_least_one=True) == b"".join(batches[3:5])
+    assert log.read(3, 3 * size - 1, END, at_least_one=True) == b"".join(batches[3:5])
+    assert log.read(3, 10_000, 5, at_least_one=True) == b"".join(batches[3:5])
+    assert log.read(3, 10_000, 3, at_least_one=True) == b""
+    assert log.read(3, size - 1, END, at_least_one=True) == batches[3]
+    assert log.read(3, size - 1, END, at_least_one=False) == b""
+    assert log.read(3, 0, END, at_least_one=True) == batches[3]
+
+
+def test_a_batch_is_found_by_any_of_its_offsets(tmp_path: Path) -> None:
+    log = LiveLog(tmp_path / "t-0", settings=SMALL)
+    first, large = building.batch(0, [b"a"] * 5), building.batch(5, [b"b" * 90_000] * 2)
+    append(log, first)
+    append(log, large)
+    append(log, building.batch(7))
+    for offset in range(5):
+        assert log.read(offset, 10, END, at_least_one=True) == first
+    assert log.read(6, 10, END, at_least_one=True) == large
+    assert log.read(6, 10, 6, at_least_one=True) == b"", "its end is not to be read yet"
+
+
+@pytest.mark.parametrize("offset", [0, 1, 19, 20, 21, 37, 49])
+def test_truncation(tmp_path: Path, offset: int) -> None:
+    log, batches = filled(tmp_path / "t-0")
+    log.high_watermark = 30
+    log.truncate_to(offset)
+    assert (log.end_offset, log.high_watermark) == (offset, min(offset, 30))
+    assert read_all(log) == b"".join(batches[:offset])
+    entries = [entry for entry in [(0, 0), (3, 20)] if entry[1] < offset]
+    assert log.epochs.entries == entries
+    assert read_leader_epochs(tmp_path / "t-0" / "leader-epoch-checkpoint") == entries
+    later = building.batches(5, first=offset, epoch=4)
+    for each in later:
+        append(log, each)
+    assert read_all(log) == b"".join([*batches[:offset], *later])
+    log.close()
+    with Log(tmp_path / "t-0") as closed:
+        assert closed.problems == [] and closed.end_offset == offset + 5
+
+
+def test_truncation_beyond_the_end_forgets_an_epoch_without_records(tmp_path: Path) -> None:
+    log, _ = filled(tmp_path / "t-0")
+    log.assign_epoch(9, 50)
+    log.truncate_to(60)
+    assert log.epochs.entries == [(0, 0), (3, 20)]
+    assert log.end_offset == 50
+
+
+def test_starting_anew(tmp_path: Path) -> None:
+    log, _ = filled(tmp_path / "t-0")
+    log.truncate_fully_and_start_at(1000)
+    assert (log.start_offset, log.end_offset, log.high_watermark) == (1000, 1000, 1000)
+    assert log.epochs.entries == []
+    append(log, building.batch(1000, epoch=5))
+    log.close()
+    with LiveLog(tmp_path / "t-0", settings=SMALL) as again:
+        assert (again.start_offset, again.end_offset) == (1000, 1001)
+
+
+def test_timestamps(tmp_path: Path) -> None:
+    log, _ = filled(tmp_path / "t-0")
+    found = log.find_timestamp(building.TIME_MS + 30)
+    assert found is not None and found == (building.TIME_MS + 30, 30, 3)
+    assert log.find_timestamp(building.TIME_MS + 50) is None
+    assert log.find_latest_timestamp() == (building.TIME_MS + 49, 49, 3)
+    log.raise_start_offset(33)
+    assert log.find_timestamp(building.TIME_MS + 30) == (building.TIME_MS + 33, 33, 3)
+
+
+@pytest.mark.parametrize("lost", [1, 30, 100])
+def test_a_torn_end_is_cut_off(tmp_path: Path, lost: int) -> None:
+    log, batches = filled(tmp_path / "t-0")
+    log.abandon()
+    last = max((tmp_path / "t-0").glob("*.log"))
+    if last.stat().st_size < lost:
+        pytest.fail("the last segment is too small for this")
+    with last.open("r+b") as file:
+        file.truncate(last.stat().st_size - lost)
+    with LiveLog(tmp_path / "t-0", settings=SMALL) as again:
+        assert again.end_offset == 49
+        append(again, batches[49])
+        assert read_all(again) == b"".join(batches)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from storage import building
+from kcore.storage.live_log import LiveLog, Settings
+from kcore.wire.record_batch import scan_batches
+
+log = LiveLog(Path(sys.argv[1]), settings=Settings(1500, 200))
+if log.end_offset > 10:
+    log.truncate_to(log.end_offset - 3)
+print("from", log.end_offset, flush=True)
+while True:
+    data = building.batch(log.end_offset, [b"%d" % log.end_offset * 20] * 2, epoch=0)
+    log.append(data, scan_batches(data))
+    print(log.end_offset, flush=True)
+"""
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seed = random.Random(6)
+    folder = tmp_path / "t-0"
+    acknowledged = 0
+    for _ in range(8):
+        command = [sys.executable, "-c", textwrap.dedent(KILLED), str(folder)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+        assert process.stdout is not None
+        begin = process.stdout.readline()
+        assert int(begin.split()[1]) == max(acknowledged - 3, 0) // 2 * 2 or acknowledged <= 10
+        for _ in range(seed.randrange(1, 60)):
+            acknowledged = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        for line in process.stdout.read().split():
+            acknowledged = int(line)
+        process.wait()
+        with LiveLog(folder, settings=SMALL) as log:
+            assert log.end_offset >= acknowledged
+            acknowledged = log.end_offset
+            batches = scan_batches(read_all(log))
+            assert batches.crc_matches.all()
+            assert [*batches.base_offset] == [*range(0, acknowledged, 2)]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from storage import building
+from kcore.protocol_errors import KafkaStorageException
+from kcore.storage.live_log import LiveLog
+from kcore.wire.record_batch import scan_batches
+
+log = LiveLog(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    while True:
+        data = building.batch(log.end_offset)
+        log.append(data, scan_batches(data))
+        print(log.end_offset, flush=True)
+except KafkaStorageException as error:
+    print("failed", flush=True)
+    log.abandon()
+"""
+
+
+def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+    """What it refused half of is not there; what was there before is."""
+    command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path / "t-0")]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True).stdout
+    *acknowledged, failed = said.split()
+    assert failed == "failed" and len(acknowledged) == 1000 // len(building.batch(0))
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000
+    with Log(tmp_path / "t-0") as log:
+        assert log.problems == [] and log.end_offset == len(acknowledged)
+
+
+def test_producers_outlive_the_process_and_a_truncation(tmp_path: Path) -> None:
+    log = LiveLog(tmp_path / "t-0", settings=SMALL)
+    for sequence in range(40):
+        append(log, building.batch(sequence, producer=(7, 0, sequence)))
+    assert [each.last_sequence for each in log.producers.by_id[7].batches] == [35, 36, 37, 38, 39]
+    log.truncate_to(30)
+    assert log.producers.by_id[7].batches[-1].last_sequence == 29
+    log.abandon()
+    again = LiveLog(tmp_path / "t-0", settings=SMALL)
+    assert again.producers.by_id[7].batches[-1].last_offset == 29
+    again.close()
+    with LiveLog(tmp_path / "t-0", settings=SMALL) as closed:
+        assert [*closed.producers.by_id[7].batches] == [(29, 29, 29, 29, building.TIME_MS)]
+
+
+def test_a_snapshot_of_what_was_cut_off_is_not_believed(tmp_path: Path) -> None:
+    with LiveLog(tmp_path / "t-0") as log:
+        append(log, building.batch(0, producer=(7, 0, 0)), building.batch(1, producer=(7, 0, 1)))
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes()[:-5])
+    with LiveLog(tmp_path / "t-0") as log:
+        assert log.producers.by_id[7].batches[-1].last_sequence == 0
+        append(log, building.batch(1, producer=(8, 0, 0)))
+        log.abandon()
+    with LiveLog(tmp_path / "t-0") as log:
+        assert log.producers.by_id[7].batches[-1].last_sequence == 0
+        assert log.producers.by_id[8].batches[-1].last_sequence == 0
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    key, gone, topic_id = TopicPartition("t", 0), TopicPartition("u", 3), Uuid(b"t" * 16)
+    directory = LogDirectory(tmp_path / "logs")
+    directory.claim(1, "cluster")
+    append(directory.create(key), *building.batches(5))
+    directory.assign_topic_id(key, topic_id)
+    directory.create(key).high_watermark = 4
+    directory.create(gone)
+    directory.delete(gone)
+    directory.close()
+    again = LogDirectory(tmp_path / "logs")
+    again.claim(1, "cluster")
+    assert [*again.logs] == [key] and again.topic_id(key) == topic_id
+    assert (again.logs[key].high_watermark, again.logs[key].end_offset) == (4, 5)
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir() if path.is_dir()) == ["t-0"]
+    for other in [(2, "cluster"), (1, "another")]:
+        with pytest.raises(ValueError, match="belongs to"):
+            again.claim(*other)
+    assert again.fail("the disk is gone") == [key]
+    again.close()
+
+
+def test_a_high_watermark_beyond_a_torn_end_is_lowered(tmp_path: Path) -> None:
+    key = TopicPartition("t", 0)
+    directory = LogDirectory(tmp_path)
+    append(directory.create(key), *building.batches(5))
+    directory.create(key).high_watermark = 5
+    directory.close()
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    again = LogDirectory(tmp_path)
+    assert (again.logs[key].high_watermark, again.logs[key].end_offset) == (4, 4)
+    again.close()
+
+
+def test_a_disk_that_fails_is_kafkas_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "t-0").write_bytes(b"no folder")
+    with pytest.raises(STORAGE_ERROR):
+        LiveLog(tmp_path / "t-0")
