@@ -10,6 +10,7 @@ from kcore.hollow.outcome import Outcome
 from kcore.hollow.plan import StormPlan
 from kcore.hollow.report_rows import Row, failed_row, row_of
 from kcore.hollow.scenarios import LIMITS, SCENARIOS
+from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 
 def storm(*arguments: str) -> Result:
@@ -35,8 +36,10 @@ def test_wrong_options_are_exit_code_2_and_say_what_to_do(arguments: list[str], 
 
 
 def test_list_names_every_scenario_with_a_line():
-    usual, limits = storm("--list").stdout.split("\n\nlimits of the controller, only where named:\n")
-    for lines, scenarios in ((usual.splitlines(), SCENARIOS), (limits.splitlines(), LIMITS)):
+    usual, rest = storm("--list").stdout.split("\n\nof controllers in ZooKeeper mode (kafka-3.9.1-zk, kcore-zk):\n")
+    zookeeper, limits = rest.split("\n\nlimits of the controller, only where named:\n")
+    for text, scenarios in ((usual, SCENARIOS), (zookeeper, ZK_SCENARIOS), (limits, LIMITS)):
+        lines = text.splitlines()
         assert [line.split()[0] for line in lines] == list(scenarios)
         assert all(len(line.split()) > 3 for line in lines)
 

@@ -1,6 +1,7 @@
 """What a storm is to do: scenarios, targets, sizes. Every size of brokers with every size of partitions."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any, Final
@@ -9,6 +10,7 @@ from kcore.constants import MAX_BROKERS
 from kcore.errors import PlanError
 from kcore.hollow.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.hollow.targets import Target
+from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 MINDS: Final = ("full", "count")
 # Not for brokers that only count.
@@ -56,9 +58,12 @@ class StormPlan:
     def check(self) -> None:
         """PlanError, or TargetError, for the first thing that cannot be."""
         self.cells()
+        known = dict.fromkeys([*ALL, *ZK_SCENARIOS])
         for name in self.scenarios:
-            _must(name in ALL, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(ALL)}")
+            _must(name in known, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(known)}")
         _must(bool(self.targets), "name a --target")
+        for target in map(Target.parse, self.targets):
+            _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
         least = self.replication_factor
         _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
         for count in self.brokers:
@@ -88,19 +93,23 @@ class StormPlan:
 
     def scenarios_of(self, target: Target) -> list[str]:
         """What runs on that target: brokers register and topics are made before all that was asked for."""
+        if target.in_zookeeper:
+            return [name for name in ZK_SCENARIOS if name in (self.scenarios or ZK_SCENARIOS)]
         wanted = self.scenarios or tuple(SCENARIOS)
         return [name for name in ALL if name in FIRST or (name in wanted and not self._why_not(name, target))]
 
     def left_out(self) -> list[str]:
         """What was asked for and will not run, with the reasons."""
         targets = dict.fromkeys(map(Target.parse, self.targets))
-        wanted = self.scenarios or tuple(SCENARIOS)
-        return [f"{name} on {target.text}: {why}" for target in targets for name in wanted
+        return [f"{name} on {target.text}: {why}" for target in targets for name in self._wanted(target)
                 if (why := self._why_not(name, target))]  # fmt: skip
+
+    def _wanted(self, target: Target) -> Iterable[str]:
+        return self.scenarios or (ZK_SCENARIOS if target.in_zookeeper else SCENARIOS)
 
     def _why_not(self, name: str, target: Target) -> str:
         """Empty where the scenario can run."""
-        if self.mind == "count" and name in NEEDS_IMAGE:
+        if self.mind == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
             return "its brokers must know the partitions: --mind full"
         return target.left_out(name, self.controllers)
 

@@ -30,6 +30,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "p99": _ms("p99_ms"),
     "p99.9": _ms("p999_ms"),
     "last": _ms("last_ms"),
+    "answer": _ms("answered_ms"),
     "changes": lambda row: f"{row['changes']:,}",
     "log": lambda row: size(row["log_bytes"]),
     "beat p99": _ms("heartbeat_p99_ms"),
@@ -40,9 +41,11 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 }
 LEGEND: Final = (
     "first, last: when the first broker knew the first change, and the last broker the last one, from the intended "
-    "moment; p50, p99, p99.9: over brokers, when each knew the last change. changes: records of the kinds that the "
-    "scenario is about; log: bytes of all records. beat p99: latency of heartbeats meanwhile. CPU, RSS: what the "
-    "controllers' processes took (time in the scenario, peak so far), where they can be seen. own: the load generator."
+    "moment; p50, p99, p99.9: over brokers, when each knew the last change. answer: when the controller had "
+    "answered all that it was asked. changes: records of the kinds that the scenario is about, in ZooKeeper mode "
+    "partitions in LeaderAndIsr; log: bytes of all records, or requests. beat p99: latency of heartbeats meanwhile. "
+    "CPU, RSS: what the controllers' processes took (time in the scenario, peak so far), where they can be seen. "
+    "own: the load generator."
 )
 
 

@@ -14,6 +14,7 @@ from kcore.hollow.report_rows import Row, failed_row, row_of
 from kcore.hollow.scenarios import ALL
 from kcore.hollow.storm import Sizes, Storm
 from kcore.hollow.targets import Left, clear_away, cluster_of, free_ids
+from kcore.hollow.zk import run as zk_run
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 
@@ -35,6 +36,9 @@ def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | Non
     for cell in plan.cells():
         tell(f"{cell}: starting")
         try:
+            if cell.target.in_zookeeper:
+                zk_run.run_cell(plan, cell, rows, tell)
+                continue
             with cell.target.started(plan.controllers, plan.heap) as processes:
                 asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark).run())
         except (KcoreError, OSError) as error:

@@ -14,12 +14,16 @@ from kcore.hollow.fleet import Fleet
 from kcore.hollow.jars import releases
 from kcore.hollow.kafka import KafkaQuorum
 from kcore.hollow.quorum import Quorum
+from kcore.hollow.scenarios import ALL as QUORUM_SCENARIOS
 from kcore.hollow.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
+from kcore.hollow.zk.controllers import KAFKA_ZK, KCORE_ZK
+from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 
+ZK_TARGETS: Final = (KAFKA_ZK, KCORE_ZK)
 _KAFKA: Final = "kafka-"
 _MOST_PORT: Final = 65_535
 _MOST_ID: Final = 2**31 - 1
@@ -33,29 +37,39 @@ _GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.BROKER_ID_NOT_REGISTER
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One controller quorum to put under load; `text` is how the user wrote it."""
+    """What to put under load: a quorum, or a controller in ZooKeeper mode; `text` is how the user wrote it."""
 
     text: str
     release: str | None = None  # of Kafka, started for the run
     addresses: tuple[str, ...] = ()  # of controllers that run already
+    in_zookeeper: bool = False  # Started for the run, with a ZooKeeper of its own.
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """From "kafka-4.3.1" or "HOST:PORT,HOST:PORT"; TargetError says what is wrong and what would be right."""
+        """From "kafka-4.3.1", "kafka-3.9.1-zk", "kcore-zk" or "HOST:PORT,HOST:PORT".
+
+        TargetError says what is wrong and what would be right.
+        """
+        if text in ZK_TARGETS:
+            return cls(text, in_zookeeper=True)
         if text.startswith(_KAFKA) and ":" not in text:
             release = text.removeprefix(_KAFKA)
             if release not in releases():
-                known = ", ".join(_KAFKA + each for each in releases())
+                known = ", ".join([*(_KAFKA + each for each in releases()), *ZK_TARGETS])
                 raise TargetError(f"--target {text}: kcore can start {known}; or name controllers as HOST:PORT")
             return cls(text, release=release)
         addresses = tuple(part.strip() for part in text.split(","))
         if not all(map(_is_address, addresses)):
-            known = " or ".join(_KAFKA + each for each in releases())
+            known = " or ".join([*(_KAFKA + each for each in releases()), *ZK_TARGETS])
             raise TargetError(f"--target {text!r}: give HOST:PORT of a controller, several with commas, or {known}")
         return cls(text, addresses=addresses)
 
     def left_out(self, scenario: str, controllers: int) -> str:
         """Why the target does not allow that scenario, with so many controllers of ours; empty where it does."""
+        if scenario not in (ZK_SCENARIOS if self.in_zookeeper else QUORUM_SCENARIOS):
+            return f"it is for {'quorums' if self.in_zookeeper else f'ZooKeeper mode: {KAFKA_ZK}, {KCORE_ZK}'}"
+        if self.in_zookeeper:
+            return ""
         if scenario in BREAKS_CONTROLLER and self.release is None:
             return "it makes the active controller resign, and these are not ours: --target kafka-4.3.1"
         if scenario not in NEEDS_OWN_QUORUM:

@@ -16,13 +16,13 @@ PIECE_BYTES = 64 * 1024
 LARGEST_FRAME_BYTES = 2**31 - 1
 
 
-def frame_of(header: Message, header_version: int, *body: Piece) -> list[Piece]:
-    """Size, header and body, in one piece if it is small.
+def frame_of(header: Message | None, header_version: int, *body: Piece) -> list[Piece]:
+    """Size, header (none: the body begins with it) and body, in one piece if it is small.
 
     A large body stays where it is and goes out a piece after the other, so that no copy of it waits in the transport:
     one body may be on its way to thousands of brokers.
     """
-    head = encode(header, header_version)
+    head = encode(header, header_version) if header is not None else b""
     size = len(head) + sum(map(len, body))
     if size > LARGEST_FRAME_BYTES:
         raise EncodeError(f"a frame of {size} bytes: its size is an int32")

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from struct import Struct
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
-from kcore.errors import DecodeError, DisconnectedError, FrameError, KcoreError, UnsupportedVersionError
-from kcore.net.framed import Framed, frame_of
+from kcore.errors import DecodeError, DisconnectedError, FrameError, KcoreError, NetworkError, UnsupportedVersionError
+from kcore.net.framed import Framed, Piece, frame_of
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.versions import answer_of, api_name, refusal, response_of
@@ -40,6 +40,19 @@ class RequestContext(NamedTuple):
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
 
 
+class Relay(Protocol):
+    """Somebody else who answers some requests: whole frames without their sizes, headers and all, in and out."""
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether a request is for the relay."""
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer; a NetworkError costs the connection. One at a time of each connection."""
+
+    def forget(self, connection_id: int) -> None:
+        """That connection is gone."""
+
+
 async def serve(
     host: str | None,
     port: int,
@@ -49,14 +62,16 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     limits: Limits | None = None,
     metrics: Metrics | None = None,
+    relay: Relay | None = None,
 ) -> "Server":
     """A server that listens; `async with` closes it. Port 0 takes a free one, `server.port` tells which.
 
     `apis` are names such as "Metadata" with the lowest and highest version; ApiVersions is answered from them. The
     handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
-    raises costs its connection. OSError if the address cannot be had, UnknownMessageError, UnsupportedVersionError.
+    raises costs its connection. What `relay` takes, it never sees. OSError if the address cannot be had,
+    UnknownMessageError, UnsupportedVersionError.
     """
-    server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics())
+    server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)
     secured: dict[str, Any] = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": server.limits.connect_s}
     loop = asyncio.get_running_loop()
     listener = await loop.create_server(lambda: ServedConnection(server), host, port, backlog=1024, **secured)
@@ -79,13 +94,19 @@ class Server:
     """Made by `serve`."""
 
     def __init__(
-        self, handler: Handler, served: Mapping[int, tuple[type[Message], Versions]], limits: Limits, metrics: Metrics
+        self,
+        handler: Handler,
+        served: Mapping[int, tuple[type[Message], Versions]],
+        limits: Limits,
+        metrics: Metrics,
+        relay: Relay | None = None,
     ) -> None:
         self.handler = handler
         self.served = served
         self.limits = limits
         self.metrics = metrics
-        self.versions_answer = answer_of(dict(served.values()))
+        self.relay = relay
+        self.versions_answer = answer_of(dict(served.values()))  # Another may be put here, if a relay takes more.
         self.listener: asyncio.Server | None = None
         self.port = 0
         self.closing = False
@@ -159,10 +180,11 @@ class ServedConnection(Framed):
         try:
             while (frame := await self._next_frame()) is not None:
                 self._active_s = self._loop.time()
-                await self._serve(*self._read(frame))
+                await self._take(frame)
         except (FrameError, DecodeError) as error:
             self._refuse(error)
         finally:
+            self._forget_relay()
             self.close_soon()
 
     async def _next_frame(self) -> bytes | None:
@@ -184,11 +206,31 @@ class ServedConnection(Framed):
             self._drained = self._loop.create_future()
             await self._drained
 
-    def _read(self, frame: bytes) -> tuple[RequestHeader, Message | None]:
-        """None stands for a version of ApiVersions that is too new: nobody knows how to read that (KIP-511)."""
+    async def _take(self, frame: bytes) -> None:
         if len(frame) < KEY_AND_VERSION.size:
             raise FrameError(f"a request of {len(frame)} bytes")
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        relay = self._server.relay
+        if relay is not None and relay.takes(api_key, version):
+            await self._pass_on(relay, frame)
+        else:
+            await self._serve(*self._read(frame, api_key, version))
+
+    async def _pass_on(self, relay: Relay, frame: bytes) -> None:
+        self.metrics.requests += 1
+        self._handling = True
+        try:
+            answer = await relay.ask(self._id, frame)
+        except NetworkError as error:
+            self._refuse(error)
+            self.close_soon()
+            return
+        self._handling = False
+        self._active_s = self._loop.time()
+        await self._write(frame_of(None, 0, answer))
+
+    def _read(self, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
+        """None stands for a version of ApiVersions that is too new: nobody knows how to read that (KIP-511)."""
         request, versions = self._server.served.get(api_key, (None, NONE))
         if request is None or (version not in versions and request is not ApiVersionsRequest):
             name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
@@ -224,7 +266,9 @@ class ServedConnection(Framed):
 
     async def _write_answer(self, response: Message, version: int, header: RequestHeader) -> None:
         head = ResponseHeader(correlation_id=header.correlation_id)
-        frame = frame_of(head, response.header_version(version), encode(response, version))
+        await self._write(frame_of(head, response.header_version(version), encode(response, version)))
+
+    async def _write(self, frame: list[Piece]) -> None:
         for piece in frame:
             await self._drain()
             if self.closed:
@@ -265,9 +309,14 @@ class ServedConnection(Framed):
         else:
             self._idle_timer = self._loop.call_later(self.limits.idle_s - idle_s, self._check_idle)
 
+    def _forget_relay(self) -> None:
+        if self._server.relay is not None:
+            self._server.relay.forget(self._id)
+
     def lost(self, why: str) -> None:
         logger.debug("%s: %s", self.peer, why)
         self._server.connections.discard(self)
+        self._forget_relay()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self.finish()

@@ -61,10 +61,14 @@ def java_version(home: Path) -> int | None:
 def wrapped(java: Path) -> Path:
     """A Java home whose `java` is that one, without the option that it cannot take."""
     home = cache_directory() / f"java-{blake2b(bytes(java), digest_size=6).hexdigest()}"
-    wrapper = home / "bin" / "java"
+    wrapper, text = home / "bin" / "java", WRAPPER.format(java=java)
+    if wrapper.is_file() and wrapper.read_text() == text:
+        return home
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(WRAPPER.format(java=java))
-    wrapper.chmod(0o755)
+    part = wrapper.with_name(f"java.{os.getpid()}.part")
+    part.write_text(text)
+    part.chmod(0o755)
+    part.replace(wrapper)  # At once: a shell of another process may be reading the script.
     return home
 
 

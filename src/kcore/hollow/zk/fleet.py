@@ -1,0 +1,98 @@
+"""Hollow brokers of one ZooKeeper-mode cluster: their listeners here, their registrations in a real ZooKeeper."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kcore.controller.effects import Delete, SetData
+from kcore.errors import TargetError
+from kcore.hollow.zk.broker import Arrival, HollowBroker
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znodes import broker_path
+from kcore.schema.structure import Message
+from kcore.zookeeper.client import ZookeeperClient
+from kcore.zookeeper.operations import Ephemeral
+from kcore.zookeeper.registration import register_broker
+
+POLL_S: Final = 0.05
+LISTENER: Final = "PLAINTEXT"
+
+
+class HollowFleet:
+    """All of them share one session: to lose a broker is to remove its znode, as the end of its own session would."""
+
+    def __init__(self, client: ZookeeperClient, ids: Iterable[int]) -> None:
+        self.client = client
+        self.brokers = {broker_id: HollowBroker(broker_id) for broker_id in ids}
+        self.live: set[int] = set()
+
+    async def open(self) -> None:
+        """All listen, none is registered."""
+        for broker in self.brokers.values():
+            await broker.open()
+
+    async def close(self) -> None:
+        for broker in self.brokers.values():
+            await broker.close()
+
+    async def register(self, ids: Iterable[int]) -> None:
+        """Each as a new incarnation."""
+        for broker_id in ids:
+            self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
+
+    async def lose(self, broker_id: int) -> None:
+        """Its znode is gone."""
+        self.live.discard(broker_id)
+        await self.client.write([Delete(broker_path(broker_id))])
+
+    async def bounce(self, broker_id: int) -> None:
+        """Gone and back in one transaction: faster than any controller can look."""
+        path = broker_path(broker_id)
+        done = await self.client.transaction([Delete(path), Ephemeral(path), SetData(path, self._data(broker_id), 0)])
+        if done.errors.any():
+            raise TargetError(f"{path}: ZooKeeper's errors {done.errors.tolist()}")
+        self._is_live(broker_id, int(done.zxids[0, 2]))
+
+    def _is_live(self, broker_id: int, epoch: int) -> None:
+        self.live.add(broker_id)
+        self.brokers[broker_id].registered(epoch)
+
+    def _data(self, broker_id: int) -> bytes:
+        endpoint = Endpoint(self.brokers[broker_id].port, "127.0.0.1", LISTENER, SECURITY_PROTOCOLS[LISTENER])
+        return encode_broker(BrokerNode((endpoint,)), int(time.time() * 1000))
+
+    def forget(self) -> None:
+        """What came so far."""
+        for broker in self.brokers.values():
+            broker.arrivals.clear()
+
+    def arrivals(self) -> list[tuple[int, Arrival]]:
+        """With the ids of the brokers at which they came, in order of time."""
+        found = [(broker.broker_id, each) for broker in self.brokers.values() for each in broker.arrivals]
+        return sorted(found, key=lambda pair: pair[1].at_ns)
+
+    def told(self, broker_id: int, message: type[Message]) -> int:
+        """How many partitions requests of that kind have carried to a broker, since `forget`."""
+        return sum(each.partitions for each in self.brokers[broker_id].arrivals if each.message is message)
+
+    async def until(self, what: str, so: Callable[[], bool], timeout_s: float) -> None:
+        """Returns when it is so; TargetError after the time-out."""
+        end = time.monotonic() + timeout_s
+        while not so():
+            if time.monotonic() > end:
+                raise TargetError(f"{what}: not within {timeout_s:g} s")
+            await asyncio.sleep(POLL_S)
+
+    async def quiet(self, quiet_s: float, timeout_s: float) -> None:
+        """Returns when no request has come for so long."""
+        since = time.monotonic_ns()
+
+        def is_quiet() -> bool:
+            last = max(
+                (broker.arrivals[-1].at_ns for broker in self.brokers.values() if broker.arrivals), default=since
+            )
+            return time.monotonic_ns() - max(last, since) > quiet_s * 1e9
+
+        await self.until("the controller to be quiet", is_quiet, timeout_s)
