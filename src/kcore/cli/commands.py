@@ -1,19 +1,35 @@
 """The commands and their options."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from kcore.cli import storm_options
+from kcore.cli import broker_command, controller_command, storm_options
+
+
+class Commands(TyperGroup):
+    """A command's name may be two words: `bench designs` stands beside `bench`, which takes a plan's name itself."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        two_words = " ".join(args[:2])
+        if two_words in self.commands:
+            args = [two_words, *args[2:]]
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
+    cls=Commands,
     help="The Kafka controller core: measure how controllers scale.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(controller_command.app, name="controller")
+app.add_typer(broker_command.app, name="broker")
 
 Sizes = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
 
@@ -50,6 +66,40 @@ def bench(
         typer.echo(wanted.to_toml(), nl=False)
         return
     raise typer.Exit(bench_command.run(wanted, None if no_spark else master, out, json))
+
+
+@app.command(name="bench designs")
+def bench_designs(
+    partitions: Annotated[str | None, typer.Option(metavar="N", help="Such as 10k, the default.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Each with a session of its own; default 20.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Repetitions of everything; default 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of where the replicas are.")] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="One that runs and answers mntr; all is done below a znode that is removed again. "
+            "Default: one that is started for the run.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For the results; default out/designs-<time>.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small cluster, once: seconds.")] = False,
+) -> None:
+    """Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.
+
+    v1: leader znodes that replicas watch; v2: states that they watch, and queues; v3: a controller and direct requests;
+    and v3 with an external view. Then state writes one by one, pipelined and by multi; a command by queue and direct.
+    That a broker does not acknowledge in time is no part of it: `kcore controller zk` raises an alarm then.
+
+    Exit code: 0 good, 1 a design failed, 2 usage, 3 a partial run.
+    """
+    from kcore.cli import designs_command
+
+    plan = designs_command.plan_of(partitions, brokers, repeat, seed, quick)
+    raise typer.Exit(designs_command.run(plan, zookeeper, out, json))
 
 
 @app.command()

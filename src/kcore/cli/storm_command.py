@@ -1,9 +1,10 @@
 """`kcore storm`: from options to an exit code."""
 
 import json
+import logging
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +20,8 @@ from kcore.hollow import report, report_table
 from kcore.hollow import run as storms
 from kcore.hollow.plan import StormPlan
 from kcore.hollow.report_rows import BULKY, Row, merged, missing, table_of
-from kcore.hollow.scenarios import LIMITS, SCENARIOS, Scenario
+from kcore.hollow.scenarios import LIMITS, SCENARIOS
+from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
@@ -29,19 +31,22 @@ from kcore.spark.java import NoJavaError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOG_WIDTH = 150
+LOG_WIDTH = 170
 
 
 def list_scenarios() -> None:
     """A line each; the limits in a group of their own."""
     for name, scenario in SCENARIOS.items():
         typer.echo(_line(name, scenario))
+    typer.echo("\nof controllers in ZooKeeper mode (kafka-3.9.1-zk, kcore-zk):")
+    for name, zk_scenario in ZK_SCENARIOS.items():
+        typer.echo(_line(name, zk_scenario))
     typer.echo("\nlimits of the controller, only where named:")
     for name, scenario in LIMITS.items():
         typer.echo(_line(name, scenario))
 
 
-def _line(name: str, scenario: Scenario) -> str:
+def _line(name: str, scenario: Callable[..., Any]) -> str:
     return f"{name:20} {(scenario.__doc__ or '').strip().splitlines()[0]}"
 
 
@@ -65,6 +70,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # That a server goes at the end is no news.
     directory = out or Path("out") / f"storm-{datetime.now():%Y%m%d-%H%M%S}"
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)

@@ -11,9 +11,9 @@ Scenarios = Annotated[
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="HOST:PORT,... | kafka-4.3.1",
-        help="Controllers that run already, or a release of Kafka that is fetched, started and stopped; "
-        "default kafka-4.3.1. Several --target: one report side by side.",
+        metavar="HOST:PORT,... | kafka-4.3.1 | kafka-3.9.1-zk | kcore-zk",
+        help="Controllers that run already; or a release of Kafka that is fetched, started and stopped; or one of them "
+        "or kcore in ZooKeeper mode. Default kafka-4.3.1. Several --target: one report side by side.",
     ),
 ]
 Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run.")]

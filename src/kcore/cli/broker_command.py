@@ -1,0 +1,109 @@
+"""`kcore broker`: a broker as a process, until it is told to stop."""
+
+import asyncio
+import logging
+import signal
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.controller_command import LOG_LINE, _address
+from kcore.report.exits import Exit
+
+if TYPE_CHECKING:
+    from kcore.broker.config import BrokerConfig
+
+app = typer.Typer(
+    help="Be a broker of a cluster that a controller of Kafka or of kcore controls.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
+
+
+@app.callback()
+def broker() -> None:
+    """Be a broker of a cluster that a controller of Kafka or of kcore controls."""
+
+
+@app.command()
+def zk(
+    broker_id: Annotated[int, typer.Option(min=0, help="Its id; no other broker may have it.")],
+    log_dir: Annotated[list[Path], typer.Option(metavar="PATH", help="As log.dirs; may be given several times.")],
+    zookeeper: Annotated[
+        str, typer.Option(metavar="HOST:PORT,...[/CHROOT]", help="As the brokers' zookeeper.connect.")
+    ] = "127.0.0.1:2181",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where clients and brokers reach it; port 0: any.")
+    ] = "127.0.0.1:9092",
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="What they are told, if it is another address.")
+    ] = None,
+    listener_name: Annotated[str, typer.Option(help="Of a listener of plain text.")] = "PLAINTEXT",
+    rack: Annotated[str | None, typer.Option(help="As broker.rack.")] = None,
+    inter_broker_protocol: Annotated[str, typer.Option(help="The brokers' inter.broker.protocol.version.")] = "3.9",
+    session_timeout: Annotated[
+        int, typer.Option(metavar="MS", min=1, help="As zookeeper.session.timeout.ms.")
+    ] = 18_000,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as replica.lag.time.max.ms=10000."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+) -> None:
+    """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
+
+    It leads and follows, and serves stock producers and consumers; it coordinates no groups and no transactions.
+    SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
+    did, 2 usage, or ZooKeeper, the address or a log directory cannot be had.
+    """
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    made = _config_of(broker_id, inter_broker_protocol, config or [])
+    host, port = _address("--listen", listen)
+    told = _address("--advertise", advertise) if advertise else None
+    options = {"host": host, "port": port, "advertised": told, "listener": listener_name, "rack": rack}
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
+
+
+def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig":
+    """Fields of BrokerConfig from Kafka's names."""
+    from kcore.broker.config import BrokerConfig
+    from kcore.errors import UnsupportedVersionError
+
+    known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]
+    settings: dict[str, Any] = {}
+    for line in given:
+        name, _, text = line.partition("=")
+        field = name.strip().replace(".", "_")
+        if field not in known or not text.strip().isdecimal():
+            fail(f"--config {line}: it takes NAME=NUMBER of {', '.join(each.replace('_', '.') for each in known)}")
+        settings[field] = int(text)
+    try:
+        return BrokerConfig(broker_id, protocol, **settings)
+    except UnsupportedVersionError as error:
+        fail(f"--inter-broker-protocol: {error}")
+
+
+async def _run(config: "BrokerConfig", zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
+    """Until a signal comes, or no disk is left."""
+    from kcore.errors import KcoreError
+    from kcore.server.broker_process import BrokerServer
+
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    try:
+        async with BrokerServer(config, zookeeper, log_dirs, **options) as server:
+            logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
+            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in ends:
+                task.cancel()
+            logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED

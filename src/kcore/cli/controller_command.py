@@ -1,0 +1,167 @@
+"""`kcore controller`: a controller as a process, until it is told to stop."""
+
+import asyncio
+import logging
+import signal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.report.exits import Exit
+
+if TYPE_CHECKING:
+    from kcore.controller.config import ControllerConfig
+    from kcore.server.metrics import ControllerMetrics, Duration
+
+app = typer.Typer(
+    help="Control a cluster of real brokers.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
+NO_SETTINGS = {"broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"}  # Own options.
+
+
+@app.callback()
+def controller() -> None:
+    """Control a cluster of real brokers."""
+
+
+@app.command()
+def zk(
+    zookeeper: Annotated[
+        str, typer.Option(metavar="HOST:PORT,...[/CHROOT]", help="As the brokers' zookeeper.connect.")
+    ] = "127.0.0.1:2181",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where brokers and clients reach this controller; port 0: any.")
+    ] = "127.0.0.1:9090",
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="What they are told, if it is another address.")
+    ] = None,
+    broker_id: Annotated[int, typer.Option(min=0, help="Its id; no broker may have it.")] = 1000,
+    listener_name: Annotated[
+        str, typer.Option(help="The brokers' inter.broker.listener.name; it must be of plain text.")
+    ] = "PLAINTEXT",
+    inter_broker_protocol: Annotated[
+        str, typer.Option(help="The brokers' inter.broker.protocol.version, such as 2.1 or 3.9.")
+    ] = "3.9",
+    session_timeout: Annotated[
+        int, typer.Option(metavar="MS", min=1, help="As zookeeper.session.timeout.ms.")
+    ] = 18_000,
+    take_over: Annotated[
+        bool,
+        typer.Option("--take-over", help="Take control from a broker whenever one has it; from another kcore, never."),
+    ] = False,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
+) -> None:
+    """Stand for election over ZooKeeper, and control real Kafka brokers up to 3.9 that run on it.
+
+    It needs no broker of its own and holds no partitions. What it does not own, a live broker answers. SIGTERM and
+    Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or ZooKeeper or the address cannot be had.
+    """
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    settings = _settings(config or [])
+    where = _address("--listen", listen)
+    told = _address("--advertise", advertise) if advertise else None
+    made = _config_of(broker_id, inter_broker_protocol, listener_name, told, settings)
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, where, session_timeout_ms=session_timeout, take_over=take_over)))
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        fail(f"{option} {text!r}: give HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """Fields of ControllerConfig from Kafka's names."""
+    from kcore.controller.config import ControllerConfig
+
+    kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
+    settings: dict[str, Any] = {}
+    for line in given:
+        name, _, text = line.partition("=")
+        field = name.strip().replace(".", "_")
+        kind, text = kinds.get(field), text.strip()
+        if kind is bool and text in ("true", "false"):
+            settings[field] = text == "true"
+        elif kind is int and text.lstrip("-").isdecimal():
+            settings[field] = int(text)
+        else:
+            known = ", ".join(f"{each.replace('_', '.')} ({kinds[each].__name__})" for each in kinds)  # type: ignore[union-attr]
+            fail(f"--config {line}: it takes NAME=VALUE of {known}")
+    return settings
+
+
+def _config_of(
+    broker_id: int, protocol: str, listener_name: str, told: tuple[str, int] | None, settings: dict[str, Any]
+) -> "ControllerConfig":
+    from kcore.controller.config import ControllerConfig
+    from kcore.controller.request_versions import request_versions
+    from kcore.errors import UnsupportedVersionError
+    from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+
+    try:
+        request_versions(protocol)
+    except UnsupportedVersionError as error:
+        fail(f"--inter-broker-protocol: {error}")
+    plain = SECURITY_PROTOCOLS["PLAINTEXT"]
+    endpoints = (Endpoint(told[1], told[0], listener_name, plain),) if told else ()
+    return ControllerConfig(
+        broker_id,
+        endpoints,
+        inter_broker_protocol=protocol,
+        inter_broker_listener_name=listener_name,
+        **settings,
+    )
+
+
+async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
+    """Until a signal comes."""
+    from kcore.errors import KcoreError
+    from kcore.server.zk_controller import ControllerServer
+
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    host, port = listen
+    server = ControllerServer(config, zookeeper, host=host, port=port, **options)
+    try:
+        async with server:
+            logging.info(
+                "controller %s listens at %s:%s, over ZooKeeper %s", config.broker_id, host, server.port, zookeeper
+            )
+            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+            [_, failed] = ends
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    for line in _summary(server.metrics):
+        logging.info(line)
+    if failed.done() and not failed.cancelled() and failed.exception() is not None:
+        logging.error("ended by a fault of its own", exc_info=failed.exception())
+        return Exit.FAILED
+    return Exit.GOOD
+
+
+def _summary(metrics: "ControllerMetrics") -> list[str]:
+    def told(what: str, name: str, duration: "Duration") -> str:
+        mean_ms = duration.total_s / duration.count * 1e3
+        return (
+            f"{what} {name}: {duration.count:,}, {mean_ms:,.1f} ms each, {duration.longest_s * 1e3:,.1f} ms the longest"
+        )
+
+    return [
+        *(told("event", name, duration) for name, duration in sorted(metrics.events.items())),
+        *(told("request", name, duration) for name, duration in sorted(metrics.requests.items())),
+        f"{metrics.request_retries:,} requests sent again, {metrics.relayed:,} relayed, {metrics.alarms:,} alarms",
+    ]

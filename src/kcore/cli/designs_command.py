@@ -1,0 +1,98 @@
+"""`kcore bench designs`: from options to an exit code."""
+
+import json
+import logging
+import signal
+import sys
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from kcore.cli.console import fail, wide_console
+from kcore.errors import KcoreError, PlanError
+from kcore.hollow.designs import report
+from kcore.hollow.designs import run as designs
+from kcore.hollow.designs.plan import QUICK, DesignsPlan
+from kcore.hollow.designs.rows import Row, predicted, table_of
+from kcore.report import keep
+from kcore.report.exits import Exit
+from kcore.report.machine import facts
+from kcore.report.units import duration, parse_counts
+from kcore.spark.java import NoJavaError
+
+LOG_WIDTH = 160
+
+
+def plan_of(
+    partitions: str | None, brokers: int | None, repeat: int | None, seed: int | None, quick: bool
+) -> DesignsPlan:
+    """The plan that the options describe; ends the command with exit code 2 if there is none."""
+    options = {"partitions": partitions and _count(partitions), "brokers": brokers, "repeat": repeat, "seed": seed}
+    given = {name: int(value) for name, value in options.items() if value is not None}
+    plan = replace(QUICK if quick else DesignsPlan(), **given)
+    try:
+        plan.check()
+    except PlanError as error:
+        fail(str(error))
+    return plan
+
+
+def _count(text: str) -> int:
+    try:
+        [count] = parse_counts(text)
+    except ValueError:
+        fail(f"--partitions: {text!r} is no count such as 10000 or 10k")
+    return count
+
+
+def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool) -> Exit:
+    """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept."""
+    progress = wide_console(stderr=True, log_width=LOG_WIDTH)
+    directory = out or Path("out") / f"designs-{datetime.now():%Y%m%d-%H%M%S}"
+    rows: list[Row] = []
+    is_whole = _run(plan, zookeeper, rows, progress)
+    rows = predicted(rows)
+    _keep(plan, rows, directory)
+    console = progress if as_json else wide_console(log_width=LOG_WIDTH)
+    report.show(console, rows)
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
+    if as_json:
+        for row in rows:
+            sys.stdout.write(json.dumps(asdict(row)) + "\n")
+    if not is_whole:
+        return Exit.INVALID
+    return Exit.FAILED if report.troubles(rows) else Exit.GOOD
+
+
+def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Console) -> bool:
+    """Whether it came to its end."""
+
+    def tell(row: Row) -> None:
+        what = row.error or row.note or (duration(row.ms * 1e6) if row.ms >= 0 else "")
+        console.print(escape(f"{row.repetition}/{plan.repeat} {row.kind}: {row.name}: {what}"), soft_wrap=True)
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # What ends the run is told below.
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        console.print(f"{plan.partitions:,} partitions on {plan.brokers:,} brokers, {plan.repeat} repetitions")
+        designs.run(plan, zookeeper, rows, tell)
+    except KeyboardInterrupt:
+        console.print("interrupted: all is stopped", soft_wrap=True)
+        return False
+    except (KcoreError, NoJavaError) as error:
+        if not rows:
+            fail(str(error))
+        console.print(f"[bold red]{escape(str(error))}[/]", soft_wrap=True)
+        return False
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return True
+
+
+def _keep(plan: DesignsPlan, rows: list[Row], directory: Path) -> None:
+    about = facts() | {"plan": asdict(plan)}
+    keep.write(keep.with_facts(table_of(rows), about), directory)
+    (directory / "report.html").write_text(report.render(rows, about), encoding="utf-8")

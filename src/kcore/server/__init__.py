@@ -1,0 +1,1 @@
+"""A machine with its sockets: a process."""

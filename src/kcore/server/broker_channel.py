@@ -1,0 +1,242 @@
+"""What a controller tells a broker: in order, one request in flight, again until it answers or is gone.
+
+Source: ControllerChannelManager and RequestSendThread of 3.9.1.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kcore.controller.requests import ControlRequest
+from kcore.errors import DecodeError, NetworkError
+from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.net.connect import connect, error_name
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+from kcore.net.versions import api_name, response_of
+from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.structure import Message
+from kcore.server.metrics import ControllerMetrics
+from kcore.wire.codec import decode_from
+from kcore.wire.fanout import Fanout
+
+logger = logging.getLogger(__name__)
+BACKOFF_S: Final = 0.1  # As RequestSendThread: a broker's port opens 0.3 to 0.7 s after its registration.
+LIMITS: Final = Limits(connect_s=30.0, request_s=30.0, in_flight=1)  # controller.socket.timeout.ms
+
+# What was asked, of which broker, under which epoch, and what it answered.
+OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message], None]
+
+
+class Order(NamedTuple):
+    """A request that waits for its turn or its answer."""
+
+    request: ControlRequest
+    fanout: Fanout
+    queued_s: float
+
+    @property
+    def api(self) -> str:
+        """Name and version."""
+        return f"{api_name(self.fanout.message)} {self.fanout.version}"
+
+    def __str__(self) -> str:
+        return f"{self.api}, {len(self.fanout.body):,} bytes"
+
+
+class BrokerChannel:
+    """The queue and the connection of one incarnation of a broker."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        endpoint: Endpoint,
+        client_id: str,
+        on_answer: OnAnswer,
+        metrics: ControllerMetrics,
+    ) -> None:
+        self.broker_id, self.broker_epoch = broker_id, broker_epoch
+        self.alarmed: Order | None = None  # The last order that an alarm was raised for.
+        self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
+        self._orders: deque[Order] = deque()
+        self._connection: Connection | None = None
+        self._loop = asyncio.get_running_loop()
+        self._queued = asyncio.Event()
+        self._task = self._loop.create_task(self._run(), name=f"channel to broker {broker_id}")
+
+    def __len__(self) -> int:
+        return len(self._orders)
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {self._endpoint.host}:{self._endpoint.port}"
+
+    def send(self, request: ControlRequest, fanout: Fanout) -> None:
+        """Behind all that was sent before."""
+        self._orders.append(Order(request, fanout, self._loop.time()))
+        self._queued.set()
+
+    def oldest(self, message: type[Message]) -> Order | None:
+        """The first order of that kind that is not answered."""
+        return next((order for order in self._orders if order.fanout.message is message), None)
+
+    def close(self) -> "asyncio.Task[None]":
+        """The broker is gone, or this controller's time: what was not sent is dropped. Returns what may be awaited."""
+        self._orders.clear()
+        self._task.cancel()
+        return self._task
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                while not self._orders:
+                    self._queued.clear()
+                    await self._queued.wait()
+                order = self._orders[0]
+                self._metrics.request_queue_time.add(self._loop.time() - order.queued_s)
+                body = await self._ask_until_answered(order)
+                self._metrics.requests[order.api].add(self._loop.time() - order.queued_s)
+                self._orders.popleft()
+                self._answered(order, body)
+        finally:
+            if self._connection is not None:
+                self._connection.abort()
+
+    async def _ask_until_answered(self, order: Order) -> memoryview:
+        failures = 0
+        while True:
+            try:
+                answer = await self._ask(order)
+            except NetworkError as error:
+                level = logging.DEBUG if failures else logging.INFO
+                logger.log(level, "%s: %s; again every %s s", self, error, BACKOFF_S)
+                failures += 1
+                self._metrics.request_retries += 1
+                await self._disconnect()
+                await asyncio.sleep(BACKOFF_S)
+            else:
+                return answer
+
+    async def _ask(self, order: Order) -> memoryview:
+        if self._connection is None:
+            host, port = self._endpoint.host, self._endpoint.port
+            self._connection = await connect(host, port, client_id=self._client_id, limits=LIMITS, ask_versions=False)
+        fanout = order.fanout
+        answer: memoryview = await self._connection.send_bytes(
+            fanout.message.api_key, fanout.version, *fanout.buffers(self.broker_epoch)
+        )
+        return answer
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    def _answered(self, order: Order, body: memoryview) -> None:
+        response: Any
+        try:
+            response, _ = decode_from(response_of(order.fanout.message), order.fanout.version, body)
+        except DecodeError as error:
+            logger.error("%s: its answer to %s is none: %s", self, order, error)
+            return
+        if error_code := response.error_code:
+            logger.error("%s: %s to %s", self, error_name(error_code), order)
+        self._on_answer(order.request, self.broker_id, self.broker_epoch, response)
+
+
+class BrokerChannels:
+    """The channels to all live brokers, by id."""
+
+    def __init__(
+        self, client_id: str, listener: str, on_answer: OnAnswer, metrics: ControllerMetrics, alarm_s: float
+    ) -> None:
+        """`listener`: where brokers listen for each other; `alarm_s`: a LeaderAndIsr must be answered in that time."""
+        self._client_id, self._listener, self._on_answer, self._metrics = client_id, listener, on_answer, metrics
+        self._alarm_s = alarm_s
+        self._channels: dict[int, BrokerChannel] = {}
+        self._closed: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[BrokerChannel]:
+        return iter(self._channels.values())
+
+    @property
+    def queued(self) -> int:
+        """Requests that are not answered yet (TotalQueueSize)."""
+        return sum(map(len, self._channels.values()))
+
+    def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
+        """To each broker that it is for, as that incarnation is live; the body is encoded once."""
+        fanout = request.fanout()
+        for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
+            channel = self._channel(broker_id, epoch, brokers)
+            if channel is None:
+                name = api_name(fanout.message)
+                logger.info(
+                    "%s not sent to broker %s: it is gone, or has no listener %s", name, broker_id, self._listener
+                )
+            else:
+                channel.send(request, fanout)
+
+    def _channel(self, broker_id: int, epoch: int, brokers: BrokerTable) -> BrokerChannel | None:
+        known = self._channels.get(broker_id)
+        if known is not None and known.broker_epoch == epoch:
+            return known
+        endpoint = self._endpoint(broker_id, epoch, brokers)
+        if endpoint is None:
+            return None
+        self._close(broker_id)
+        channel = BrokerChannel(broker_id, epoch, endpoint, self._client_id, self._on_answer, self._metrics)
+        self._channels[broker_id] = channel
+        return channel
+
+    def _endpoint(self, broker_id: int, epoch: int, brokers: BrokerTable) -> Endpoint | None:
+        row = brokers.row(broker_id)
+        if not brokers.live[row] or brokers.epochs[row] != epoch:
+            return None
+        endpoints = brokers.endpoints[row]
+        return next((each for each in endpoints if each.listener == self._listener), None)
+
+    def keep_only(self, brokers: BrokerTable) -> None:
+        """Of an incarnation that is not live, the queue is dropped: it can answer nothing any more."""
+        for broker_id, channel in [*self._channels.items()]:
+            row = brokers.row(broker_id) if broker_id in brokers else None
+            if row is None or not brokers.live[row] or brokers.epochs[row] != channel.broker_epoch:
+                self._close(broker_id)
+
+    def check_acknowledgements(self, now_s: float) -> None:
+        """An order of leadership that is not acknowledged in time raises an alarm, once."""
+        late = 0
+        for channel in self:
+            order = channel.oldest(LeaderAndIsrRequest)
+            if order is None or now_s - order.queued_s < self._alarm_s:
+                continue
+            late += 1
+            if order is not channel.alarmed:
+                channel.alarmed = order
+                self._metrics.alarms += 1
+                waited_s = now_s - order.queued_s
+                logger.error(
+                    "ALARM: %s has not acknowledged %s for %.1f s; %s wait", channel, order, waited_s, len(channel)
+                )
+        self._metrics.unacknowledged_brokers = late
+
+    def close(self) -> None:
+        """All that waits is dropped: this controller has no say any more."""
+        for broker_id in [*self._channels]:
+            self._close(broker_id)
+
+    async def wait_closed(self) -> None:
+        """Until the sockets of closed channels are closed."""
+        await asyncio.gather(*self._closed, return_exceptions=True)
+
+    def _close(self, broker_id: int) -> None:
+        channel = self._channels.pop(broker_id, None)
+        if channel is None:
+            return
+        if len(channel):
+            logger.info("%s: %s requests dropped", channel, len(channel))
+        task = channel.close()
+        self._closed.add(task)
+        task.add_done_callback(self._closed.discard)

@@ -1,0 +1,97 @@
+"""The fetchers of a broker: a task and a connection for each leader that it follows somebody in."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kcore.broker.fetcher import ReplicaFetcher
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.metadata.broker_table import Endpoint
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+
+logger = logging.getLogger(__name__)
+LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
+
+
+class BrokerFetchers:
+    """By leader id. They end by themselves where nothing is followed any more."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        endpoint: Callable[[int], Endpoint | None],
+        now_ms: Callable[[], int],
+        perform: Callable[[], None],
+    ) -> None:
+        """`endpoint`: where a broker listens for others; `perform` does what the machine asks for after an answer."""
+        self._manager, self._endpoint, self._now_ms, self._perform = manager, endpoint, now_ms, perform
+        self._changes: dict[int, asyncio.Event] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def changed(self, leader_id: int) -> None:
+        """There is something new to fetch from it, or nothing more."""
+        self._changes.setdefault(leader_id, asyncio.Event()).set()
+        if leader_id not in self._tasks and leader_id in self._manager.fetchers:
+            self._tasks[leader_id] = asyncio.create_task(self._run(leader_id), name=f"fetching from {leader_id}")
+
+    async def close(self) -> None:
+        """No more is fetched."""
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, leader_id: int) -> None:
+        connection: Connection | None = None
+        try:
+            while (fetcher := self._manager.fetchers.get(leader_id)) is not None:
+                try:
+                    if connection is None:
+                        connection = await self._connect(leader_id)
+                    await self._step(fetcher, leader_id, connection)
+                except (NetworkError, UnsupportedVersionError) as error:
+                    logger.info("fetching from broker %s: %s", leader_id, error)
+                    if connection is not None:
+                        connection.abort()
+                        connection = None
+                    fetcher.failed(self._now_ms())
+                    await self._wait(leader_id, self._manager.config.replica_fetch_backoff_ms)
+        except Exception:
+            logger.exception("fetching from broker %s ended", leader_id)
+        finally:
+            if connection is not None:
+                connection.abort()
+            self._tasks.pop(leader_id, None)
+
+    async def _connect(self, leader_id: int) -> Connection:
+        where = self._endpoint(leader_id)
+        if where is None:
+            raise DisconnectedError(f"broker {leader_id} is not known to live")
+        client_id = f"broker-{self._manager.broker_id}-fetcher-0"
+        return await connect(where.host, where.port, client_id=client_id, limits=LIMITS)
+
+    async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
+        """One request and its answer; or a while without."""
+        ask = fetcher.next_ask(self._now_ms())
+        self._perform()
+        if ask is None:
+            await self._wait(leader_id, fetcher.wait_ms(self._now_ms()))
+            return
+        assert connection.versions is not None
+        version = min(ask.version, connection.versions.choose(type(ask.request)))
+        answer = await connection.send(ask.fitted(version), version)
+        fetcher.answered(answer, self._now_ms())
+        self._perform()
+
+    async def _wait(self, leader_id: int, most_ms: int | None) -> None:
+        changed = self._changes.setdefault(leader_id, asyncio.Event())
+        changed.clear()
+        try:
+            async with asyncio.timeout(None if most_ms is None else max(most_ms, 1) / 1000):
+                await changed.wait()
+        except TimeoutError:
+            pass

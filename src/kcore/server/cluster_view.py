@@ -1,0 +1,167 @@
+"""What the active controller tells clients of the cluster: Metadata and DescribeCluster, from its table.
+
+Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kcore.controller.live_brokers import LiveBroker
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kcore.types import ZERO_UUID, Int32s, Uuid
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+# A bit for each AclOperation that AclEntry knows for the kind of resource: with no authorizer all are allowed.
+TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster as clients of one listener see it."""
+
+    table: PartitionTable
+    listener: str
+    controller: LiveBroker  # Listed among the brokers, though it has no znode of its own.
+    cluster_id: str | None
+    hidden: Collection[str] = ()  # Topics that are being deleted.
+
+    def nodes(self) -> dict[int, tuple[str, int, str | None]]:
+        """Host, port and rack by id: of the controller, and of the live brokers that have the listener."""
+        brokers = self.table.brokers
+        each = [
+            (int(brokers.ids[row]), brokers.endpoints[row], brokers.racks[row]) for row in brokers.live.nonzero()[0]
+        ]
+        return {
+            broker_id: (endpoint.host, endpoint.port, rack)
+            for broker_id, endpoints, rack in [*each, self.controller]
+            for endpoint in endpoints
+            if endpoint.listener == self.listener
+        }
+
+    def describe(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        """The brokers. Controllers are asked for in KRaft clusters alone (KIP-919)."""
+        if request.endpoint_type != 1:
+            return DescribeClusterResponse(
+                error_code=Errors.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message="this controller lists brokers alone",
+                endpoint_type=request.endpoint_type,
+            )
+        response = DescribeClusterResponse(cluster_id=self.cluster_id or "", controller_id=self.controller.id)
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.brokers = [
+            DescribeClusterBroker(broker_id=broker_id, host=host, port=port, rack=rack)
+            for broker_id, (host, port, rack) in self.nodes().items()
+        ]
+        return response
+
+    def metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
+        """Brokers and the topics that were asked for. Unknown ones are never made here: brokers do that."""
+        nodes = self.nodes()
+        brokers = [
+            MetadataResponseBroker(node_id=broker_id, host=host, port=port, rack=rack)
+            for broker_id, (host, port, rack) in nodes.items()
+        ]
+        topics = [*self._topics(request, version, nodes.keys())]
+        if request.include_topic_authorized_operations:
+            for topic in topics:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+        response = MetadataResponse(
+            brokers=brokers, cluster_id=self.cluster_id, controller_id=self.controller.id, topics=topics
+        )
+        if version in range(8, 11) and request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        return response
+
+    def _topics(
+        self, request: MetadataRequest, version: int, nodes: Collection[int]
+    ) -> Iterable[MetadataResponseTopic]:
+        topics = self.table.topics
+        asked = request.topics
+        if asked is None or (not asked and version == 0):
+            for name in topics.names:
+                if name and (known := self._topic(name, version, nodes)):
+                    yield known
+            return
+        by_id = [each.topic_id for each in asked if each.topic_id != ZERO_UUID]
+        if by_id:
+            names = {topic_id: name for topic_id, name in zip(topics.ids, topics.names, strict=True) if name}
+            for topic_id in by_id:
+                yield self._asked(names.get(topic_id), topic_id, version, nodes)
+            return
+        for asked_name in dict.fromkeys(each.name for each in asked):
+            yield self._asked(asked_name, ZERO_UUID, version, nodes)
+
+    def _asked(self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]) -> MetadataResponseTopic:
+        if name is None:
+            return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
+        unknown = MetadataResponseTopic(
+            error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=name in INTERNAL_TOPICS
+        )
+        return self._topic(name, version, nodes) or unknown
+
+    def _topic(self, name: str, version: int, nodes: Collection[int]) -> MetadataResponseTopic | None:
+        """None where brokers would not know it: it is new, or going."""
+        table = self.table
+        if name not in table.topics or name in self.hidden:
+            return None
+        topic_row = table.topics.row(name)
+        rows = table.rows_of_topic(name)
+        rows = rows[table.leader_epoch__p[rows] >= 0]
+        if not len(rows):
+            return None
+        return MetadataResponseTopic(
+            name=name,
+            topic_id=table.topics.ids[topic_row],
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=self._partitions(rows, version, nodes),
+        )
+
+    def _partitions(self, rows: Int32s, version: int, nodes: Collection[int]) -> list[MetadataResponsePartition]:
+        """The partitions of some rows."""
+        table = self.table
+        ids = [*table.brokers.ids.tolist(), -1]  # Row -1 is nobody.
+        live = {ids[row] for row in table.brokers.live.nonzero()[0]}
+        columns = (
+            table.partition_index__p[rows].tolist(),
+            table.leader__p[rows].tolist(),
+            table.leader_epoch__p[rows].tolist(),
+            table.replicas__ps[rows].tolist(),
+            table.isr__pi[rows].tolist(),
+        )
+        partitions = []
+        for index, leader_row, leader_epoch, replica_rows, isr_rows in zip(*columns, strict=True):
+            leader = ids[leader_row]
+            replicas = [ids[row] for row in replica_rows if row >= 0]
+            isr = [ids[row] for row in isr_rows if row >= 0]
+            error = Errors.NONE
+            if leader not in nodes:
+                has_another_listener = leader in live and version >= 6
+                error = Errors.LISTENER_NOT_FOUND if has_another_listener else Errors.LEADER_NOT_AVAILABLE
+            elif version == 0 and not all(replica in nodes for replica in replicas):
+                error = Errors.REPLICA_NOT_AVAILABLE
+            partitions.append(
+                MetadataResponsePartition(
+                    error_code=error,
+                    partition_index=index,
+                    leader_id=leader if leader in nodes else -1,
+                    leader_epoch=leader_epoch,
+                    replica_nodes=[replica for replica in replicas if version or replica in nodes],
+                    isr_nodes=[member for member in isr if version or member in nodes],
+                    offline_replicas=[replica for replica in replicas if replica not in live],
+                )
+            )
+        return partitions

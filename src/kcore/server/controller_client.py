@@ -1,0 +1,65 @@
+"""What a broker asks of the active controller, again until it answers (NodeToControllerChannelManager of 3.9.1)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.metadata.broker_table import Endpoint
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+from kcore.protocol_errors import Errors
+from kcore.schema.structure import Message
+
+logger = logging.getLogger(__name__)
+RETRY_S: Final = 0.1
+LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
+
+
+class ControllerClient:
+    """One connection to whoever controls, as the brokers are told; one request at a time."""
+
+    def __init__(self, client_id: str, controller: Callable[[], Endpoint | None]) -> None:
+        """`controller`: where it is, None while nobody has told."""
+        self._client_id, self._controller = client_id, controller
+        self._connection: Connection | None = None
+        self._at: Endpoint | None = None
+        self._turn = asyncio.Lock()
+
+    async def ask(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]]) -> Any:
+        """The answer of the active controller, however long that takes.
+
+        `make` gives the request and its version, and is given what tells the newest version of a request there; it is
+        asked anew for every try, so that a new broker epoch gets in.
+        """
+        async with self._turn:
+            while True:
+                try:
+                    connection = await self._connected()
+                    versions = connection.versions
+                    assert versions is not None
+                    answer = await connection.send(*make(versions.choose))
+                    if answer.error_code != Errors.NOT_CONTROLLER:
+                        return answer
+                except (NetworkError, UnsupportedVersionError) as error:
+                    logger.debug("the controller: %s", error)
+                self.close()
+                await asyncio.sleep(RETRY_S)
+
+    async def _connected(self) -> Connection:
+        where = self._controller()
+        if where is None:
+            raise DisconnectedError("no controller is known")
+        if self._connection is None or self._at != where:
+            self.close()
+            self._connection = await connect(where.host, where.port, client_id=self._client_id, limits=LIMITS)
+            self._at = where
+        return self._connection
+
+    def close(self) -> None:
+        """The connection ends."""
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None

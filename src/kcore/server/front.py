@@ -1,0 +1,154 @@
+"""The requests that a controller answers: those of its own become events, the cluster's view is read off its table."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from itertools import count
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kcore.controller import events
+from kcore.controller.effects import Answer
+from kcore.controller.events import RequestEvent
+from kcore.net.server import RequestContext, Server, serve
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.cluster_metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.index import message_class
+from kcore.schema.structure import Message
+from kcore.server.cluster_view import ClusterView
+from kcore.server.metrics import ControllerMetrics
+from kcore.server.relay import Address, BrokerRelay
+
+LEARN_S: Final = 5.0  # Between two looks at what live brokers know: they may be rolled to another release.
+LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
+
+MakeEvent: TypeAlias = Callable[[int, Any, int], RequestEvent]  # From a request id, the request and its version.
+
+
+class Owned(NamedTuple):
+    """An API that the controller owns: the versions of it that 3.9.1 has, and the event that a request is."""
+
+    versions: tuple[int, int]
+    event: MakeEvent
+
+
+def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, version: int) -> RequestEvent:
+    asked = events.ControlledShutdown(request.broker_id, request.broker_epoch)
+    return events.ControlledShutdownReceived(request_id, asked)
+
+
+def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
+    return lambda request_id, request, version: kind(request_id, request)
+
+
+# For the active controller alone: another answers NOT_CONTROLLER.
+OWNED: Final[dict[str, Owned]] = {
+    "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
+    "AlterPartition": Owned((0, 3), events.AlterPartitionReceived),
+    "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
+    "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
+    "CreatePartitions": Owned((0, 3), _event(events.CreatePartitions)),
+    "CreateTopics": Owned((0, 7), _event(events.CreateTopics)),
+    "DeleteTopics": Owned((0, 6), events.DeleteTopics),
+    "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
+    "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
+}
+# Any broker can do these: while another controls, a live one does.
+ANYBODY: Final[dict[str, Owned]] = {
+    "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
+    "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
+}
+# Read off the table while active; a live broker's answer otherwise.
+VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1)}
+# Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
+EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
+_EVENTS_OF: Final = {**OWNED, **ANYBODY}
+APIS: Final = {**{name: owned.versions for name, owned in _EVENTS_OF.items()}, **VIEWS, **EMPTY}
+
+
+def _keys(names: Collection[str]) -> frozenset[int]:
+    return frozenset(message_class(f"{name}Request").api_key for name in names)
+
+
+_EVENTS: Final = {message_class(f"{name}Request"): owned.event for name, owned in _EVENTS_OF.items()}
+_EMPTY: Final = {message_class(f"{name}Request") for name in EMPTY}
+_KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
+_KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
+
+
+class Front:
+    """The server of a controller."""
+
+    def __init__(
+        self,
+        put: Callable[[RequestEvent], None],
+        view: Callable[[], ClusterView | None],
+        brokers: Callable[[], Awaitable[Sequence[Address]]],
+        metrics: ControllerMetrics,
+    ) -> None:
+        """`put` takes events; `view` is None while not active; `brokers` are live ones, to pass on requests to."""
+        self._put, self._view = put, view
+        self._relay = BrokerRelay(brokers, lambda: _KEYS_OF_STANDBY if view() is None else _KEYS, metrics)
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._request_ids = count()
+        self._server: Server | None = None
+        self._brokers_changed = asyncio.Event()
+
+    async def open(self, host: str, port: int) -> int:
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
+        self._server = await serve(host, port, self._handle, APIS, relay=self._relay)
+        return self._server.port
+
+    async def close(self) -> None:
+        """Requests that are under way are answered first."""
+        if self._server is not None:
+            await self._server.close()
+
+    def answer(self, answer: Answer) -> None:
+        """To whoever waits for it."""
+        future = self._waiting.pop(answer.request_id)
+        if not future.done():
+            future.set_result(answer.response)
+
+    def brokers_changed(self) -> None:
+        """Others may know other APIs."""
+        self._brokers_changed.set()
+
+    async def _handle(self, context: RequestContext, request: Message) -> Message:
+        if (make := _EVENTS.get(type(request))) is not None:
+            request_id = next(self._request_ids)
+            answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+            self._waiting[request_id] = answer
+            self._put(make(request_id, request, context.version))
+            return await answer
+        if type(request) in _EMPTY:
+            nothing: Message = response_of(type(request))()
+            return nothing
+        view = self._view()
+        if isinstance(request, MetadataRequest):  # Without brokers it is no news to a client, which asks elsewhere.
+            return view.metadata(request, context.version) if view else MetadataResponse()
+        assert isinstance(request, DescribeClusterRequest)
+        return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
+
+    async def keep_learning(self) -> None:
+        """A client is told what it may ask here: what the controller owns, and what a live broker knows."""
+        server = self._server
+        assert server is not None, "open it first"
+        own = server.versions_answer
+        while True:
+            self._brokers_changed.clear()
+            told = await self._relay.learn(own)
+            if told is not None:
+                server.versions_answer = told
+            wait_s = LEARN_S if told is not None else LEARN_SOON_S
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._brokers_changed.wait()
+            except TimeoutError:
+                continue

@@ -1,0 +1,26 @@
+"""Which partition looks after a group or a transaction, by its id (GroupCoordinator.partitionFor of 3.9.1)."""
+
+from typing import Final
+
+from kcore.metadata.partition_table import PartitionTable
+
+TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state"}  # By FindCoordinator's key type.
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode without its sign, as Utils.abs has it."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2])) & 0xFFFF_FFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return 0 if signed == -(1 << 31) else abs(signed)
+
+
+def coordinator_row(table: PartitionTable, key: str, key_type: int) -> int | None:
+    """The partition's row; None if there is no such topic yet."""
+    topic = TOPICS.get(key_type)
+    if topic is None or topic not in table.topics or not len(rows := table.rows_of_topic(topic)):
+        return None
+    wanted = java_hash(key) % len(rows)
+    return next((row for row in rows.tolist() if table.partition_index__p[row] == wanted), None)

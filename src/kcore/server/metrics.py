@@ -1,0 +1,42 @@
+"""What an operator watches of a controller; names as those of Kafka's JMX beans."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Duration:
+    """How often something was done, and how long it took."""
+
+    count: int = 0
+    total_s: float = 0.0
+    longest_s: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Once more."""
+        self.count += 1
+        self.total_s += seconds
+        self.longest_s = max(self.longest_s, seconds)
+
+
+def _durations() -> defaultdict[str, Duration]:
+    return defaultdict(Duration)
+
+
+@dataclass(slots=True)
+class ControllerMetrics:
+    """Of one controller process, since it was started; a gauge is as it is now."""
+
+    active_controller_count: int = 0  # gauge: 1 or 0
+    controller_epoch: int = 0  # gauge, while active
+    event_queue_size: int = 0  # gauge
+    event_queue_time: Duration = field(default_factory=Duration)  # EventQueueTimeMs: before it was an event's turn
+    events: defaultdict[str, Duration] = field(default_factory=_durations)  # by the event's class: its handling
+    requests: defaultdict[str, Duration] = field(
+        default_factory=_durations
+    )  # by API and version: sent to a broker, answered
+    request_queue_time: Duration = field(default_factory=Duration)  # RequestRateAndQueueTimeMs
+    request_retries: int = 0
+    unacknowledged_brokers: int = 0  # gauge: who owe an answer to a LeaderAndIsr for longer than they may
+    alarms: int = 0  # Orders of leadership that were not acknowledged in time.
+    relayed: int = 0  # Clients' requests that a broker answered.

@@ -1,0 +1,110 @@
+"""Clients' requests that are not the controller's: a live broker answers them, and the bytes go through as they are.
+
+A controller in ZooKeeper mode is listed among the live brokers, for without that no broker finds it; so clients take it
+for a broker, and may ask it for a group's coordinator or a producer id. It says that it knows what a live broker knows,
+and asks one. (A listener for brokers alone is the other way, and needs brokers that are configured for it.)
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final, NamedTuple
+
+from kcore.errors import DisconnectedError, FrameError, KcoreError
+from kcore.net.connect import connect
+from kcore.net.limits import Limits
+from kcore.net.versions import answer_of
+from kcore.schema.api_versions import ApiVersionsResponse
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
+from kcore.server.metrics import ControllerMetrics
+
+logger = logging.getLogger(__name__)
+LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
+# What only leaders are asked, or controllers tell, and what belongs to one connection.
+NOT_RELAYED: Final = frozenset(
+    {"Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"}
+)
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+
+class BrokerRelay:
+    """A connection to some live broker for each client that needs one."""
+
+    def __init__(
+        self,
+        brokers: Callable[[], Awaitable[Sequence[Address]]],
+        owned: Callable[[], Collection[int]],
+        metrics: ControllerMetrics,
+    ) -> None:
+        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now."""
+        self._brokers, self._owned, self._metrics = brokers, owned, metrics
+        self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
+        self._versions: dict[int, Versions] = {}
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """What a broker knows and this controller does not own."""
+        return api_key not in self._owned() and version in self._versions.get(api_key, ())
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """A broker's answer; DisconnectedError if there is none."""
+        self._metrics.relayed += 1
+        try:
+            reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
+            writer.write(len(frame).to_bytes(4, "big") + frame)
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            if size > LIMITS.frame_bytes:
+                raise FrameError(f"a broker's answer of {size:,} bytes")
+            return await reader.readexactly(size)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self.forget(connection_id)
+            raise DisconnectedError(f"no broker answered in its place: {error}") from error
+
+    def forget(self, connection_id: int) -> None:
+        """Its client is gone."""
+        _, writer = self._streams.pop(connection_id, (None, None))
+        if writer is not None:
+            writer.transport.abort()
+
+    async def _connect(self, connection_id: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for address in await self._brokers():
+            try:
+                async with asyncio.timeout(LIMITS.connect_s):
+                    streams = await asyncio.open_connection(*address)
+            except OSError as error:
+                logger.info("%s:%s: %s", *address, error)
+                continue
+            self._streams[connection_id] = streams
+            return streams
+        raise DisconnectedError("no live broker")
+
+    async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
+        """What to tell clients: our own APIs, and those of the first broker that answers; None if none does."""
+        for address in await self._brokers():
+            try:
+                async with await connect(*address, client_id="kcore-controller", limits=LIMITS) as connection:
+                    assert connection.versions is not None
+                    return self._with_own(own, connection.versions.answer)
+            except KcoreError as error:
+                logger.debug("%s:%s: %s", *address, error)
+        return None
+
+    def _with_own(self, own: ApiVersionsResponse, theirs: ApiVersionsResponse) -> ApiVersionsResponse:
+        self._versions = {
+            each.api_key: Versions(each.min_version, each.max_version)
+            for each in theirs.api_keys
+            if each.api_key in REQUESTS and REQUESTS[each.api_key].__name__.removesuffix("Request") not in NOT_RELAYED
+        }
+        ours = {each.api_key for each in own.api_keys}
+        apis: dict[type[Message], Versions] = {
+            REQUESTS[key]: versions for key, versions in self._versions.items() if key not in ours
+        }
+        theirs.api_keys = [*own.api_keys, *answer_of(apis).api_keys]
+        return theirs

@@ -1,0 +1,364 @@
+"""The ZooKeeper-mode controller as a process: one queue of events, handled one at a time, and their effects performed.
+
+Source: KafkaController of 3.9.1 (elect, maybeResign, triggerControllerMove) and ControllerEventManager.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import Final, Self
+
+from kcore.controller import events
+from kcore.controller.active import ActiveController
+from kcore.controller.config import ControllerConfig
+from kcore.controller.effects import (
+    Answer,
+    Delete,
+    Effect,
+    ReadChildren,
+    ReadNodes,
+    ReadStates,
+    Send,
+    WriteNodes,
+    WriteStates,
+)
+from kcore.controller.live_brokers import LiveBroker
+from kcore.controller.requests import ControlRequest
+from kcore.controller.watches import Kind, event_of
+from kcore.errors import ControllerMovedError, NetworkError, SessionExpiredError
+from kcore.metadata import znodes
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.znode_brokers import decode_broker
+from kcore.schema.structure import Message
+from kcore.server.answers import event_of_answer
+from kcore.server.broker_channel import BrokerChannels
+from kcore.server.cluster_view import ClusterView
+from kcore.server.event_queue import EventQueue, Reelect, Stop
+from kcore.server.front import Front
+from kcore.server.metrics import ControllerMetrics
+from kcore.server.relay import Address
+from kcore.types import Uuid
+from kcore.zookeeper.client import ZookeeperClient
+from kcore.zookeeper.registration import ControllerEpoch, elect, take_over
+from kcore.zookeeper.session import SessionEvent
+
+logger = logging.getLogger(__name__)
+SLOW_S: Final = 0.1  # An event that takes longer is told of.
+TICK_S: Final = 0.5
+FIRST_REBALANCE_S: Final = 5.0  # After the failover, as KafkaController has it.
+REELECT_AFTER_FAULT_S: Final = 1.0
+STOP_S: Final = 5.0
+
+
+def random_topic_id() -> Uuid:
+    """Uuid.randomUuid: none that is reserved, none whose text begins with a dash."""
+    while str(found := Uuid(uuid.uuid4().bytes)).startswith("-"):
+        pass
+    return found
+
+
+class ControllerServer:
+    """`async with` it: then it stands for election, serves, and stops cleanly at the end."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        zookeeper: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        session_timeout_ms: int = 18_000,
+        take_over: bool = False,
+    ) -> None:
+        """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
+
+        Without endpoints it is reached where it listens, at the listener between brokers. `take_over`: it leaves
+        control to no broker, but to another controller that is none.
+        """
+        self.config, self.port, self.metrics = config, port, ControllerMetrics()
+        self.active = ActiveController(config, random_topic_id)
+        self._host, self._take_over = host, take_over
+        self._queue = EventQueue(self.metrics)
+        session_s = session_timeout_ms / 1000
+        self._zookeeper = ZookeeperClient(
+            zookeeper, session_timeout_s=session_s, connect_timeout_s=session_s, on_session=self._session_changed
+        )
+        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cluster_id: str | None = None
+        self._stopped = asyncio.Event()  # It has resigned, and stands for election no more.
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._front.close)
+            self.port = await self._front.open(self._host, self.port)
+            await stack.enter_async_context(self._zookeeper)
+            await self._open()
+            stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """KafkaController.shutdown: who waits is answered, `/controller` is free at once."""
+        self._queue.put_first(Stop())
+        with suppress(TimeoutError):  # ZooKeeper may be gone: its session ends by itself then.
+            async with asyncio.timeout(STOP_S):
+                await self._stopped.wait()
+        self._channels.close()
+        await self._channels.wait_closed()
+        await self._front.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._zookeeper.__aexit__()
+
+    async def wait_failed(self) -> None:
+        """For ever, but for a fault that nothing was left to do about: it is raised."""
+        await asyncio.gather(*self._tasks)
+
+    async def _open(self) -> None:
+        config = self.config
+        if not config.endpoints:
+            name = config.inter_broker_listener_name
+            here = Endpoint(self.port, self._host, name, SECURITY_PROTOCOLS["PLAINTEXT"])
+            self.config = config = replace(config, endpoints=(here,))
+        self.active = ActiveController(config, random_topic_id)
+        self._channels = BrokerChannels(
+            str(config.broker_id),
+            config.inter_broker_listener_name,
+            self._answered,
+            self.metrics,
+            config.acknowledgement_timeout_ms / 1000,
+        )
+        for path in znodes.PERSISTENT_PATHS:
+            await self._zookeeper.make_path(path)
+        await self._read_cluster_id()
+        self._queue.put(Reelect())
+        self._tasks = [
+            asyncio.create_task(each)
+            for each in (self._handle_events(), self._tick(), self._rebalance(), self._learn())
+        ]
+
+    async def _read_cluster_id(self) -> None:
+        """The first broker of a cluster makes it."""
+        [node] = await self._zookeeper.read_nodes([znodes.CLUSTER_ID])
+        self._cluster_id = znodes.decode_cluster_id(node.data) if node is not None else None
+
+    # What comes in.
+
+    def _session_changed(self, change: SessionEvent) -> None:
+        logger.info("the ZooKeeper session is %s", change.value)
+        if change is SessionEvent.EXPIRED:
+            self._queue.session_lost()
+
+    def _watch_fired(self, path: str, kind: Kind) -> None:
+        event = Reelect() if path == znodes.CONTROLLER else event_of(path, kind)
+        if event is not None:
+            self._queue.put(event)
+
+    def _answered(self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message) -> None:
+        self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
+
+    async def _rebalance(self) -> None:
+        """KafkaController's auto-leader-rebalance task; while not active the event is no news."""
+        if not self.config.auto_leader_rebalance_enable:
+            return
+        await asyncio.sleep(FIRST_REBALANCE_S)
+        while True:
+            self._queue.put(events.AutoPreferredReplicaLeaderElection())
+            await asyncio.sleep(self.config.leader_imbalance_check_interval_ms / 1000)
+
+    async def _learn(self) -> None:
+        while True:
+            try:
+                await self._front.keep_learning()
+            except NetworkError as error:
+                logger.info("which brokers are live is not known: %s", error)
+                await asyncio.sleep(TICK_S)
+
+    async def _tick(self) -> None:
+        """Time passes for those who wait: requests with a time-out, orders that nobody acknowledges."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._channels.check_acknowledgements(asyncio.get_running_loop().time())
+            if self.active.waiting:
+                self._queue.put(events.Tick())
+
+    # One event after the other.
+
+    async def _handle_events(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            event, queued_s = await self._queue.take()
+            begin_s = loop.time()
+            try:
+                await self._take(event)
+            except SessionExpiredError as error:
+                logger.warning("%s: %s", type(event).__name__, error)  # SessionLost comes next.
+            except Exception:  # The event was left half way: the table may not be what ZooKeeper has.
+                logger.exception("%s failed: this controller resigns", type(event).__name__)
+                await self._move()
+                loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
+            self._told(event, begin_s - queued_s, loop.time() - begin_s)
+
+    async def _take(self, event: events.Event) -> None:
+        if isinstance(event, Stop):
+            await self._move()
+            self._stopped.set()
+        elif isinstance(event, Reelect):
+            if not self._stopped.is_set():
+                await self._reelect()
+        else:
+            await self._handle(event)
+            if isinstance(event, events.BrokerChange):
+                await self._brokers_changed()
+
+    async def _brokers_changed(self) -> None:
+        self._front.brokers_changed()
+        if self._cluster_id is None:
+            await self._read_cluster_id()
+
+    def _told(self, event: events.Event, queued_s: float, took_s: float) -> None:
+        name = type(event).__name__
+        self.metrics.events[name].add(took_s)
+        level = logging.INFO if took_s > SLOW_S else logging.DEBUG
+        logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, queued_s * 1e3)
+
+    async def _handle(self, event: events.Event) -> None:
+        """To its end, or to where it fails."""
+        was_active = self.active.is_active
+        steps = self.active.handle(event, time.time_ns() // 1_000_000)
+        try:
+            effect = next(steps)
+            while True:
+                try:
+                    result = await self._perform(effect)
+                except ControllerMovedError as error:
+                    effect = steps.throw(error)
+                else:
+                    effect = steps.send(result)
+        except StopIteration:
+            pass
+        finally:
+            steps.close()
+            self._settle(was_active)
+
+    def _settle(self, was_active: bool) -> None:
+        """What follows from the machine's state: who may be talked to, and what is told."""
+        active = self.active
+        self.metrics.active_controller_count = int(active.is_active)
+        self.metrics.controller_epoch = active.decisions.controller_epoch if active.is_active else 0
+        if active.is_active:
+            self._channels.keep_only(active.table.brokers)
+        else:
+            self._channels.close()
+        if was_active and not active.is_active:
+            logger.info("controller %s has resigned", self.config.broker_id)
+
+    async def _perform(self, effect: Effect) -> object:
+        zookeeper, active = self._zookeeper, self.active
+        fence = (znodes.CONTROLLER_EPOCH, active.epoch_version)
+        match effect:
+            case ReadNodes(paths, watch):
+                return await zookeeper.read_nodes(paths, self._watch_fired if watch else None)
+            case ReadChildren(paths, watch):
+                return await zookeeper.read_children(paths, self._watch_fired if watch else None)
+            case ReadStates(rows):
+                return await zookeeper.read_states(active.table, rows)
+            case WriteNodes(operations, atomic):
+                return await zookeeper.write(operations, atomic=atomic, fence=fence)
+            case WriteStates(changes):
+                epoch = active.decisions.controller_epoch
+                return await zookeeper.write_states(active.table, changes, epoch, fence=fence)
+            case Send(requests):
+                for request in requests:
+                    self._channels.send(request, active.table.brokers)
+            case Answer():
+                self._front.answer(effect)
+        return None
+
+    # Who controls.
+
+    async def _reelect(self) -> None:
+        """KafkaController.maybeResign and elect."""
+        broker_id = self.config.broker_id
+        holder = await self._controller()
+        if self.active.is_active and holder != broker_id:
+            await self._handle(events.ControllerChange(-1 if holder is None else holder))
+        if holder is not None and not await self._may_be_replaced(holder):
+            logger.info("broker %s controls", holder)
+            return
+        try:
+            get_it = elect if holder is None else take_over
+            elected = await get_it(self._zookeeper, broker_id, time.time_ns() // 1_000_000)
+        except ControllerMovedError as error:
+            logger.info("not elected: %s", error)
+            self._queue.put(Reelect())  # Who was faster may be gone again.
+            return
+        await self._begin(elected)
+
+    async def _begin(self, elected: ControllerEpoch) -> None:
+        """KafkaController.onControllerFailover."""
+        begin_s = asyncio.get_running_loop().time()
+        await self._handle(events.Elected(*elected))
+        took_s = asyncio.get_running_loop().time() - begin_s
+        table = self.active.table
+        logger.info(
+            "controller %s is active with epoch %s: %s live brokers, %s topics, %s partitions; failover took %.0f ms",
+            *(self.config.broker_id, elected.epoch, int(table.brokers.live.sum())),
+            *(len(table.topics), len(table), took_s * 1e3),
+        )
+        await self._brokers_changed()
+
+    async def _controller(self) -> int | None:
+        """Who holds `/controller`; that znode is watched from now on."""
+        [node] = await self._zookeeper.read_nodes([znodes.CONTROLLER], self._watch_fired)
+        return znodes.decode_controller(node.data).broker_id if node is not None else None
+
+    async def _may_be_replaced(self, holder: int) -> bool:
+        """A broker, if we take over (another kcore controller is none); or ourselves, left from before a fault."""
+        if holder == self.config.broker_id:
+            stat = await self._zookeeper.stat(znodes.CONTROLLER)
+            return not self.active.is_active and stat is not None and stat.ephemeralOwner == self._zookeeper.session.id
+        [node] = await self._zookeeper.read_nodes([znodes.broker_path(holder)])
+        return self._take_over and node is not None
+
+    async def _move(self) -> None:
+        """KafkaController.triggerControllerMove: let go of what is ours."""
+        if not self.active.is_active:
+            return
+        epoch_version = self.active.epoch_version
+        await self._handle(events.ControllerChange(-1))
+        try:
+            await self._zookeeper.write([Delete(znodes.CONTROLLER)], fence=(znodes.CONTROLLER_EPOCH, epoch_version))
+        except (ControllerMovedError, NetworkError) as error:
+            logger.warning("/controller is not deleted: %s", error)
+
+    # What others ask.
+
+    def _view(self) -> ClusterView | None:
+        active, config = self.active, self.config
+        if not active.is_active:
+            return None
+        listed = LiveBroker(config.broker_id, config.endpoints, config.rack)
+        name = config.inter_broker_listener_name
+        return ClusterView(active.table, name, listed, self._cluster_id, active.topics_to_be_deleted)
+
+    async def _addresses(self) -> Sequence[Address]:
+        """Of live brokers: by the table, or by ZooKeeper while another controls."""
+        listener = self.config.inter_broker_listener_name
+        if self.active.is_active:
+            brokers = self.active.table.brokers
+            lists = [brokers.endpoints[row] for row in brokers.live.nonzero()[0]]
+        else:
+            [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
+            nodes = await self._zookeeper.read_nodes([znodes.broker_path(int(name)) for name in names or ()])
+            lists = [
+                tuple(decode_broker(int(name), node.data).endpoints)
+                for name, node in zip(names or (), nodes, strict=True)
+                if node is not None
+            ]
+        return [Address(each.host, each.port) for endpoints in lists for each in endpoints if each.listener == listener]

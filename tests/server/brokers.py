@@ -1,0 +1,65 @@
+"""Brokers of a few lines: they answer control requests and remember them."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import numpy as np
+
+from kcore import schema as s
+from kcore.controller.requests import ControlRequest
+from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.net.server import RequestContext, Server, serve
+from kcore.net.versions import response_of
+from kcore.wire.codec import encode
+from kcore.wire.column_codec import decode_columns
+
+APIS = {"UpdateMetadata": (8, 8), "LeaderAndIsr": (7, 7), "StopReplica": (4, 4)}
+VERSIONS = {s.UpdateMetadataRequest: 8, s.LeaderAndIsrRequest: 7, s.StopReplicaRequest: 4}
+LISTENER = "PLAINTEXT"
+
+
+class FakeBroker:
+    """Remembers what it was sent; `on_request` may hold or refuse it."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.in_flight = self.most_in_flight = 0
+        self.server: Server | None = None
+
+    async def open(self, stack: AsyncExitStack, port: int = 0) -> "FakeBroker":
+        self.server = await serve("127.0.0.1", port, self._handle, APIS)
+        await stack.enter_async_context(self.server)
+        return self
+
+    @property
+    def port(self) -> int:
+        assert self.server is not None
+        return self.server.port
+
+    async def on_request(self, request: Any) -> None:
+        """Nothing is in its way."""
+
+    async def _handle(self, context: RequestContext, request: Any) -> Any:
+        self.seen.append(request)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await self.on_request(request)
+        finally:
+            self.in_flight -= 1
+        return response_of(type(request))()
+
+
+def control_request(message: Any, brokers: BrokerTable, broker_ids: Sequence[int]) -> ControlRequest:
+    """The same for all of them, as the table knows their epochs."""
+    version = VERSIONS[type(message)]
+    columns = decode_columns(type(message), version, encode(message, version))
+    rows = brokers.rows(list(broker_ids))
+    return ControlRequest(type(message), version, np.array(broker_ids, np.int32), brokers.epochs[rows], columns)
+
+
+def table_of(ports: dict[int, int], epochs: dict[int, int]) -> BrokerTable:
+    """Live brokers by id."""
+    endpoints = [[Endpoint(port, "127.0.0.1", LISTENER, 0)] for port in ports.values()]
+    return BrokerTable.from_arrays(list(ports), epochs=[epochs[each] for each in ports], endpoints=endpoints)

@@ -1,0 +1,171 @@
+"""kcore's brokers over a tree in memory, and a controller of a few lines that tells them what a test wants."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from kazoo.protocol.serialization import GetChildren
+
+import kcore
+from kcore.broker.config import BrokerConfig
+from kcore.net.connect import connect
+from kcore.net.server import RequestContext, Server, serve
+from kcore.protocol_errors import Errors
+from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
+from kcore.schema.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kcore.schema.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kcore.server.broker_process import BrokerServer
+from kcore.types import Uuid
+from storage import building
+from zookeeper.tree import Tree
+
+TOPIC_ID = Uuid(b"t" * 16)
+CONTROLLER = 9
+APIS = {"AlterPartition": (0, 3), "AllocateProducerIds": (0, 0), "ControlledShutdown": (0, 3)}
+
+
+class SessionOnTree(Tree):
+    """A session whose watches fire when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watches: list[tuple[str, Any]] = []
+
+    async def open(self, within_s: float) -> None:
+        """There is nothing to wait for."""
+
+    async def close(self) -> None:
+        """Nothing is left."""
+
+    async def ask(self, request: Any) -> Any:
+        if not isinstance(request, GetChildren):
+            return await super().ask(request)
+        return [path.rpartition("/")[2] for path in self.nodes if path.rpartition("/")[0] == request.path]
+
+    def watch(self, path: str, on_watch: Any, **_: Any) -> Any:
+        self.watches.append((path, on_watch))
+        return None
+
+    def fire(self, path: str) -> None:
+        for watched, on_watch in [*self.watches]:
+            if watched == path:
+                self.watches.remove((watched, on_watch))
+                on_watch(path, "children")
+
+
+class FakeController:
+    """Remembers what it is asked; `refusals` are answered first."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.refusals: list[Errors] = []
+        self.server: Server | None = None
+
+    async def open(self, stack: AsyncExitStack) -> "FakeController":
+        self.server = await stack.enter_async_context(await serve("127.0.0.1", 0, self._handle, APIS))
+        return self
+
+    def of(self, kind: Any) -> list[Any]:
+        return [each for each in self.asked if isinstance(each, kind)]
+
+    async def _handle(self, context: RequestContext, request: Any) -> Any:
+        self.asked.append(request)
+        error = self.refusals.pop(0) if self.refusals else Errors.NONE
+        if isinstance(request, ControlledShutdownRequest):
+            return ControlledShutdownResponse(error_code=error, remaining_partitions=[])
+        if isinstance(request, AllocateProducerIdsRequest):
+            first = 1000 * len(self.of(AllocateProducerIdsRequest))
+            return AllocateProducerIdsResponse(error_code=error, producer_id_start=first, producer_id_len=2)
+        assert isinstance(request, AlterPartitionRequest)
+        [topic] = request.topics
+        [asked] = topic.partitions
+        isr = [each.broker_id for each in asked.new_isr_with_epochs]
+        data = AlterPartitionResponsePartitionData(
+            partition_index=0,
+            leader_id=request.broker_id,
+            leader_epoch=asked.leader_epoch,
+            isr=isr,
+            partition_epoch=asked.partition_epoch + 1,
+        )
+        topics = [AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=[data])]
+        return AlterPartitionResponse(error_code=error, topics=topics)
+
+
+class Brokers:
+    """Brokers 1 and 2 with one partition, t-0."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
+        self.stack, self.folder, self.tree = stack, folder, SessionOnTree()
+        self.controller = FakeController()
+        self.servers: dict[int, BrokerServer] = {}
+        self.epoch = 0
+
+    async def open(self, **settings: Any) -> "Brokers":
+        await self.controller.open(self.stack)
+        for broker_id in (1, 2):
+            config = BrokerConfig(broker_id, replica_fetch_backoff_ms=50, replica_fetch_wait_max_ms=50, **settings)
+            server = BrokerServer(config, "nowhere:1", [self.folder / str(broker_id)])
+            server._zookeeper.session = self.tree  # type: ignore[assignment]
+            self.servers[broker_id] = await self.stack.enter_async_context(server)
+        return self
+
+    async def elect(self, leader: int, *live: int) -> None:
+        """Tells all that live."""
+        self.epoch += 1
+        alive = live or (1, 2)
+        state = {
+            "partitionIndex": 0,
+            "controllerEpoch": 1,
+            "leader": leader,
+            "leaderEpoch": self.epoch,
+            "isr": [*alive],
+            "replicas": [1, 2],
+        }
+        assert self.controller.server is not None
+        ports = {each: self.servers[each].port for each in alive} | {CONTROLLER: self.controller.server.port}
+        endpoints = {
+            each: [{"port": port, "host": "127.0.0.1", "listener": "PLAINTEXT", "securityProtocol": 0}]
+            for each, port in ports.items()
+        }
+        lives = [{"id": each, "endpoints": endpoints[each], "rack": None} for each in endpoints]
+        cached = state | {"zkVersion": self.epoch, "offlineReplicas": []}
+        led = state | {"partitionEpoch": self.epoch, "addingReplicas": [], "removingReplicas": [], "isNew": False}
+        for each in alive:
+            await self._tell(each, UpdateMetadataRequest, 8, [cached], liveBrokers=lives)
+            states = [led | {"leaderRecoveryState": 0}]
+            await self._tell(each, LeaderAndIsrRequest, 7, states, type=0, liveLeaders=[])
+
+    async def _tell(self, broker_id: int, message: Any, version: int, states: list[Any], **fields: Any) -> None:
+        topic = {"topicName": "t", "topicId": str(TOPIC_ID), "partitionStates": states}
+        epochs = {"controllerEpoch": 1, "brokerEpoch": self.servers[broker_id].manager.broker_epoch}
+        who = {"controllerId": CONTROLLER, "isKRaftController": False}
+        request = kcore.from_json(message.__name__, version, who | epochs | {"topicStates": [topic]} | fields)
+        answer = await self.ask(broker_id, request, version)
+        assert answer.error_code == Errors.NONE
+        for told in getattr(answer, "topics", []):
+            assert [each.error_code for each in told.partition_errors] == [0]
+
+    async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
+        """As a client would."""
+        async with await connect("127.0.0.1", self.servers[broker_id].port) as connection:
+            return await connection.send(request, version)
+
+    async def produce(self, broker_id: int, *values: bytes, acks: int = -1) -> Any:
+        data = PartitionProduceData(index=0, records=building.batch(0, values))
+        topics = [TopicProduceData(name="t", partition_data=[data])]
+        answer = await self.ask(broker_id, ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=topics), 9)
+        return answer.responses[0].partition_responses[0]
+
+    async def fetch(self, broker_id: int, offset: int = 0, **fields: Any) -> Any:
+        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=10_000)
+        topics = [FetchTopic(topic_id=TOPIC_ID, partitions=[partition])]
+        request = FetchRequest(max_wait_ms=50, min_bytes=1, topics=topics, forgotten_topics_data=[], **fields)
+        return await self.ask(broker_id, request, 13)

@@ -1,0 +1,81 @@
+"""Brokers' answers as events."""
+
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.controller import events
+from kcore.controller.requests import ControlRequest
+from kcore.metadata.broker_table import BrokerTable
+from kcore.schema.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaPartitionState,
+    StopReplicaTopicState,
+    StopReplicaTopicV1,
+)
+from kcore.server.answers import event_of_answer
+from kcore.wire.codec import encode
+from kcore.wire.column_codec import decode_columns
+
+EPOCH = 70
+PLACES = [("a", 0), ("a", 1), ("b", 0), ("b", 2)]
+
+
+def asked(message: Any, version: int) -> ControlRequest:
+    brokers = BrokerTable.from_arrays([1], epochs=[EPOCH])
+    columns = decode_columns(type(message), version, encode(message, version))
+    return ControlRequest(type(message), version, brokers.ids, brokers.epochs, columns)
+
+
+def stop_answer() -> s.StopReplicaResponse:
+    return s.StopReplicaResponse(
+        partition_errors=[StopReplicaPartitionError(topic_name=name, partition_index=index) for name, index in PLACES]
+    )
+
+
+def test_leadership_and_metadata() -> None:
+    led, told = s.LeaderAndIsrResponse(), s.UpdateMetadataResponse()
+    assert event_of_answer(asked(s.LeaderAndIsrRequest(), 7), 1, EPOCH, led) == events.LeaderAndIsrResponseReceived(
+        1, EPOCH, led
+    )
+    assert event_of_answer(
+        asked(s.UpdateMetadataRequest(), 8), 1, EPOCH, told
+    ) == events.UpdateMetadataResponseReceived(1, EPOCH, told)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "left"),
+    [
+        ([], PLACES),
+        (PLACES, PLACES),
+        ([("a", 1), ("b", 2)], [("a", 1), ("b", 2)]),  # The others only stop: that is no deletion (KAFKA-9946).
+    ],
+)
+def test_of_replicas_that_stop_those_that_were_to_be_deleted_are_told(
+    deleted: list[tuple[str, int]], left: list[tuple[str, int]]
+) -> None:
+    states = [
+        StopReplicaTopicState(
+            topic_name=topic,
+            partition_states=[
+                StopReplicaPartitionState(partition_index=index, delete_partition=(name, index) in deleted)
+                for name, index in PLACES
+                if name == topic
+            ],
+        )
+        for topic in ("a", "b")
+    ]
+    event = event_of_answer(asked(s.StopReplicaRequest(topic_states=states), 4), 1, EPOCH, stop_answer())
+    assert isinstance(event, events.StopReplicaResponseReceived)
+    assert (event.broker_id, event.broker_epoch, event.delete) == (1, EPOCH, bool(deleted))
+    assert [(each.topic_name, each.partition_index) for each in event.response.partition_errors] == left
+
+
+@pytest.mark.parametrize("delete", [True, False])
+def test_before_version_3_the_whole_request_deletes(delete: bool) -> None:
+    topics = [StopReplicaTopicV1(name="a", partition_indexes=[0, 1])]
+    request = asked(s.StopReplicaRequest(topics=topics, delete_partitions=delete), 2)
+    event = event_of_answer(request, 1, EPOCH, stop_answer())
+    assert isinstance(event, events.StopReplicaResponseReceived) and event.delete is delete
+    assert len(event.response.partition_errors) == len(PLACES)

@@ -1,0 +1,170 @@
+"""What brokers are told: in order, one at a time, until they answer or are gone."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.controller.requests import ControlRequest
+from kcore.hollow.kafka import free_ports
+from kcore.net.versions import response_of
+from kcore.schema.structure import Message
+from kcore.server.broker_channel import BrokerChannels
+from kcore.server.metrics import ControllerMetrics
+from net.loops import story, until
+from server.brokers import LISTENER, FakeBroker, control_request, table_of
+
+ORDERS = [s.UpdateMetadataRequest(controller_epoch=1), s.LeaderAndIsrRequest(controller_epoch=2)]
+Answers = list[tuple[int, int, Message]]
+
+
+class Told:
+    """Channels, and what came back."""
+
+    def __init__(self, alarm_s: float = 100.0) -> None:
+        self.answers: Answers = []
+        self.metrics = ControllerMetrics()
+        self.channels = BrokerChannels("1000", LISTENER, self._answered, self.metrics, alarm_s)
+
+    def _answered(self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message) -> None:
+        assert type(response) is response_of(request.message)
+        self.answers.append((broker_id, broker_epoch, response))
+
+    async def close(self) -> None:
+        self.channels.close()
+        await self.channels.wait_closed()
+
+
+@story
+async def test_every_broker_hears_all_in_order_with_its_own_epoch() -> None:
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        brokers = {each: await FakeBroker().open(stack) for each in (1, 2)}
+        table = table_of({each: broker.port for each, broker in brokers.items()}, {1: 71, 2: 72})
+        for order in ORDERS:
+            told.channels.send(control_request(order, table, [1, 2]), table)
+        await until(lambda: len(told.answers) == 4)
+        for broker_id, broker in brokers.items():
+            assert [(type(each), each.broker_epoch) for each in broker.seen] == [
+                (type(order), 70 + broker_id) for order in ORDERS
+            ]
+            assert broker.most_in_flight == 1
+        assert [type(response) for broker_id, epoch, response in told.answers if (broker_id, epoch) == (1, 71)] == [
+            s.UpdateMetadataResponse,
+            s.LeaderAndIsrResponse,
+        ]
+        assert told.channels.queued == 0
+        assert told.metrics.requests["LeaderAndIsr 7"].count == 2
+
+
+@story
+async def test_a_broker_whose_port_opens_late_is_told_all_the_same() -> None:
+    """It registers before it listens."""
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        [port] = free_ports(1)
+        table = table_of({1: port}, {1: 5})
+        for order in ORDERS:
+            told.channels.send(control_request(order, table, [1]), table)
+        await until(lambda: told.metrics.request_retries >= 2)
+        broker = await FakeBroker().open(stack, port)
+        await until(lambda: len(told.answers) == 2)
+        assert [type(each) for each in broker.seen] == [type(order) for order in ORDERS]
+
+
+@story
+async def test_an_order_without_an_answer_is_given_again() -> None:
+    class Flaky(FakeBroker):
+        async def on_request(self, request: Any) -> None:
+            if len(self.seen) == 1:
+                raise RuntimeError("the connection goes, and no answer comes")
+
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await Flaky().open(stack)
+        table = table_of({1: broker.port}, {1: 5})
+        for order in ORDERS:
+            told.channels.send(control_request(order, table, [1]), table)
+        await until(lambda: len(told.answers) == 2)
+        assert [type(each) for each in broker.seen] == [type(order) for order in (ORDERS[0], *ORDERS)]
+
+
+class Stuck(FakeBroker):
+    """It takes its first request and says nothing until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+
+    async def on_request(self, request: Any) -> None:
+        await self.goes_on.wait()
+
+
+@story
+async def test_what_an_incarnation_was_to_hear_the_next_one_does_not() -> None:
+    """KIP-380: a bounced broker begins with what it is told under its new epoch."""
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await Stuck().open(stack)
+        stack.callback(broker.goes_on.set)
+        before, after = (table_of({1: broker.port}, {1: epoch}) for epoch in (5, 9))
+        for order in ORDERS:
+            told.channels.send(control_request(order, before, [1]), before)
+        await until(lambda: broker.seen)
+        told.channels.send(control_request(ORDERS[1], after, [1]), after)
+        await until(lambda: len(broker.seen) == 2)
+        broker.goes_on.set()
+        await until(lambda: told.answers)
+        assert [(type(each), each.broker_epoch) for each in broker.seen] == [
+            (s.UpdateMetadataRequest, 5),
+            (s.LeaderAndIsrRequest, 9),
+        ]
+        assert [epoch for _, epoch, _ in told.answers] == [9]
+
+
+@story
+async def test_nobody_talks_to_a_broker_that_is_gone() -> None:
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await Stuck().open(stack)
+        stack.callback(broker.goes_on.set)
+        table = table_of({1: broker.port}, {1: 5})
+        request = control_request(ORDERS[0], table, [1])
+        for _ in range(3):
+            told.channels.send(request, table)
+        await until(lambda: broker.seen)
+        table.live[0] = False
+        told.channels.keep_only(table)
+        told.channels.send(request, table)
+        assert told.channels.queued == 0
+        assert [*told.channels] == []
+
+
+@story
+async def test_leadership_that_nobody_acknowledges_raises_one_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    told = Told(alarm_s=3.0)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await Stuck().open(stack)
+        table = table_of({1: broker.port}, {1: 5})
+        for order in ORDERS:
+            told.channels.send(control_request(order, table, [1]), table)
+        now_s = asyncio.get_running_loop().time()
+        with caplog.at_level(logging.ERROR):
+            for later_s in (2, 4, 5):
+                told.channels.check_acknowledgements(now_s + later_s)
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert "broker 1 (epoch 5)" in caplog.text and "LeaderAndIsr 7" in caplog.text
+        assert (told.metrics.alarms, told.metrics.unacknowledged_brokers) == (1, 1)
+        broker.goes_on.set()
+        await until(lambda: len(told.answers) == 2)
+        told.channels.check_acknowledgements(now_s + 6)
+        assert (told.metrics.alarms, told.metrics.unacknowledged_brokers) == (1, 0)

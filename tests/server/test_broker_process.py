@@ -1,0 +1,206 @@
+"""Brokers over real sockets: told by a controller, asked by clients, fetching from each other."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcore.errors import DisconnectedError
+from kcore.metadata import znodes
+from kcore.protocol_errors import Errors
+from kcore.schema.alter_partition import AlterPartitionRequest
+from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
+from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.find_coordinator import FindCoordinatorRequest
+from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcore.schema.transactions import InitProducerIdRequest
+from kcore.server import broker_process
+from kcore.server.group_coordinators import java_hash
+from kcore.storage.checkpoints import read_offsets
+from kcore.wire.records import decode_records
+from kcore.zookeeper.session import SessionEvent
+from net.loops import story, until
+from server.replicas import CONTROLLER, TOPIC_ID, Brokers
+
+
+@asynccontextmanager
+async def brokers_in(folder: Path, **settings: Any) -> AsyncIterator[Brokers]:
+    async with AsyncExitStack() as stack:
+        yield await Brokers(stack, folder).open(**settings)
+
+
+class FullDisk:
+    """What a file's write is answered with."""
+
+    closed = False
+
+    def write(self, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def values(fetched: Any) -> list[bytes]:
+    [data] = fetched.responses[0].partitions
+    assert data.error_code == Errors.NONE
+    return [record.value or b"" for record in decode_records(data.records or b"")]
+
+
+@story
+async def test_what_is_acknowledged_is_on_both(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        told = await brokers.produce(1, b"a", b"b")
+        assert (told.error_code, told.base_offset) == (0, 0)
+        fetched = await brokers.fetch(1)
+        assert values(fetched) == [b"a", b"b"] and fetched.session_id == 0
+        assert fetched.responses[0].topic_id == TOPIC_ID
+        await brokers.elect(2)
+        assert (await brokers.produce(1, b"c")).error_code == Errors.NOT_LEADER_OR_FOLLOWER
+        assert (await brokers.produce(2, b"c")).base_offset == 2
+        assert values(await brokers.fetch(2)) == [b"a", b"b", b"c"]
+        assert values(await brokers.fetch(2, 3)) == []
+        assert (await brokers.fetch(2, session_id=5)).error_code == Errors.FETCH_SESSION_ID_NOT_FOUND
+        logs = [next(iter(server.logs.online[0].logs.values())) for server in brokers.servers.values()]
+        await until(lambda: [log.high_watermark for log in logs] == [3, 3])
+    marks = [read_offsets(tmp_path / each / "replication-offset-checkpoint") for each in ("1", "2")]
+    assert marks == [{("t", 0): 3}] * 2
+    assert len({(tmp_path / each / "t-0" / f"{0:020}.log").read_bytes() for each in ("1", "2")}) == 1
+
+
+@story
+async def test_acks_0_has_no_answer_and_a_refusal_closes(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        with pytest.raises(DisconnectedError):
+            await brokers.produce(2, b"a", acks=0)
+
+
+@story
+async def test_what_clients_ask_besides(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        told = await brokers.ask(2, MetadataRequest(topics=None), 12)
+        assert {each.node_id for each in told.brokers} == {1, 2, CONTROLLER} and told.controller_id == CONTROLLER
+        [topic] = told.topics
+        assert (topic.name, topic.topic_id, topic.partitions[0].leader_id) == ("t", TOPIC_ID, 1)
+        described = await brokers.ask(1, DescribeClusterRequest(endpoint_type=1))
+        assert described.cluster_id == told.cluster_id != ""
+        ids = [
+            await brokers.ask(1, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
+            for _ in range(3)
+        ]
+        assert [each.producer_id for each in ids] == [1000, 1001, 2000]
+        transactional = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1)
+        assert (await brokers.ask(1, transactional)).error_code == Errors.NOT_COORDINATOR
+        found = await brokers.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        assert found.coordinators[0].error_code == Errors.COORDINATOR_NOT_AVAILABLE
+        await brokers.produce(1, b"a")
+        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        assert (await brokers.ask(1, request)).topics[0].partitions[0].offset == 1
+
+
+@story
+async def test_who_is_gone_leaves_the_isr(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path, replica_lag_time_max_ms=300) as brokers:
+        await brokers.elect(1)
+        await brokers.produce(1, b"a")
+        await brokers.servers[2].fetchers.close()
+        told = await brokers.produce(1, b"b")
+        assert told.error_code == Errors.NONE, "the controller took it out"
+        [request] = brokers.controller.of(AlterPartitionRequest)
+        assert [each.broker_id for each in request.topics[0].partitions[0].new_isr_with_epochs] == [1]
+        assert request.broker_epoch == brokers.servers[1].manager.broker_epoch
+
+
+@story
+async def test_an_older_protocol_writes_the_isr_itself(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path, replica_lag_time_max_ms=300, inter_broker_protocol="2.6") as brokers:
+        path = znodes.state_path("t", 0)
+        state = znodes.PartitionStateNode(1, 1, (1, 2), 1)
+        brokers.tree.nodes[path] = (znodes.encode_state(state), 1, 0, 0)
+        await brokers.elect(1)
+        await brokers.servers[2].fetchers.close()
+        assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
+        data, version, *_ = brokers.tree.nodes[path]
+        assert (znodes.decode_state(path, data), version) == (state._replace(isr=(1,)), 2)
+        [told] = [each for each in brokers.tree.nodes if each.startswith(znodes.ISR_CHANGE_NOTIFICATION + "/")]
+        assert znodes.decode_isr_change(told, brokers.tree.nodes[told][0]) == [("t", 0)]
+        assert not brokers.controller.of(AlterPartitionRequest)
+
+
+@story
+async def test_a_topics_configuration(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path) as brokers:
+        path, change = znodes.config_path("topics", "t"), f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}0"
+        nodes = brokers.tree.nodes
+        nodes[path] = (znodes.encode_config({"min.insync.replicas": "2"}), 0, 0, 0)
+        await brokers.elect(1, 1)
+        assert (await brokers.produce(1, b"a")).error_code == Errors.NOT_ENOUGH_REPLICAS
+        nodes[path] = (znodes.encode_config({"min.insync.replicas": "1"}), 1, 0, 0)
+        nodes[change] = (znodes.encode_config_change("topics/t"), 0, 0, 0)
+        brokers.tree.fire(znodes.CONFIG_CHANGES)
+        settings = brokers.servers[1].manager.settings
+        await until(lambda: settings["t"].min_insync_replicas == 1)
+        assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
+
+
+@story
+async def test_a_lost_session_is_followed_by_a_new_epoch(tmp_path: Path) -> None:
+    async with brokers_in(tmp_path) as brokers:
+        server = brokers.servers[1]
+        before = server.manager.broker_epoch
+        brokers.tree.past_ids.add(brokers.tree.id)
+        brokers.tree.id += 1
+        server._session_changed(SessionEvent.EXPIRED)
+        await until(lambda: server.manager.broker_epoch > before)
+        data, _, czxid, owner = brokers.tree.nodes[znodes.broker_path(1)]
+        assert (czxid, owner) == (server.manager.broker_epoch, brokers.tree.id) and data
+
+
+@story
+async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """380.5"""
+    monkeypatch.setattr(broker_process, "SHUTDOWN_BACKOFF_S", 0.2)
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        server = brokers.servers[2]
+        old = server.manager.broker_epoch
+        brokers.controller.refusals = [Errors.STALE_BROKER_EPOCH]
+        stopping = asyncio.create_task(server._controlled_shutdown())
+        await until(lambda: len(brokers.controller.of(ControlledShutdownRequest)) == 1)
+        server.manager.broker_epoch = old + 50
+        await stopping
+        assert [each.broker_epoch for each in brokers.controller.of(ControlledShutdownRequest)] == [old, old + 50]
+
+
+@story
+async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was acknowledged is on the other."""
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        await brokers.produce(1, b"a")
+        log = next(iter(brokers.servers[1].logs.online[0].logs.values()))
+        monkeypatch.setattr(log._writer, "_file", FullDisk())
+        assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
+        await brokers.servers[1].wait_failed()
+        await brokers.elect(2, 2)
+        assert values(await brokers.fetch(2)) == [b"a"]
+        asked = brokers.controller.of(ControlledShutdownRequest)
+    assert [each.broker_id for each in brokers.controller.of(ControlledShutdownRequest)[len(asked) :]] == [2]
+
+
+def test_java_hash() -> None:
+    """String.hashCode, as Utils.abs has it."""
+    assert [java_hash(text) for text in ("", "a", "console-consumer-1", "polygenelubricants")] == [
+        *(0, 97, java_hash("console-consumer-1"), 0)
+    ]
+    assert java_hash("group") == 98629247

@@ -1,0 +1,140 @@
+"""What clients are told of the cluster."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcore.controller.live_brokers import LiveBroker
+from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topics import TopicTable
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
+from kcore.server.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
+from kcore.types import Uuid
+
+LISTENER, OTHER = "CLIENTS", "BROKERS"
+A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
+CONTROLLER = LiveBroker(1000, (Endpoint(9090, "controller", LISTENER, 0),), "r0")
+
+
+def listener(broker_id: int, name: str = LISTENER) -> Endpoint:
+    return Endpoint(9000 + broker_id, f"host{broker_id}", name, 0)
+
+
+def view(**changes: Any) -> ClusterView:
+    """Brokers 1, 2 and 3 live, 3 without the clients' listener, 4 dead. a: three partitions; b: one, leaderless;
+    __consumer_offsets: no state yet."""
+    brokers = BrokerTable.from_arrays(
+        [1, 2, 3, 4],
+        live=[True, True, True, False],
+        racks=["r1", None, None, None],
+        endpoints=[[listener(1)], [listener(2), listener(2, OTHER)], [listener(3, OTHER)], []],
+    )
+    table = PartitionTable.from_arrays(
+        [[1, 2], [2, 4], [3, 1], [4, -1], [1, 2]],
+        isr=[[2, 1], [2, -1], [3, 1], [4, -1], [1, 2]],
+        leaders=[1, 2, 3, -1, 1],
+        leader_epochs=[5, 6, 7, 8, -1],
+        topics=TopicTable(["a", "b", "__consumer_offsets"], [A, B, Uuid(b"c" * 16)]),
+        topic_rows=[0, 0, 0, 1, 2],
+        brokers=brokers,
+    )
+    return ClusterView(
+        **({"table": table, "listener": LISTENER, "controller": CONTROLLER, "cluster_id": "me"} | changes)
+    )
+
+
+def asked(*names: str | None, ids: tuple[Uuid, ...] = ()) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics + [MetadataRequestTopic(topic_id=each, name=None) for each in ids])
+
+
+def test_brokers_are_those_with_the_listener_and_the_controller() -> None:
+    response = view().metadata(MetadataRequest(topics=[]), 12)
+    assert [(each.node_id, each.host, each.port, each.rack) for each in response.brokers] == [
+        (1, "host1", 9001, "r1"),
+        (2, "host2", 9002, None),
+        (1000, "controller", 9090, "r0"),
+    ]
+    assert (response.controller_id, response.cluster_id, response.topics) == (1000, "me", [])
+
+
+def test_partitions_as_brokers_would_tell_them() -> None:
+    [topic] = view().metadata(asked("a"), 12).topics
+    assert (topic.error_code, topic.name, topic.topic_id, topic.is_internal) == (Errors.NONE, "a", A, False)
+    assert [
+        (each.error_code, each.leader_id, each.leader_epoch, each.replica_nodes, each.isr_nodes, each.offline_replicas)
+        for each in topic.partitions
+    ] == [
+        (Errors.NONE, 1, 5, [1, 2], [2, 1], []),
+        (Errors.NONE, 2, 6, [2, 4], [2], [4]),
+        (Errors.LISTENER_NOT_FOUND, -1, 7, [3, 1], [3, 1], []),
+    ]
+
+
+def test_a_partition_without_a_leader() -> None:
+    [topic] = view().metadata(asked("b"), 12).topics
+    [partition] = topic.partitions
+    assert (partition.error_code, partition.leader_id) == (Errors.LEADER_NOT_AVAILABLE, -1)
+
+
+def test_before_version_6_a_missing_listener_is_a_missing_leader() -> None:
+    [topic] = view().metadata(asked("a"), 5).topics
+    assert [each.error_code for each in topic.partitions] == [Errors.NONE, Errors.NONE, Errors.LEADER_NOT_AVAILABLE]
+
+
+def test_version_0_names_live_brokers_alone() -> None:
+    [topic] = view().metadata(asked("a"), 0).topics
+    assert [(each.error_code, each.replica_nodes, each.isr_nodes) for each in topic.partitions] == [
+        (Errors.NONE, [1, 2], [2, 1]),
+        (Errors.REPLICA_NOT_AVAILABLE, [2], [2]),
+        (Errors.LEADER_NOT_AVAILABLE, [1], [1]),
+    ]
+
+
+@pytest.mark.parametrize(("topics", "version"), [(None, 12), (None, 1), ([], 0)])
+def test_all_topics_are_those_with_states(topics: list[MetadataRequestTopic] | None, version: int) -> None:
+    assert [each.name for each in view().metadata(MetadataRequest(topics=topics), version).topics] == ["a", "b"]
+
+
+def test_topics_that_are_unknown_new_or_going() -> None:
+    told = view(hidden={"b"}).metadata(asked("c", "b", "__consumer_offsets", "c"), 12).topics
+    assert [(each.error_code, each.name, each.is_internal) for each in told] == [
+        (Errors.UNKNOWN_TOPIC_OR_PARTITION, "c", False),
+        (Errors.UNKNOWN_TOPIC_OR_PARTITION, "b", False),
+        (Errors.UNKNOWN_TOPIC_OR_PARTITION, "__consumer_offsets", True),
+    ]
+
+
+def test_topics_by_id() -> None:
+    stranger = Uuid(b"x" * 16)
+    told = view().metadata(asked(ids=(B, stranger)), 12).topics
+    assert [(each.error_code, each.name, each.topic_id) for each in told] == [
+        (Errors.NONE, "b", B),
+        (Errors.UNKNOWN_TOPIC_ID, None, stranger),
+    ]
+
+
+def test_operations_where_they_are_asked_for() -> None:
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name="a")],
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    response = view().metadata(request, 8)
+    assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
+    assert response.topics[0].topic_authorized_operations == TOPIC_OPERATIONS
+    silent = view().metadata(asked("a"), 8)
+    assert (
+        silent.cluster_authorized_operations == silent.topics[0].topic_authorized_operations == np.iinfo(np.int32).min
+    )
+
+
+def test_the_cluster() -> None:
+    response = view().describe(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    assert [each.broker_id for each in response.brokers] == [1, 2, 1000]
+    assert (response.controller_id, response.cluster_id) == (1000, "me")
+    assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
+    assert view().describe(DescribeClusterRequest(endpoint_type=2)).error_code == Errors.UNSUPPORTED_ENDPOINT_TYPE

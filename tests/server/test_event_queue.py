@@ -1,0 +1,51 @@
+"""The order in which events are handled."""
+
+from kcore.controller.events import (
+    BrokerChange,
+    ControlledShutdown,
+    ControlledShutdownReceived,
+    Event,
+    SessionLost,
+    TopicChange,
+)
+from kcore.server.event_queue import EventQueue, Reelect, Stop
+from kcore.server.metrics import ControllerMetrics
+from net.loops import story
+
+REQUEST = ControlledShutdownReceived(1, ControlledShutdown(1, 2))
+
+
+async def all_of(queue: EventQueue, metrics: ControllerMetrics) -> list[Event]:
+    return [(await queue.take()).event for _ in range(metrics.event_queue_size)]
+
+
+@story
+async def test_first_in_first_out() -> None:
+    metrics = ControllerMetrics()
+    queue = EventQueue(metrics)
+    for event in (BrokerChange(), REQUEST, TopicChange()):
+        queue.put(event)
+    queue.put_first(Stop())
+    assert await all_of(queue, metrics) == [Stop(), BrokerChange(), REQUEST, TopicChange()]
+    assert (metrics.event_queue_size, metrics.event_queue_time.count) == (0, 4)
+
+
+@story
+async def test_a_lost_session_comes_before_all_and_makes_its_watches_old_news() -> None:
+    """Who asked something still waits, and is answered NOT_CONTROLLER (KAFKA-10193)."""
+    metrics = ControllerMetrics()
+    queue = EventQueue(metrics)
+    for event in (BrokerChange(), REQUEST, TopicChange()):
+        queue.put(event)
+    queue.session_lost()
+    queue.put(BrokerChange())
+    assert await all_of(queue, metrics) == [SessionLost(), Reelect(), REQUEST, BrokerChange()]
+
+
+@story
+async def test_who_stops_stands_for_no_election_any_more() -> None:
+    metrics = ControllerMetrics()
+    queue = EventQueue(metrics)
+    queue.put_first(Stop())
+    queue.session_lost()
+    assert await all_of(queue, metrics) == [SessionLost(), Stop()]

@@ -1,0 +1,198 @@
+"""Who answers which request: the machine, the table, or a live broker in the controller's place."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.controller.effects import Answer
+from kcore.controller.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
+from kcore.controller.live_brokers import LiveBroker
+from kcore.errors import DisconnectedError, UnsupportedVersionError
+from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.metadata.partition_table import PartitionTable
+from kcore.net.connect import connect
+from kcore.net.server import RequestContext, Server, serve
+from kcore.protocol_errors import Errors
+from kcore.server.cluster_view import ClusterView
+from kcore.server.front import Front
+from kcore.server.metrics import ControllerMetrics
+from kcore.server.relay import Address
+from net.loops import story, until
+
+THEIR_APIS = {"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)}
+
+
+async def their_answer(context: RequestContext, request: Any) -> Any:
+    """A broker's; it tells the client's id and what it was asked."""
+    if isinstance(request, s.MetadataRequest):
+        return s.MetadataResponse(controller_id=77)
+    assert context.header.client_id == "a client"
+    return s.FindCoordinatorResponse(
+        coordinators=[s.find_coordinator.Coordinator(key=key) for key in request.coordinator_keys]
+    )
+
+
+class Told:
+    """A front with all that is around it."""
+
+    def __init__(self) -> None:
+        self.events: list[RequestEvent] = []
+        self.brokers: list[Address] = []
+        self.is_active = True
+        self.metrics = ControllerMetrics()
+        self.front = Front(self.events.append, self._view, self._live, self.metrics)
+        self.port = 0
+
+    def _view(self) -> ClusterView | None:
+        if not self.is_active:
+            return None
+        table = PartitionTable.from_arrays([[1]], brokers=BrokerTable.from_arrays([1]))
+        return ClusterView(table, "PLAINTEXT", LiveBroker(1000, (Endpoint(1, "here", "PLAINTEXT", 0),)), "me")
+
+    async def _live(self) -> list[Address]:
+        return self.brokers
+
+    async def learnt(self) -> None:
+        """Until clients are told what brokers know."""
+        self.front.brokers_changed()
+        while True:
+            async with await connect("127.0.0.1", self.port) as connection:
+                assert connection.versions is not None
+                if s.FindCoordinatorRequest.api_key in connection.versions.by_key:
+                    return
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Told]:
+    told = Told()
+    told.port = await told.front.open("127.0.0.1", 0)
+    learning = asyncio.create_task(told.front.keep_learning())
+    try:
+        yield told
+    finally:
+        learning.cancel()
+        await told.front.close()
+
+
+@asynccontextmanager
+async def with_broker() -> AsyncIterator[tuple[Told, Server]]:
+    async with opened() as told, await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as broker:
+        told.brokers = [Address("127.0.0.1", broker.port)]
+        await told.learnt()
+        yield told, broker
+
+
+@story
+async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        answer = connection.send(s.ControlledShutdownRequest(broker_id=3, broker_epoch=9))
+        await until(lambda: told.events)
+        [event] = told.events
+        assert isinstance(event, ControlledShutdownReceived)
+        assert (event.request.broker_id, event.request.broker_epoch) == (3, 9)
+        told.front.answer(Answer(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+        assert (await answer).error_code == Errors.NOT_CONTROLLER
+
+
+@story
+async def test_two_clients_get_each_its_own_answer() -> None:
+    async with (
+        opened() as told,
+        await connect("127.0.0.1", told.port) as one,
+        await connect("127.0.0.1", told.port) as other,
+    ):
+        answers = [each.send(s.AlterPartitionRequest(broker_id=k), 2) for k, each in enumerate((one, other))]
+        await until(lambda: len(told.events) == 2)
+        for event, error in zip(told.events, (Errors.STALE_BROKER_EPOCH, Errors.NOT_CONTROLLER), strict=True):
+            assert isinstance(event, AlterPartitionReceived) and event.version == 2
+            told.front.answer(Answer(event.request_id, event.refused(error)))
+        errors = {event.request.broker_id: error for event, error in zip(told.events, (77, 41), strict=True)}
+        assert [(await answer).error_code for answer in answers] == [errors[0], errors[1]]
+
+
+@story
+async def test_the_answer_to_a_client_that_is_gone_goes_nowhere() -> None:
+    async with opened() as told:
+        connection = await connect("127.0.0.1", told.port)
+        answer = connection.send(s.AllocateProducerIdsRequest(broker_id=1))
+        await until(lambda: told.events)
+        await connection.close()
+        with pytest.raises(DisconnectedError):
+            await answer
+        told.front.answer(Answer(told.events[0].request_id, s.AllocateProducerIdsResponse()))
+
+
+@story
+async def test_the_cluster_is_read_off_the_table() -> None:
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        assert (await connection.send(s.MetadataRequest(topics=None))).controller_id == 1000
+        assert (await connection.send(s.DescribeClusterRequest())).cluster_id == "me"
+        assert (await connection.send(s.ListGroupsRequest())).groups == []
+        assert told.events == []
+
+
+@story
+async def test_what_it_does_not_own_a_live_broker_answers() -> None:
+    async with with_broker() as (told, _), await connect("127.0.0.1", told.port, client_id="a client") as connection:
+        asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
+        for _ in range(2):
+            [coordinator] = (await connection.send(asked)).coordinators
+            assert coordinator.key == "a group"
+        assert told.metrics.relayed == 2
+        assert (await connection.send(s.MetadataRequest(topics=None))).controller_id == 1000
+        assert (await connection.send(s.ListGroupsRequest())).groups == []
+        with pytest.raises(UnsupportedVersionError, match="does not know Produce"):
+            connection.send(s.ProduceRequest())
+        with pytest.raises(UnsupportedVersionError, match="FindCoordinator 5"):
+            connection.send(asked, 5)
+
+
+@story
+async def test_while_another_controls_a_live_broker_tells_of_the_cluster() -> None:
+    async with with_broker() as (told, _):
+        told.is_active = False
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            assert (await connection.send(s.MetadataRequest(topics=None))).controller_id == 77
+
+
+@story
+async def test_without_brokers_nobody_is_told_of_any_while_another_controls() -> None:
+    """Kafka's clients take no notice of an answer without brokers, and ask somebody else."""
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        told.is_active = False
+        assert (await connection.send(s.MetadataRequest(topics=None))).brokers == []
+        assert (await connection.send(s.DescribeClusterRequest())).error_code == Errors.BROKER_NOT_AVAILABLE
+
+
+@story
+async def test_a_broker_that_goes_takes_the_clients_connection_with_it() -> None:
+    """As if it had been that broker's: the client asks again, and another one answers."""
+    asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
+    async with with_broker() as (told, broker), await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as other:
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            await connection.send(asked)
+            await broker.close()
+            told.brokers = [Address("127.0.0.1", broker.port), Address("127.0.0.1", other.port)]
+            with pytest.raises(DisconnectedError):
+                await connection.send(asked)
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            assert (await connection.send(asked)).coordinators[0].key == "a group"
+        told.brokers = []
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            with pytest.raises(DisconnectedError):
+                await connection.send(asked)
+
+
+@story
+async def test_no_connection_to_a_broker_outlives_its_client() -> None:
+    asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
+    async with with_broker() as (told, broker):
+        await until(lambda: not broker.connections)
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            await connection.send(asked)
+            assert len(broker.connections) == 1
+        await until(lambda: not broker.connections)

@@ -1,0 +1,252 @@
+"""The controller's process over a ZooKeeper in memory and brokers of a few lines: who controls, and what follows."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.controller import events
+from kcore.controller.config import ControllerConfig
+from kcore.controller.handlers import HANDLERS
+from kcore.errors import ZookeeperError
+from kcore.metadata import znodes
+from kcore.net.connect import connect
+from kcore.protocol_errors import Errors
+from kcore.server import zk_controller
+from kcore.server.event_queue import Stop
+from kcore.server.zk_controller import ControllerServer
+from net.loops import story, until
+from server.brokers import FakeBroker
+from server.zookeepers import Client, Zookeeper, elect, expired, take_over
+
+SHUTDOWN = s.ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+US, OTHER, BROKER = 1000, 1001, 1
+
+
+@pytest.fixture(autouse=True)
+def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
+        monkeypatch.setattr(zk_controller, name, stand_in)
+
+
+@asynccontextmanager
+async def controller(zookeeper: Zookeeper, **options: Any) -> AsyncIterator[ControllerServer]:
+    async with ControllerServer(ControllerConfig(US), zookeeper, **options) as server:  # type: ignore[arg-type]
+        yield server
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[tuple[Zookeeper, ControllerServer, FakeBroker]]:
+    """One broker, one topic, and the controller in charge of both."""
+    zookeeper = Zookeeper()
+    async with AsyncExitStack() as stack:
+        broker = await FakeBroker().open(stack)
+        server = await stack.enter_async_context(controller(zookeeper))
+        await until(lambda: server.active.is_active)
+        zookeeper.register(BROKER, broker.port)
+        zookeeper.write_topic("t", [BROKER], [BROKER])
+        await until(lambda: any(isinstance(each, s.LeaderAndIsrRequest) for each in broker.seen))
+        yield zookeeper, server, broker
+
+
+async def shutdown_asked_of(server: ControllerServer) -> Errors:
+    async with await connect("127.0.0.1", server.port) as connection:
+        return Errors((await connection.send(SHUTDOWN)).error_code)
+
+
+@story
+async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
+    async with cluster() as (zookeeper, server, broker):
+        assert zookeeper.controller == US
+        state = znodes.decode_state("", zookeeper.tree.nodes[znodes.state_path("t", 1)].data)
+        assert (state.leader, state.isr, state.controller_epoch) == (BROKER, (BROKER,), 1)
+        assert isinstance(broker.seen[0], s.UpdateMetadataRequest)
+        listed = {each.id: each.endpoints[0].port for each in broker.seen[0].live_brokers}
+        assert listed == {BROKER: broker.port, US: server.port}
+        async with await connect("127.0.0.1", server.port) as connection:
+            response = await connection.send(s.MetadataRequest(topics=None))
+        assert [(topic.name, [each.leader_id for each in topic.partitions]) for topic in response.topics] == [
+            ("t", [1, 1])
+        ]
+        metrics = server.metrics
+        assert (metrics.active_controller_count, metrics.controller_epoch) == (1, 1)
+        assert metrics.events["TopicChange"].count == 1
+
+
+@story
+async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
+    async with cluster() as (zookeeper, server, _):
+        zookeeper.tree.delete(znodes.broker_path(BROKER))
+        zookeeper.tell()
+        await until(lambda: server.metrics.events["BrokerChange"].count == 2)
+        assert [*server._channels] == []
+
+
+@story
+async def test_who_asks_is_answered_though_another_is_elected() -> None:
+    """KAFKA-10193: nobody waits for a controller that is none any more."""
+    async with cluster() as (zookeeper, server, _):
+        zookeeper.elected(OTHER)
+        await until(lambda: not server.active.is_active)
+        assert await shutdown_asked_of(server) is Errors.NOT_CONTROLLER
+        assert [*server._channels] == []
+        assert (server.metrics.active_controller_count, server.metrics.controller_epoch) == (0, 0)
+        zookeeper.resigned()
+        await until(lambda: server.active.is_active)
+        assert zookeeper.epoch == 3
+
+
+@story
+async def test_a_write_of_a_controller_that_was_deposed_is_not_made() -> None:
+    """KAFKA-6082: it hears so from the fence, before any watch tells it."""
+    async with cluster() as (zookeeper, server, _):
+        zookeeper.before_write = lambda: zookeeper.tree.set_data(znodes.CONTROLLER_EPOCH, b"9") and None
+        zookeeper.write_topic("late", [BROKER])
+        await until(lambda: not server.active.is_active)
+        assert znodes.state_path("late", 0) not in zookeeper.tree.nodes
+
+
+@story
+async def test_a_lost_session_ends_what_is_under_way_and_a_new_one_begins_anew() -> None:
+    """KAFKA-6879, KAFKA-12315: nothing waits for the old session, nothing of it is believed."""
+    async with cluster() as (zookeeper, server, broker):
+
+        def lost() -> None:
+            zookeeper.before_write = lambda: None
+            zookeeper.expire()
+            expired()
+
+        zookeeper.before_write = lost
+        zookeeper.write_topic("u", [BROKER])
+        await until(lambda: zookeeper.epoch == 2 and znodes.state_path("u", 0) in zookeeper.tree.nodes)
+        await until(lambda: server.active.is_active)
+        assert server.active.decisions.controller_epoch == 2
+        await until(lambda: broker.seen[-1].controller_epoch == 2)
+
+
+@story
+async def test_a_fault_of_ours_costs_the_office_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(active: Any, event: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+        yield
+
+    monkeypatch.setattr(zk_controller, "REELECT_AFTER_FAULT_S", 0.01)
+    monkeypatch.setitem(HANDLERS, events.ControlledShutdownReceived, fails)
+    async with cluster() as (zookeeper, server, _):
+        with caplog.at_level(logging.ERROR):
+            assert await shutdown_asked_of(server) is Errors.NOT_CONTROLLER
+        assert "a fault of ours" in caplog.text
+        await until(lambda: server.active.is_active)
+        assert (zookeeper.controller, zookeeper.epoch) == (US, 2)
+
+
+@pytest.mark.parametrize("refusals", [1, 2])  # Of the event's write; of the deletion of /controller, too.
+@story
+async def test_an_event_that_zookeeper_refuses_half_way_costs_the_office(
+    refusals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session lives on, but what the table has may not be what ZooKeeper has: all is read anew."""
+    monkeypatch.setattr(zk_controller, "REELECT_AFTER_FAULT_S", 0.01)
+    async with cluster() as (zookeeper, server, broker):
+        left = [ZookeeperError("ZooKeeper answers MarshallingError")] * refusals
+
+        def refuse() -> None:
+            if left:
+                raise left.pop()
+
+        zookeeper.before_write = refuse
+        zookeeper.write_topic("u", [BROKER])
+        await until(lambda: znodes.state_path("u", 0) in zookeeper.tree.nodes)
+        await until(lambda: broker.seen[-1].controller_epoch == 2)
+        assert (server.active.is_active, zookeeper.controller, zookeeper.epoch) == (True, US, 2)
+
+
+@story
+async def test_it_stops_cleanly() -> None:
+    async with cluster() as (zookeeper, _, _):
+        pass
+    assert zookeeper.controller is None
+    assert not zookeeper.is_open
+
+
+@story
+async def test_who_asks_while_it_stops_is_answered() -> None:
+    async with AsyncExitStack() as stack:
+        zookeeper, server, _ = await stack.enter_async_context(cluster())
+        connection = await stack.enter_async_context(await connect("127.0.0.1", server.port))
+        server._queue.put_first(Stop())
+        assert (await connection.send(SHUTDOWN)).error_code == Errors.NOT_CONTROLLER
+        await until(lambda: server.metrics.event_queue_size == 0)
+        assert zookeeper.controller is None
+
+
+@story
+async def test_it_stops_though_zookeeper_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Client):
+        async def write(self, *operations: Any, **options: Any) -> Any:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(zk_controller, "ZookeeperClient", Silent)
+    monkeypatch.setattr(zk_controller, "STOP_S", 0.05)
+    zookeeper = Zookeeper()
+    async with controller(zookeeper) as server:
+        await until(lambda: server.active.is_active)
+    assert not zookeeper.is_open
+
+
+@story
+async def test_a_fault_that_nothing_can_be_done_about_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    zookeeper = Zookeeper()
+    async with controller(zookeeper) as server:
+        await until(lambda: server.active.is_active)
+        monkeypatch.setattr(server._channels, "check_acknowledgements", lambda now_s: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            await server.wait_failed()
+
+
+@story
+async def test_who_is_not_elected_waits() -> None:
+    zookeeper = Zookeeper()
+    zookeeper.elected(BROKER)
+    async with controller(zookeeper) as server:
+        await until(lambda: server.metrics.events["Reelect"].count)
+        assert not server.active.is_active
+        zookeeper.resigned()
+        await until(lambda: server.active.is_active)
+    assert zookeeper.controller is None
+
+
+@story
+async def test_control_is_taken_from_brokers_alone() -> None:
+    """Two of ours would take it from each other for ever."""
+    zookeeper = Zookeeper()
+    zookeeper.tree.create("/brokers/ids", parents=True)
+    zookeeper.register(BROKER, 1)
+    zookeeper.elected(OTHER)
+    async with controller(zookeeper, take_over=True) as server:
+        await until(lambda: server.metrics.events["Reelect"].count)
+        assert zookeeper.controller == OTHER
+        zookeeper.elected(BROKER)
+        await until(lambda: server.active.is_active)
+        assert zookeeper.controller == US
+
+
+@story
+async def test_nothing_is_left_of_one_that_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(Client):
+        async def make_path(self, path: str) -> None:
+            expired()
+
+    zookeeper = Zookeeper()
+    monkeypatch.setattr(zk_controller, "ZookeeperClient", Closed)
+    with pytest.raises(OSError, match="the session is gone"):
+        async with controller(zookeeper):
+            pass
+    assert not zookeeper.is_open
+    assert asyncio.all_tasks() == {asyncio.current_task()}
