@@ -7,7 +7,7 @@ from typing import Any
 
 from kcore import schema
 from kcore.controller.config import ControllerConfig
-from kcore.hollow.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata.partition_table import PartitionState
 from kcore.net.connect import connect
 from kcore.net.connection import Connection

@@ -16,7 +16,7 @@ import pytest
 
 import kcore
 from kcore.hollow.kafka import free_ports
-from kcore.hollow.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.storage.log import Log
 from oracle.kafka_tools import CONSOLE_CONSUMER, ELECT, TOPICS, VERIFIABLE_PRODUCER, run_tool, tool_command
 from oracle.kcore_brokers import KcoreBroker, Seen, produce_to, topic_at, until

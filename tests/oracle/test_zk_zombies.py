@@ -16,7 +16,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.effects import Create
-from kcore.hollow.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
 from kcore.net.connect import connect

@@ -10,7 +10,7 @@ import pytest
 
 from kcore.controller.effects import Create, Delete, Node, Outcome, SetData
 from kcore.errors import ControllerMovedError, DisconnectedError, SessionExpiredError, TableError, ZookeeperError
-from kcore.hollow.zk_cluster import ZookeeperProcess
+from kcore.hollow.zk.cluster import ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
@@ -286,7 +286,9 @@ async def test_a_chroot(server: ZookeeperProcess) -> None:
 async def test_sequences_get_their_numbers(server: ZookeeperProcess) -> None:
     async with clean(server) as client:
         await client.make_path(znodes.CONFIG_CHANGES)
-        change = Create(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.encode_config_change("topics/t"))
+        change = Create(
+            f"{znodes.CONFIG_CHANGES}/config_change_", znodes.encode_config_change("topics/t"), sequential=True
+        )
         assert await client.write([change, change]) == [DONE, DONE]
         [names] = await client.read_children([znodes.CONFIG_CHANGES])
         assert sorted(names or []) == ["config_change_0000000000", "config_change_0000000001"]

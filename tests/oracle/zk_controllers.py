@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from kcore.controller.effects import Delete
 from kcore.errors import NetworkError
-from kcore.hollow.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.net.connect import connect
 from kcore.net.limits import Limits

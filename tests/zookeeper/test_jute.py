@@ -62,17 +62,18 @@ def test_requests(operations: list[tuple[int, str, bytes, int]], dice) -> None:
 def test_operations_become_columns() -> None:
     operations = [
         Create("/a"), Create("/a/b", b"1"), Ephemeral("/e", b"2"), SetData("/a", b"", 7), Delete("/a", 3), Delete("/b"),
-        Create("/config/changes/config_change_"),
+        Create("/config/changes/config_change_", sequential=True), Create("/brokers/topics/config_change_"),
     ]  # fmt: skip
-    columns = operations_of(operations, "/root")
-    assert columns.request(np.arange(7)) == twin.request(
+    columns = operations_of(operations, "/kafka")
+    assert columns.request(np.arange(8)) == twin.request(
         [
-            (1, "/root/a", b"", 0), (1, "/root/a/b", b"1", 0), (1, "/root/e", b"2", 1), (5, "/root/a", b"", 7),
-            (2, "/root/a", b"", 3), (2, "/root/b", b"", -1), (1, "/root/config/changes/config_change_", b"", 2),
+            (1, "/kafka/a", b"", 0), (1, "/kafka/a/b", b"1", 0), (1, "/kafka/e", b"2", 1), (5, "/kafka/a", b"", 7),
+            (2, "/kafka/a", b"", 3), (2, "/kafka/b", b"", -1), (1, "/kafka/config/changes/config_change_", b"", 2),
+            (1, "/kafka/brokers/topics/config_change_", b"", 0),  # A topic may have that name.
         ]
     )  # fmt: skip
-    fenced = check_of(("/controller_epoch", 5), "/root") + columns.request(np.arange(0))
-    assert fenced == twin.request([(13, "/root/controller_epoch", b"", 5)])
+    fenced = check_of(("/controller_epoch", 5), "/kafka") + columns.request(np.arange(0))
+    assert fenced == twin.request([(13, "/kafka/controller_epoch", b"", 5)])
 
 
 def test_batches_are_bounded_in_number_and_bytes() -> None:

@@ -64,6 +64,9 @@ class StormPlan:
         _must(bool(self.targets), "name a --target")
         for target in map(Target.parse, self.targets):
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
+            one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
+            _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
+                  "--controllers and --master")  # fmt: skip
         least = self.replication_factor
         _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
         for count in self.brokers:

@@ -225,6 +225,11 @@ class ServedConnection(Framed):
             self._refuse(error)
             self.close_soon()
             return
+        except Exception as error:  # Our own fault: only this connection pays for it.
+            self.metrics.errors[type(error).__name__] += 1
+            logger.exception("%s: a request that was passed on was not answered", self.peer)
+            self.close_soon()
+            return
         self._handling = False
         self._active_s = self._loop.time()
         await self._write(frame_of(None, 0, answer))

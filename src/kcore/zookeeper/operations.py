@@ -10,7 +10,6 @@ from kcore._ext import jute
 from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
 from kcore.errors import ZookeeperError
 from kcore.metadata.znode_states import Texts, texts_of
-from kcore.metadata.znodes import CONFIG_CHANGE_PREFIX, ISR_CHANGE_PREFIX, LOG_DIR_EVENT_PREFIX
 from kcore.types import Int32s, Int64s, UInt8s
 
 MAX_OPERATIONS: Final = 1_000  # A request with more is no faster.
@@ -21,7 +20,6 @@ CREATE, DELETE, GET_DATA, SET_DATA, CHECK = 1, 2, 4, 5, 13  # ZooDefs.OpCode
 END: Final = struct.pack(">i?i", -1, True, -1)  # of a multi
 
 _PERSISTENT, _EPHEMERAL, _SEQUENTIAL = 0, 1, 2  # CreateMode
-_SEQUENCES: Final = tuple(f"/{prefix}" for prefix in (CONFIG_CHANGE_PREFIX, ISR_CHANGE_PREFIX, LOG_DIR_EVENT_PREFIX))
 _ANYONE: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")  # ZooDefs.Ids.OPEN_ACL_UNSAFE
 
 OUTCOMES: Final = {
@@ -82,7 +80,7 @@ class Operations(NamedTuple):
 
 
 def operations_of(operations: Sequence[Operation | Ephemeral], chroot: str = "") -> Operations:
-    """Those operations. A path that ends as Kafka's sequences begin, such as config_change_, gets its number."""
+    """Those operations."""
     paths = texts_of([f"{chroot}{operation.path}".encode() for operation in operations])
     data = texts_of([b"" if isinstance(operation, Delete) else operation.data for operation in operations])
     kinds = [_KINDS[type(operation)] for operation in operations]
@@ -98,7 +96,7 @@ def _version(operation: Operation | Ephemeral) -> int:
         return operation.version
     if isinstance(operation, Ephemeral):
         return _EPHEMERAL
-    return _SEQUENTIAL if operation.path.endswith(_SEQUENCES) else _PERSISTENT
+    return _SEQUENTIAL if operation.sequential else _PERSISTENT
 
 
 def reads_of(paths: Texts) -> Operations:

@@ -18,7 +18,7 @@ from kcore.hollow.designs.v1 import LeaderWatchers
 from kcore.hollow.designs.v2 import StateQueues
 from kcore.hollow.designs.v3 import Controlled, OneByOne
 from kcore.hollow.designs.views import OneView, ViewAPartition
-from kcore.hollow.zk_cluster import ZookeeperProcess
+from kcore.hollow.zk.cluster import ZookeeperProcess
 
 DESIGNS: Final[tuple[type[Design], ...]] = (LeaderWatchers, StateQueues, OneByOne, Controlled, OneView, ViewAPartition)
 STEPS: Final = len(DESIGNS) + 2  # of a repetition

@@ -5,13 +5,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from kcore.errors import TargetError
 from kcore.hollow.kafka import Usage, free_ports, usage_of
-from kcore.hollow.zk_cluster import ZkBrokers
+from kcore.hollow.started import Started
+from kcore.hollow.zk.cluster import ZkBrokers
 
 CONTROLLER_ID: Final = 30_001  # Above the ids of hollow brokers.
 KAFKA_ZK: Final = "kafka-3.9.1-zk"
@@ -25,7 +26,7 @@ _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 10.0
 
 
-class ControllerProcess(ABC):
+class ControllerProcess(Started):
     """One controller for one run; nothing is left of it after the `with`."""
 
     host: Final = "127.0.0.1"
@@ -34,25 +35,6 @@ class ControllerProcess(ABC):
     @abstractmethod
     def usage(self) -> Usage | None:
         """CPU time and memory; None once it has ended."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Returns when it serves, or is sure to. TargetError with its log if it does not."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Ends it."""
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class KafkaController(ControllerProcess):

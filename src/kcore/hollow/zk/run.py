@@ -8,12 +8,12 @@ from typing import Final
 from kcore.errors import KcoreError
 from kcore.hollow.plan import Cell, StormPlan
 from kcore.hollow.report_rows import Row, failed_row, row_of
+from kcore.hollow.zk.cluster import ZookeeperProcess
 from kcore.hollow.zk.controllers import controller_of
 from kcore.hollow.zk.fleet import HollowFleet
 from kcore.hollow.zk.scenarios import SCENARIOS
 from kcore.hollow.zk.storm import ZkStorm
 from kcore.hollow.zk.tree import write_tree
-from kcore.hollow.zk_cluster import ZookeeperProcess
 from kcore.workloads.generate import generate
 from kcore.zookeeper.client import ZookeeperClient
 

@@ -4,11 +4,12 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from kcore.hollow.jars import kafka_jars
-from kcore.hollow.java_process import JavaProcess, stop_all
 from kcore.hollow.kafka import free_ports
+from kcore.hollow.started import Started
+from kcore.hollow.zk.java_process import JavaProcess, stop_all
 
 ZK_RELEASE: Final = "3.9.1"  # The last with ZooKeeper; it ships ZooKeeper 3.8.4.
 LIGHT: Final = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # For tests: 140 to 190 MB a broker.
@@ -53,7 +54,7 @@ def _java(folder: Path, heap: str, options: Sequence[str], main: str, configurat
     return [f"-Xmx{heap}", *options, f"-Dlog4j.configuration=file:{logging}", "-cp", jars, main, str(configuration)]
 
 
-class ZookeeperProcess(JavaProcess):
+class ZookeeperProcess(JavaProcess, Started):
     """One ZooKeeper server; `stop`, `kill` and `start` again keep its data, the end of the `with` does not."""
 
     def __init__(self, *, heap: str = "256m", options: Sequence[str] = LIGHT, tick_ms: int = 2_000) -> None:
@@ -75,17 +76,6 @@ class ZookeeperProcess(JavaProcess):
         """Ends it and removes its data."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class ZkBroker(JavaProcess):
@@ -123,7 +113,7 @@ class ZkBroker(JavaProcess):
         self.configuration.write_text(f"{ours}{properties}\n")
 
 
-class ZkBrokers:
+class ZkBrokers(Started):
     """Brokers of one cluster, with the ids from `first_id` on. Nothing is left of them after the `with`."""
 
     def __init__(
@@ -169,14 +159,3 @@ class ZkBrokers:
     def stop(self) -> None:
         """SIGTERM to all at once, and waits."""
         stop_all(self.brokers)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow import java_process
-from kcore.hollow.java_process import JavaProcess, stop_all
+from kcore.hollow.zk import java_process
+from kcore.hollow.zk.java_process import JavaProcess, stop_all
 
 # Its one argument behind java's own option: what it does when it is ready.
 SCRIPT = """#!/bin/sh
