@@ -27,6 +27,9 @@ def storm(*arguments: str) -> Result:
         (["--partitions", "1k,0"], "--partitions 0 is not from 1"),
         (["--controllers", "2"], "neither 1 nor 3"),
         (["--seed", "x"], "Invalid value"),
+        (["--target", "kcore-zk", "--controllers", "3"], "kcore-zk has one controller"),
+        (["--target", "kafka-3.9.1-zk", "--master", "local[2]"], "leave out"),
+        (["rack-lost", "--target", "kcore-zk"], "nothing is left to run"),
     ],
 )
 def test_wrong_options_are_exit_code_2_and_say_what_to_do(arguments: list[str], said: str):

@@ -412,3 +412,27 @@ async def test_what_cannot_be_served() -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
         with pytest.raises(OSError, match="address already in use"):
             await serve("127.0.0.1", server.port, fenced, APIS)
+
+
+class BrokenRelay:
+    """Takes everything, answers nothing."""
+
+    def takes(self, api_key: int, version: int) -> bool:
+        return api_key != VERSIONS.api_key
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        raise ValueError("not again")
+
+    def forget(self, connection_id: int) -> None:
+        pass
+
+
+@story
+async def test_a_relays_fault_costs_its_connection_alone() -> None:
+    async with await serve("127.0.0.1", 0, heartbeat_answer, APIS, relay=BrokenRelay()) as server:
+        async with raw_client(server) as (reader, writer):
+            writer.write(ASK)
+            assert await rest(reader) == b""
+        assert server.metrics.errors == {"ValueError": 1}
+        async with await connect("127.0.0.1", server.port) as connection:
+            assert connection.versions is not None
