@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.controller_command import LOG_LINE, _address
+from kcore.cli.processes import address_of, begin_log
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
@@ -60,11 +60,10 @@ def zk(
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
     did, 2 usage, or ZooKeeper, the address or a log directory cannot be had.
     """
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    begin_log(verbose=verbose)
     made = _config_of(broker_id, inter_broker_protocol, config or [])
-    host, port = _address("--listen", listen)
-    told = _address("--advertise", advertise) if advertise else None
+    host, port = address_of("--listen", listen)
+    told = address_of("--advertise", advertise) if advertise else None
     options = {"host": host, "port": port, "advertised": told, "listener": listener_name, "rack": rack}
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
 
@@ -72,6 +71,7 @@ def zk(
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig":
     """Fields of BrokerConfig from Kafka's names."""
     from kcore.broker.config import BrokerConfig
+    from kcore.controller.request_versions import request_versions
     from kcore.errors import UnsupportedVersionError
 
     known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]
@@ -83,6 +83,7 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig
             fail(f"--config {line}: it takes NAME=NUMBER of {', '.join(each.replace('_', '.') for each in known)}")
         settings[field] = int(text)
     try:
+        request_versions(protocol)
         return BrokerConfig(broker_id, protocol, **settings)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")

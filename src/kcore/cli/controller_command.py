@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.processes import address_of, begin_log
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
 NO_SETTINGS = {"broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"}  # Own options.
 
 
@@ -65,20 +65,12 @@ def zk(
     It needs no broker of its own and holds no partitions. What it does not own, a live broker answers. SIGTERM and
     Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or ZooKeeper or the address cannot be had.
     """
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    begin_log(verbose=verbose)
     settings = _settings(config or [])
-    where = _address("--listen", listen)
-    told = _address("--advertise", advertise) if advertise else None
+    where = address_of("--listen", listen)
+    told = address_of("--advertise", advertise) if advertise else None
     made = _config_of(broker_id, inter_broker_protocol, listener_name, told, settings)
     raise typer.Exit(asyncio.run(_run(made, zookeeper, where, session_timeout_ms=session_timeout, take_over=take_over)))
-
-
-def _address(option: str, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        fail(f"{option} {text!r}: give HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 def _settings(given: list[str]) -> dict[str, Any]:

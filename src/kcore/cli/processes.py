@@ -1,0 +1,21 @@
+"""What the commands share that run a process: its log, and addresses as options."""
+
+import logging
+
+from kcore.cli.console import fail
+
+LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
+
+
+def address_of(option: str, text: str) -> tuple[str, int]:
+    """Host and port; ends the command with exit code 2 for anything else."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        fail(f"{option} {text!r}: give HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def begin_log(*, verbose: bool) -> None:
+    """Lines to stderr from now on; of kazoo only what is wrong."""
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)

@@ -1,0 +1,36 @@
+"""`kcore broker zk`: what it refuses. What it does is told by tests/server and tests/oracle."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kcore.cli import app
+from kcore.hollow.kafka import free_ports
+
+
+def broker(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["broker", "zk", "--broker-id", "7", "--log-dir", str(folder), *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--listen", "9092"), "--listen '9092': give HOST:PORT"),
+        (("--advertise", "here"), "--advertise 'here': give HOST:PORT"),
+        (("--inter-broker-protocol", "4.0"), "--inter-broker-protocol"),
+        (("--config", "broker.id=3"), "--config broker.id=3: it takes NAME=NUMBER"),
+    ],
+)
+def test_what_makes_no_sense_is_told_with_what_would(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    result = broker(tmp_path, *arguments)
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_no_zookeeper(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    here = ("--zookeeper", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", "--session-timeout", "300")
+    result = broker(tmp_path, *here)
+    assert result.exit_code == 2
+    assert f"127.0.0.1:{port}" in result.output
