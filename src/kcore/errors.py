@@ -87,6 +87,10 @@ class ControllerMovedError(KcoreError, RuntimeError):
     """`/controller_epoch` has another version than this controller gave it: somebody else controls (KAFKA-6082)."""
 
 
+class RaftLogError(KcoreError, RuntimeError):
+    """What a log was told to do would break a promise of the quorum: a gap, a cut below the high watermark."""
+
+
 class TargetError(KcoreError, RuntimeError):
     """The controller to put under load cannot be fetched, started or reached, or refuses what it must do."""
 

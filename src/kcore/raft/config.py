@@ -1,0 +1,43 @@
+"""The settings of a raft node; names and defaults as Kafka's `controller.quorum.*` (QuorumConfig)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcore.raft.replicas import Address, Endpoints, Voter
+from kcore.types import Uuid
+
+FETCH_MAX_WAIT_MS = 500
+MAX_BATCH_BYTES = 8 << 20
+FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    """One node of a quorum.
+
+    `node_id` below 0: an observer that nobody knows. `voters` are the static ones, none where the log names them
+    (KIP-853), which then are found by `bootstrap_servers`. `jitter_ms(n)` gives 0 to n-1: the edge's dice.
+    `level` is the release whose protocol it speaks: 3.9 knows neither pre-votes nor a high watermark in Fetch.
+    """
+
+    cluster_id: str
+    node_id: int
+    directory_id: Uuid
+    endpoints: Endpoints
+    jitter_ms: Callable[[int], int]
+    voters: tuple[Voter, ...] = ()
+    bootstrap_servers: tuple[Address, ...] = ()
+    listener: str = "CONTROLLER"  # The one that nodes use among themselves.
+    level: str = "4.3"
+    can_become_voter: bool = True
+    auto_join: bool = False  # KIP-853 in 4.x: an observer of a dynamic quorum asks to be added.
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    append_linger_ms: int = 25
+    # Options that KIP-595 discusses and Kafka does not have; figures in `bench/`.
+    pipelined_fetch: bool = False
+    adaptive_linger: bool = False
+    early_high_watermark: bool = False

@@ -1,0 +1,82 @@
+"""What a raft node asks of the edge: data, in the order in which it must happen.
+
+`StoreElection` is a barrier: what comes behind it in the list leaves only when it is durable. `Flush` is none: the edge
+may flush beside everything else, and says `on_flushed` when it is done; until then the node itself counts nothing that
+is not flushed, so that a leader's disk and its followers' work at the same time.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kcore.raft.replicas import Address, ElectionState
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.structure import Message
+
+
+@dataclass(frozen=True, slots=True)
+class StoreElection:
+    """The file `quorum-state`, durable before anything behind it; as of that kraft.version."""
+
+    election: ElectionState
+    kraft_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """The log, at least up to there; then `on_flushed(end_offset)`. A later one covers the earlier ones."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A request; its answer comes in by `on_response(correlation_id, ...)`, None for a lost connection or no answer.
+
+    `destination` is the node's id, or below -1 a bootstrap server whose id nobody knows yet.
+    """
+
+    destination: int
+    address: Address
+    correlation_id: int
+    request: Message
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to a request that came in under `reply_to`. Each request is answered once."""
+
+    reply_to: Hashable
+    response: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The high watermark is there now: all records below it are in the log for ever."""
+
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """Another leader, none (-1), or another epoch; for the leader itself once `epoch_start_offset` is committed."""
+
+    leader_id: int
+    epoch: int
+    epoch_start_offset: int = -1  # Of the leader itself: where its epoch begins.
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLoaded:
+    """The log was replaced by a snapshot of the leader's: forget the state, load that."""
+
+    snapshot: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A graceful shutdown is through: the process may end."""
+
+
+Effect: TypeAlias = StoreElection | Flush | Send | Answer | Committed | LeaderChanged | SnapshotLoaded | Stopped
