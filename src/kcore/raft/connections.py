@@ -1,0 +1,116 @@
+"""Requests on their way: one a destination, back-off behind errors, bootstrap servers. Source: RequestManager."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kcore.raft.effects import Effect, Send
+from kcore.raft.replicas import Address
+from kcore.schema.structure import Message
+
+FIRST_BOOTSTRAP_ID = -2  # As Kafka's clients number servers whose id they do not know: -2, -3, ...
+
+
+class OpenRequest(NamedTuple):
+    """A request that is not answered."""
+
+    destination: int
+    request: Message
+
+
+class Connection:
+    """A destination that is not simply ready: one that owes an answer, or that backs off until `ready_ms`."""
+
+    __slots__ = ("correlation_id", "is_backing_off", "ready_ms")
+
+    def __init__(self) -> None:
+        self.correlation_id = -1
+        self.is_backing_off = False
+        self.ready_ms = 0  # When the answer is overdue, or the back-off over.
+
+
+class Connections:
+    """Whom may be asked, and what was asked.
+
+    A late answer counts until the same destination is asked again, or `reset_all`.
+    """
+
+    __slots__ = ("_bootstrap", "_by_destination", "_jitter_ms", "_next_id", "_open", "_request_timeout_ms", "_retry_ms")
+
+    def __init__(
+        self,
+        bootstrap: dict[int, Address],
+        retry_backoff_ms: int,
+        request_timeout_ms: int,
+        jitter_ms: Callable[[int], int],
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._retry_ms = retry_backoff_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._jitter_ms = jitter_ms
+        self._by_destination: dict[int, Connection] = {}
+        self._open: dict[int, OpenRequest] = {}
+        self._next_id = 0
+
+    def is_ready(self, destination: int, now_ms: int) -> bool:
+        """No answer is owed and no error is fresh."""
+        connection = self._by_destination.get(destination)
+        return connection is None or connection.ready_ms <= now_ms
+
+    def ready_ms(self, destination: int) -> int:
+        """When it can be asked again at the latest; in the past if at once."""
+        connection = self._by_destination.get(destination)
+        return 0 if connection is None else connection.ready_ms
+
+    def send(
+        self,
+        effects: list[Effect],
+        destination: int,
+        address: Address,
+        request: Message,
+        now_ms: int,
+        *,
+        pipelined: bool = False,
+    ) -> None:
+        """Asks, whether it is ready or not; `pipelined` keeps what it was asked before open, too."""
+        connection = self._by_destination.get(destination)
+        if connection is None:
+            connection = self._by_destination[destination] = Connection()
+        elif not pipelined:
+            self._open.pop(connection.correlation_id, None)
+        correlation_id = self._next_id
+        self._next_id = (correlation_id + 1) & 0x7FFFFFFF
+        connection.correlation_id = correlation_id
+        connection.is_backing_off = False
+        connection.ready_ms = now_ms + self._request_timeout_ms
+        self._open[correlation_id] = OpenRequest(destination, request)
+        effects.append(Send(destination, address, correlation_id, request, self._request_timeout_ms))
+
+    def expected(self, correlation_id: int) -> OpenRequest | None:
+        """What this is the answer of; None if nobody waits for it any more."""
+        return self._open.get(correlation_id)
+
+    def answered(self, correlation_id: int, ok: bool, now_ms: int) -> None:
+        """The answer was handled: the destination is ready, or backs off if it was not `ok`."""
+        request = self._open.pop(correlation_id, None)
+        if request is None:
+            return  # `reset_all` came in between.
+        connection = self._by_destination[request.destination]
+        if connection.correlation_id != correlation_id:
+            return  # Pipelined: a later one is open.
+        if ok:
+            del self._by_destination[request.destination]
+        else:
+            connection.correlation_id = -1
+            connection.is_backing_off = True
+            connection.ready_ms = now_ms + self._retry_ms
+
+    def reset(self, destination: int) -> None:
+        """Forgets what this one was asked."""
+        connection = self._by_destination.pop(destination, None)
+        if connection is not None:
+            self._open.pop(connection.correlation_id, None)
+
+    def reset_all(self) -> None:
+        """Forgets everything: answers of another epoch or another round count no more."""
+        self._by_destination.clear()
+        self._open.clear()

@@ -1,0 +1,42 @@
+"""Counting votes. Source: EpochElection."""
+
+from collections.abc import Iterable
+
+from kcore.raft.replicas import ReplicaKey
+
+
+class Election:
+    """Who of the voters has granted a vote or a pre-vote, and who has refused; the node itself has granted."""
+
+    __slots__ = ("granted", "majority", "rejected", "voters")
+
+    def __init__(self, voters: Iterable[ReplicaKey], local_id: int) -> None:
+        self.voters = {voter.id: voter for voter in voters}
+        self.majority = len(self.voters) // 2 + 1
+        self.granted: set[int] = {local_id} & self.voters.keys()
+        self.rejected: set[int] = set()
+
+    def record(self, voter_id: int, granted: bool) -> None:
+        """The last word of a voter counts; whoever is no voter has none."""
+        if voter_id in self.voters:
+            (self.granted if granted else self.rejected).add(voter_id)
+            (self.rejected if granted else self.granted).discard(voter_id)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granted) >= self.majority
+
+    @property
+    def is_lost(self) -> bool:
+        """Not even all those who have not answered would make a majority."""
+        return len(self.voters) - len(self.rejected) < self.majority
+
+    @property
+    def unrecorded(self) -> list[ReplicaKey]:
+        """Whom to ask still."""
+        return [key for voter_id, key in self.voters.items() if voter_id not in self.granted | self.rejected]
+
+    @property
+    def granting_voters(self) -> tuple[ReplicaKey, ...]:
+        """For the LeaderChangeMessage."""
+        return tuple(self.voters[voter_id] for voter_id in sorted(self.granted))

@@ -1,0 +1,133 @@
+"""What a node of a quorum is at the moment, and what it remembers only as long as it is that.
+
+Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, FollowerState, ResignedState.
+"""
+
+from typing import Any, ClassVar, TypeAlias
+
+from kcore.raft.elections import Election
+from kcore.raft.replicas import Endpoints, ReplicaKey
+
+NEVER_MS = 1 << 62  # A deadline that does not come.
+NO_LEADER = -1
+NO_ENDPOINTS: Endpoints = {}
+
+
+class EpochState:
+    """What every state has: the epoch, its leader as far as known (-1: not), and this node's vote in it."""
+
+    __slots__ = ("epoch", "leader_endpoints", "leader_id", "voted")
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int = NO_LEADER,
+        leader_endpoints: Endpoints = NO_ENDPOINTS,
+        voted: ReplicaKey | None = None,
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.leader_endpoints = leader_endpoints
+        self.voted = voted
+
+    def __repr__(self) -> str:
+        return f"{self.name}(epoch={self.epoch}, leader_id={self.leader_id}, voted={self.voted})"
+
+
+class Unattached(EpochState):
+    """It knows no leader, or not where the leader is reached; a voter stands for election at the deadline."""
+
+    __slots__ = ("election_deadline_ms",)
+    name = "Unattached"
+
+    def __init__(self, epoch: int, leader_id: int, voted: ReplicaKey | None, election_deadline_ms: int) -> None:
+        super().__init__(epoch, leader_id, NO_ENDPOINTS, voted)
+        self.election_deadline_ms = election_deadline_ms
+
+
+class Prospective(EpochState):
+    """It asks the voters whether they would vote for it, before it takes a new epoch (KIP-996)."""
+
+    __slots__ = ("election", "election_deadline_ms")
+    name = "Prospective"
+
+    def __init__(self, before: EpochState, election: Election, election_deadline_ms: int) -> None:
+        super().__init__(before.epoch, before.leader_id, before.leader_endpoints, before.voted)
+        self.election = election
+        self.election_deadline_ms = election_deadline_ms
+
+
+class Candidate(EpochState):
+    """It has voted for itself and asks the others."""
+
+    __slots__ = ("election", "election_deadline_ms", "is_backing_off")
+    name = "Candidate"
+
+    def __init__(self, epoch: int, local: ReplicaKey, election: Election, election_deadline_ms: int) -> None:
+        super().__init__(epoch, voted=local)
+        self.election = election
+        self.election_deadline_ms = election_deadline_ms
+        self.is_backing_off = False  # 3.9 alone: it has lost, and the deadline is the back-off's.
+
+
+class Leader(EpochState):
+    """It was elected; what it knows of its followers is in `RaftNode.leading`."""
+
+    __slots__ = ("begin_epoch_deadline_ms", "granting_voters", "resign_requested")
+    name = "Leader"
+
+    def __init__(
+        self, epoch: int, local: ReplicaKey, endpoints: Endpoints, granting_voters: tuple[ReplicaKey, ...]
+    ) -> None:
+        super().__init__(epoch, local.id, endpoints, local)
+        self.granting_voters = granting_voters  # This node among them.
+        self.begin_epoch_deadline_ms = 0  # When the voters that do not fetch are told again.
+        self.resign_requested = False
+
+
+class Follower(EpochState):
+    """It fetches from a leader; as an observer, too. A voter stands for election at the deadline."""
+
+    __slots__ = (
+        "fetch_deadline_ms",
+        "fetching_snapshot",
+        "has_fetched_from_leader",
+        "has_updated_leader",
+        "update_voter_deadline_ms",
+    )
+    name = "Follower"
+
+    def __init__(
+        self, epoch: int, leader_id: int, endpoints: Endpoints, voted: ReplicaKey | None, deadline_ms: int
+    ) -> None:
+        super().__init__(epoch, leader_id, endpoints, voted)
+        self.fetch_deadline_ms = deadline_ms
+        self.update_voter_deadline_ms = deadline_ms  # When a voter may tell the leader who it is (KIP-853).
+        self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
+        self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
+        self.fetching_snapshot: Any = None  # What is being loaded, of `snapshots.py`.
+
+
+class Resigned(EpochState):
+    """It led this epoch and does no more; it may not vote in it for another (KAFKA-10527, KAFKA-10661)."""
+
+    __slots__ = ("election_deadline_ms", "preferred_successors", "unacknowledged")
+    name = "Resigned"
+
+    def __init__(
+        self,
+        epoch: int,
+        local: ReplicaKey,
+        endpoints: Endpoints,
+        unacknowledged: set[int],
+        preferred_successors: tuple[ReplicaKey, ...],
+        election_deadline_ms: int,
+    ) -> None:
+        super().__init__(epoch, local.id, endpoints)
+        self.unacknowledged = unacknowledged  # Voters that have not answered EndQuorumEpoch.
+        self.preferred_successors = preferred_successors
+        self.election_deadline_ms = election_deadline_ms
+
+
+State: TypeAlias = Unattached | Prospective | Candidate | Leader | Follower | Resigned
