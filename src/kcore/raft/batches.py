@@ -1,0 +1,48 @@
+"""Record batches as a raft log keeps them: whole, each with its offsets and its epoch (KIP-98).
+
+A node handles few batches at a time, so that unpacking a header beats making columns of it by far.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from kcore.errors import DecodeError
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
+from kcore.wire.record_building import CONTROL
+
+HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
+MAGIC: Final = 2
+CRC_END: Final = 21
+
+
+class StoredBatch(NamedTuple):
+    """A batch and what of its header a log goes by."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    is_control: bool
+    data: bytes
+
+
+def split_batches(data: bytes) -> tuple[list[StoredBatch], DecodeError | None]:
+    """The whole batches at the beginning of `data`; a last one that is cut off is left out.
+
+    The error is that of the first batch that is damaged: none comes behind it.
+    """
+    batches: list[StoredBatch] = []
+    position, size = 0, len(data)
+    while size - position >= LENGTH_END:
+        length = int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
+        if length < HEADER_END - LENGTH_END:
+            return batches, DecodeError("a record batch shorter than its header", position)
+        end = position + LENGTH_END + length
+        if end > size:
+            break
+        base_offset, _, epoch, magic, crc, attributes, last_delta = HEADER.unpack_from(data, position)
+        if magic != MAGIC or last_delta < 0 or crc32c(data[position + CRC_END : end]) != crc:
+            return batches, DecodeError("a record batch that is damaged", position)
+        is_control = bool(attributes & CONTROL)
+        batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))
+        position = end
+    return batches, None

@@ -1,0 +1,189 @@
+"""Who votes: a set of voters, and its history in the log (KIP-853).
+
+A voter set counts from the moment it is written, committed or not; a truncation takes it back. Sources: VoterSet,
+VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Self, TypeVar
+
+from kcore.raft.replicas import NO_DIRECTORY, Address, ReplicaKey, Voter
+from kcore.schema.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """Voters by id; the order is that in which they were named."""
+
+    voters: Mapping[int, Voter]
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> Self:
+        return cls({voter.key.id: voter for voter in voters})
+
+    @classmethod
+    def from_record(cls, record: VotersRecord) -> Self:
+        return cls.of(
+            Voter(
+                ReplicaKey(voter.voter_id, voter.voter_directory_id),
+                {endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in voter.endpoints},
+                voter.kraft_version_feature.min_supported_version,
+                voter.kraft_version_feature.max_supported_version,
+            )
+            for voter in record.voters
+        )
+
+    def to_record(self) -> VotersRecord:
+        return VotersRecord(
+            version=0,
+            voters=[
+                VotersRecordVoter(
+                    voter_id=voter.key.id,
+                    voter_directory_id=voter.key.directory_id,
+                    endpoints=[
+                        Endpoint(name=name, host=address.host, port=address.port)
+                        for name, address in voter.endpoints.items()
+                    ],
+                    kraft_version_feature=KRaftVersionFeature(
+                        min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+                    ),
+                )
+                for voter in self.voters.values()
+            ],
+        )
+
+    def __len__(self) -> int:
+        return len(self.voters)
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return frozenset(self.voters)
+
+    @property
+    def keys(self) -> list[ReplicaKey]:
+        return [voter.key for voter in self.voters.values()]
+
+    @property
+    def majority(self) -> int:
+        """The smallest number of voters of which two such numbers share one."""
+        return len(self.voters) // 2 + 1
+
+    def is_voter(self, key: ReplicaKey) -> bool:
+        """A voter whose directory nobody wrote down is one by its id alone."""
+        voter = self.voters.get(key.id)
+        return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
+
+    def is_only_voter(self, key: ReplicaKey) -> bool:
+        return len(self.voters) == 1 and self.is_voter(key)
+
+    def address(self, voter_id: int, listener: str) -> Address | None:
+        """Where the voter's listener is; None if there is no such voter, or no such listener of it."""
+        voter = self.voters.get(voter_id)
+        return voter.endpoints.get(listener) if voter else None
+
+    def with_voter(self, voter: Voter) -> "VoterSet | None":
+        """One more; None if its id votes already."""
+        return None if voter.key.id in self.voters else VoterSet({**self.voters, voter.key.id: voter})
+
+    def without_voter(self, key: ReplicaKey) -> "VoterSet | None":
+        """One fewer; None if there is no such voter, or no other."""
+        voter = self.voters.get(key.id)
+        if voter is None or voter.key != key or len(self.voters) == 1:
+            return None
+        return VoterSet({voter_id: other for voter_id, other in self.voters.items() if voter_id != key.id})
+
+    def with_updated(self, voter: Voter) -> "VoterSet | None":
+        """What a voter says of itself, written down anew; None if it is no voter."""
+        return VoterSet({**self.voters, voter.key.id: voter}) if self.is_voter(voter.key) else None
+
+    def supports(self, kraft_version: int) -> bool:
+        return all(
+            voter.min_kraft_version <= kraft_version <= voter.max_kraft_version for voter in self.voters.values()
+        )
+
+    def has_overlapping_majority(self, other: "VoterSet") -> bool:
+        """Whether no majority of one can miss every majority of the other: at most one in, and one out."""
+        own, others = set(self.keys), set(other.keys)
+        return len(own - others) <= 1 and len(others - own) <= 1
+
+
+class LogHistory(Generic[T]):
+    """Values by the offset of the record that set them, ascending."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.values: list[T] = []
+
+    def add(self, offset: int, value: T) -> None:
+        """Sets the value from `offset` on, in place of one at that offset or later."""
+        self.truncate_new_entries(offset)
+        self.offsets.append(offset)
+        self.values.append(value)
+
+    def at(self, offset: int) -> T | None:
+        """The value that the record at `offset` found, or set."""
+        found = bisect_right(self.offsets, offset)
+        return self.values[found - 1] if found else None
+
+    def truncate_new_entries(self, end_offset: int) -> None:
+        """The log was cut at `end_offset`."""
+        while self.offsets and self.offsets[-1] >= end_offset:
+            self.offsets.pop()
+            self.values.pop()
+
+    def truncate_old_entries(self, start_offset: int) -> None:
+        """The log begins at `start_offset`: what held there is the oldest that counts."""
+        gone = max(bisect_right(self.offsets, start_offset) - 1, 0)
+        del self.offsets[:gone], self.values[:gone]
+
+    def clear(self) -> None:
+        self.offsets.clear()
+        self.values.clear()
+
+
+class VoterHistory:
+    """The voter sets and kraft.versions of a log, by offset; before the first, the configured voters and version 0.
+
+    What comes out of a snapshot stands at the last offset in it: -1 for the one that a quorum begins with.
+    """
+
+    def __init__(self, static_voters: VoterSet) -> None:
+        self.static_voters = static_voters
+        self.voters: LogHistory[VoterSet] = LogHistory()
+        self.kraft_versions: LogHistory[int] = LogHistory()
+
+    @property
+    def last_voters(self) -> VoterSet:
+        return self.voters.values[-1] if self.voters.values else self.static_voters
+
+    @property
+    def last_voters_offset(self) -> int | None:
+        """Of the record that named the voters; None while it is the configuration that does."""
+        return self.voters.offsets[-1] if self.voters.offsets else None
+
+    @property
+    def kraft_version(self) -> int:
+        return self.kraft_versions.values[-1] if self.kraft_versions.values else 0
+
+    def voters_at(self, offset: int) -> VoterSet | None:
+        """What a snapshot that ends behind `offset` says of voters; None where the configuration names them."""
+        return self.voters.at(offset)
+
+    def kraft_version_at(self, offset: int) -> int:
+        return self.kraft_versions.at(offset) or 0
+
+    def truncate_new_entries(self, end_offset: int) -> None:
+        self.voters.truncate_new_entries(end_offset)
+        self.kraft_versions.truncate_new_entries(end_offset)
+
+    def truncate_old_entries(self, start_offset: int) -> None:
+        self.voters.truncate_old_entries(start_offset)
+        self.kraft_versions.truncate_old_entries(start_offset)
+
+    def clear(self) -> None:
+        self.voters.clear()
+        self.kraft_versions.clear()
