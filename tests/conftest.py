@@ -13,6 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "recorded: compares with what the real Kafka did, as recorded")
+    config.addinivalue_line("markers", "covers(item, ...): a bug, an assumption or a step of tests/citations.toml")
     if directory := config.getoption("--cases"):
         cases.directory = Path(directory).resolve()
         if not cases.directory.is_dir():

@@ -67,6 +67,7 @@ def codes(response: Any) -> list[int]:
     return [error.error_code for errors in lists for error in errors]
 
 
+@pytest.mark.covers("A5", "A1", "assumption 1")
 @pytest.mark.parametrize("message", ALL)
 @pytest.mark.parametrize(("epoch", "error"), [(218, 77), (72, 77), (0, 77), (-2, 77), (219, 0), (1219, 0), (-1, 0)])
 def test_broker_epochs(message: str, epoch: int, error: int) -> None:
@@ -77,6 +78,7 @@ def test_broker_epochs(message: str, epoch: int, error: int) -> None:
     assert bool(len(broker.table)) == (message == "UpdateMetadataRequest" and not error)
 
 
+@pytest.mark.covers("assumption 1")
 @pytest.mark.parametrize("message", ALL)
 def test_controller_epochs(message: str) -> None:
     broker = Broker(1, OWN_EPOCH)
@@ -96,6 +98,7 @@ def test_a_refused_leader_and_isr_says_so_of_every_partition(epochs: dict[str, i
     assert codes(answer(broker, "StopReplicaRequest", **epochs)) == []
 
 
+@pytest.mark.covers("A11")
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
@@ -125,6 +128,7 @@ def test_a_partition_of_others() -> None:
     assert not broker.replicas
 
 
+@pytest.mark.covers("A11")
 def test_topic_ids_come_and_go_without_a_new_leader_epoch() -> None:
     broker = Broker(2, OWN_EPOCH)
     assert codes(answer(broker, "LeaderAndIsrRequest", topicId=ZERO_UUID)) == [0]
@@ -138,6 +142,7 @@ def test_topic_ids_come_and_go_without_a_new_leader_epoch() -> None:
     assert broker.replicas["t", 0].topic_id == A, "the log keeps its id"
 
 
+@pytest.mark.covers("A6")
 @pytest.mark.parametrize(("epoch", "error"), [(2, 74), (3, 0), (4, 0), (-1, 0), (-2, 0), (-3, 74)])
 @pytest.mark.parametrize("delete", [False, True])
 def test_stop_replica(epoch: int, error: int, delete: bool) -> None:

@@ -88,6 +88,7 @@ def test_a_partition_that_the_answer_lacks_goes_again() -> None:
     assert [each.partition_index for each in changes.next_request(77).topics[0].partitions] == [0]
 
 
+@pytest.mark.covers("article maybe_change_ISR 3")
 def test_states_that_leaders_write_themselves() -> None:
     changes = IsrChanges(1)
     for index in range(3):

@@ -104,6 +104,7 @@ def check_agreement(world: World) -> None:
             assert not (replica.stopped and replica.leader == broker.broker_id)
 
 
+@pytest.mark.covers("article C.1")
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("seed", range(4))
 def test_brokers_agree_with_the_controller(seed: int, level: str) -> None:
@@ -116,6 +117,7 @@ def test_brokers_agree_with_the_controller(seed: int, level: str) -> None:
     assert len(set(seen)) >= 4, "the run is worth its name"
 
 
+@pytest.mark.covers("A1", "A2")
 @pytest.mark.parametrize("level", LEVELS[2:])
 def test_no_broker_takes_what_was_meant_for_an_older_incarnation(level: str) -> None:
     world = World(5, level)

@@ -88,6 +88,7 @@ class World:
             assert committed == led[: len(committed)], "what one calls committed, the leader has"
 
 
+@pytest.mark.covers("article 2")
 @pytest.mark.parametrize("protocol", ["3.9", "2.6"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_acknowledged_stays(seed: int, protocol: str) -> None:

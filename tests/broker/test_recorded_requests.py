@@ -11,6 +11,7 @@ from kcore.broker.broker import Broker
 MESSAGES = {"LEADER_AND_ISR": "LeaderAndIsr", "UPDATE_METADATA": "UpdateMetadata", "STOP_REPLICA": "StopReplica"}
 
 
+@pytest.mark.covers("article C.1", "article stopReplica 1")
 @pytest.mark.parametrize(("receiver", "requests", "incarnations"), [(1, 31, 1), (2, 40, 1), (3, 29, 2)])
 def test_the_same_answers(receiver: int, requests: int, incarnations: int) -> None:
     recorded = [each for each in story.all_requests(receiver) if each["api"] in MESSAGES]

@@ -9,6 +9,7 @@ from kcore.types import Uuid
 from storage import building
 
 
+@pytest.mark.covers("article 1", "article 2", "article F.5", "article becomeLeader 4")
 def test_a_commit_waits_for_all_in_sync() -> None:
     cluster = led()
     request = cluster.produce(1, b"a", b"b")
@@ -30,6 +31,7 @@ def test_other_acks_wait_for_nobody(acks: int) -> None:
     assert cluster.log(1).high_watermark == 0
 
 
+@pytest.mark.covers("article becomeLeader 3")
 def test_what_is_refused() -> None:
     cluster = led()
     assert cluster.code(cluster.produce(1, b"a", acks=2)) is Errors.INVALID_REQUIRED_ACKS
@@ -53,6 +55,7 @@ def test_a_produce_that_takes_too_long() -> None:
     assert cluster.code(request) is Errors.REQUEST_TIMED_OUT
 
 
+@pytest.mark.covers("B12")
 def test_min_insync_replicas() -> None:
     """B12: what is committed under the minimum is not what the producer was promised."""
     cluster = led(min_insync_replicas=2)
@@ -76,6 +79,7 @@ def test_committed_but_too_few_are_left() -> None:
     assert cluster.code(request) is Errors.NONE
 
 
+@pytest.mark.covers("B3", "article 9.1", "article maybe_change_ISR 1", "article maybe_change_ISR 2")
 def test_who_lags_leaves_the_isr_and_comes_back() -> None:
     cluster = led()
     cluster.paused = {3}
@@ -112,6 +116,7 @@ def test_a_slow_follower_of_a_busy_leader_is_in_sync() -> None:
     assert cluster.log(1).high_watermark > 90
 
 
+@pytest.mark.covers("article maybe_change_ISR 1")
 def test_lag_in_data_as_the_article_has_it() -> None:
     cluster = led(replica_lag_max_offsets=5)
     cluster.paused = {3}
@@ -148,6 +153,7 @@ def test_a_refused_expansion_is_taken_back() -> None:
     assert len(cluster.brokers[1].isr_changes) == 1, "its next fetch asks again"
 
 
+@pytest.mark.covers("article maybe_change_ISR 4")
 @pytest.mark.parametrize("error", [Errors.FENCED_LEADER_EPOCH, Errors.INVALID_UPDATE_VERSION, Errors.INVALID_REQUEST])
 def test_the_controller_knows_better(error: Errors) -> None:
     cluster = led()
@@ -172,6 +178,7 @@ def test_other_errors_are_asked_again() -> None:
     assert sorted(cluster.isr) == [1, 2, 3]
 
 
+@pytest.mark.covers("B1")
 def test_an_answer_that_a_leader_and_isr_overtook() -> None:
     """B1: it neither drops nor revives what holds since."""
     cluster = led()
@@ -185,6 +192,7 @@ def test_an_answer_that_a_leader_and_isr_overtook() -> None:
     assert sorted(cluster.isr) == [1, 2, 3] and cluster.partition(1).isr == tuple(cluster.isr)
 
 
+@pytest.mark.covers("B2")
 def test_an_answer_with_the_same_partition_epoch_ends_the_flight() -> None:
     """B2: the controller had that ISR already."""
     cluster = led()
@@ -195,6 +203,7 @@ def test_an_answer_with_the_same_partition_epoch_ends_the_flight() -> None:
     assert cluster.partition(1).pending is None and cluster.partition(1).isr == (1, 2, 3)
 
 
+@pytest.mark.covers("B5")
 def test_a_lost_answer_is_asked_again_with_the_same_epoch() -> None:
     """B5"""
     cluster = led()
@@ -206,6 +215,7 @@ def test_a_lost_answer_is_asked_again_with_the_same_epoch() -> None:
     assert cluster.alter_partition(1) == first
 
 
+@pytest.mark.covers("article F offsets")
 def test_reads_between_the_high_watermark_and_the_end() -> None:
     """003.7, after a leader change too."""
     cluster = led()
@@ -259,6 +269,7 @@ def test_leader_epochs_of_a_fetch() -> None:
     assert cluster.fetch(1, 0, replica_id=7).error_code == Errors.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.covers("article F two leaders")
 def test_a_zombie_leader_commits_nothing() -> None:
     """003.8: its followers fetch from another, its change of the ISR fails on the epoch."""
     cluster = led()
@@ -283,6 +294,8 @@ def test_a_zombie_leader_commits_nothing() -> None:
     assert [cluster.log(each).values for each in cluster.ids] == [[b"a", b"b"]] * 3
 
 
+@pytest.mark.covers("article 9.2", "article F.6", "article becomeFollower 4", "article becomeFollower 5")
+@pytest.mark.covers("article C.2.2", "article C.2.3")
 @pytest.mark.parametrize("protocol", ["3.9", "2.8", "2.6", "0.11"])
 def test_a_tail_that_was_not_committed_is_cut(protocol: str) -> None:
     cluster = led(inter_broker_protocol=protocol)
@@ -351,6 +364,7 @@ def test_a_follower_of_a_broker_that_is_not_alive_waits_for_metadata() -> None:
     assert cluster.partition(2).role is Role.FOLLOWER and cluster.follow(2) == 1
 
 
+@pytest.mark.covers("article E.4")
 def test_a_log_of_another_topic_of_that_name() -> None:
     cluster = led()
     cluster.start(2)
@@ -361,6 +375,7 @@ def test_a_log_of_another_topic_of_that_name() -> None:
     assert cluster.leader_and_isr(2, topic_id=TOPIC_ID) == [0]
 
 
+@pytest.mark.covers("article stopReplica 2.1", "article stopReplica 2.3")
 def test_stop_replica() -> None:
     cluster = led()
     assert cluster.stop_replica(2, delete=False, epoch=cluster.epoch - 1) == Errors.FENCED_LEADER_EPOCH
@@ -375,6 +390,7 @@ def test_stop_replica() -> None:
     assert cluster.fetch(2, 0).error_code == Errors.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.covers("article becomeFollower 2", "article becomeFollower 3")
 def test_whoever_waits_hears_of_the_end_of_the_leadership() -> None:
     cluster = led()
     produced = cluster.produce(1, b"a")
@@ -384,6 +400,7 @@ def test_whoever_waits_hears_of_the_end_of_the_leadership() -> None:
     assert cluster.fetched(cluster.requests).error_code == Errors.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.covers("article C.3", "article E.4", "article D.3")
 def test_a_full_request_removes_strays() -> None:
     cluster = led()
     cluster.logs[2].hold(("stray", 3), Uuid(b"s" * 16))
@@ -420,6 +437,7 @@ def test_a_full_disk(role: str) -> None:
         assert cluster.values(1) == [b"a", b"b"]
 
 
+@pytest.mark.covers("article 9.2", "article E.3.1", "article E.3.3")
 def test_a_replica_that_comes_back_with_its_log() -> None:
     cluster = led()
     cluster.produce(1, b"a")

@@ -16,6 +16,8 @@ from kcore.broker.roles import (
 HELD = (Role.STARTED, Role.LEADER, Role.FOLLOWER, Role.STOPPED)
 
 
+@pytest.mark.covers("article becomeLeader 1", "article becomeFollower 1", "article becomeFollower 3")
+@pytest.mark.covers("article stopReplica 2.1")
 @pytest.mark.parametrize("role", HELD)
 def test_the_articles_actions(role: Role) -> None:
     assert next_step(role, Order.BECOME_LEADER, "") == (Role.LEADER, (STOP_FETCHING,))
@@ -25,6 +27,7 @@ def test_the_articles_actions(role: Role) -> None:
     assert next_step(role, Order.DELETE, "").actions[-1] == DELETE_LOG
 
 
+@pytest.mark.covers("article C.2.1")
 def test_a_replica_is_started_before_all_else() -> None:
     assert next_step(Role.NONE, Order.START, "").role is Role.STARTED
     assert {order for role, order in TRANSITIONS if role is Role.NONE} == {Order.START, Order.DELETE}

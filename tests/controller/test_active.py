@@ -1,5 +1,7 @@
 """The active controller over a tree in memory: elected, brokers and topics come and go."""
 
+import pytest
+
 from controller.tree import Cluster
 
 
@@ -10,6 +12,7 @@ def three_brokers(**config: object) -> Cluster:
     return cluster
 
 
+@pytest.mark.covers("article B.1", "article B.2.1", "article B.2.2", "article B.3")
 def test_a_topic_that_a_tool_wrote_gets_leaders() -> None:
     cluster = three_brokers()
     cluster.elect()
@@ -27,6 +30,7 @@ def test_a_topic_that_a_tool_wrote_gets_leaders() -> None:
     ]
 
 
+@pytest.mark.covers("article A.4", "article E.3.3", "article affected brokers")
 def test_a_broker_dies_and_comes_back() -> None:
     cluster = three_brokers()
     cluster.write_topic("t", [1, 2, 3], [2, 3, 1])

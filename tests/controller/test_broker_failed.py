@@ -7,6 +7,7 @@ from kcore.controller.events import BrokerFailed
 from kcore.controller.zk_controller import ZkController
 
 
+@pytest.mark.covers("article A.2", "article A.3.2")
 def test_leader_follower_last_member_and_single_replica() -> None:
     controller = cluster(
         ("led", 0, [3, 1, 2], [3, 1, 2], 3),
@@ -31,6 +32,7 @@ def test_leader_follower_last_member_and_single_replica() -> None:
     assert controller.table.brokers.live.tolist() == [True, True, False, True]
 
 
+@pytest.mark.covers("article A.3.2")
 @pytest.mark.parametrize(("unclean", "leader", "isr"), [(False, -1, (3,)), (True, 1, (1,))])
 def test_unclean_only_where_allowed(unclean: bool, leader: int, isr: tuple[int, ...]) -> None:
     controller = ZkController(9, 7, cluster(("t", 0, [3, 1], [3], 3)).table, unclean=unclean)

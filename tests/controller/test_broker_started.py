@@ -11,6 +11,7 @@ def started(broker: int, epoch: int) -> BrokerStarted:
     return BrokerStarted(broker, epoch, [endpoint(broker)], rack=f"rack-{broker}")
 
 
+@pytest.mark.covers("article E.1", "article E.2", "article E.3.2", "article E.3.3")
 def test_a_broker_that_was_missed() -> None:
     controller = cluster(
         ("waiting", 0, [3, 1], [3], -1),

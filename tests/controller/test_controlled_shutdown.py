@@ -20,6 +20,7 @@ def shut_down(
     return decision, replayed(controller, decision)
 
 
+@pytest.mark.covers("A8", "article F.1")
 def test_leaders_move_followers_stop_and_the_rest_is_named() -> None:
     controller = cluster(
         ("led", 0, [3, 1, 2], [3, 1], 3),
@@ -54,6 +55,7 @@ def test_leaders_move_followers_stop_and_the_rest_is_named() -> None:
     assert [(s["leaderEpoch"], s["deletePartition"]) for s in told(stop).values()] == [(5, False)] * 2
 
 
+@pytest.mark.covers("A5")
 @pytest.mark.parametrize("epoch", [103, 104, -1])
 def test_this_incarnation_a_newer_one_or_an_old_broker_may(epoch: int) -> None:
     controller = cluster(("t", 0, [3, 1], [3, 1], 3))
@@ -61,6 +63,7 @@ def test_this_incarnation_a_newer_one_or_an_old_broker_may(epoch: int) -> None:
     assert led(controller) == {"t-0": (1, (1,), 6)}
 
 
+@pytest.mark.covers("A3", "assumption 2")
 @pytest.mark.parametrize("epoch", [102, 0, -2])
 def test_an_older_incarnation_moves_nothing(epoch: int) -> None:
     controller = cluster(("t", 0, [3, 1], [3, 1], 3))

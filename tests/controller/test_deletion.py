@@ -38,6 +38,7 @@ def is_gone(cluster: Cluster) -> bool:
     return not known
 
 
+@pytest.mark.covers("story 6", "article B.4")
 @pytest.mark.recorded
 def test_step_6_of_the_story_t1_is_deleted() -> None:
     cluster = admin.recorded(5)
@@ -76,6 +77,7 @@ def _answer_again(cluster: Cluster, topic: str) -> None:
         cluster.run(events.StopReplicaResponseReceived(broker, epoch_of(cluster, broker), True, response))
 
 
+@pytest.mark.covers("A6", "article B.4")
 def test_a6_told_stopped_then_deleted_under_the_epoch_of_a_deletion() -> None:
     # KAFKA-9539: an epoch that no later incarnation of the topic can have.
     cluster = with_config([1, 2, 3], [2, 3])
@@ -113,6 +115,7 @@ def test_the_znodes_go_when_every_broker_has_deleted() -> None:
     assert cluster.state("t") == (1, (1, 2), 0), "a new topic may have the name"
 
 
+@pytest.mark.covers("A7")
 def test_a7_replicas_that_only_stopped_are_not_deleted() -> None:
     # KAFKA-9946
     cluster = small([1, 2])
@@ -128,6 +131,7 @@ def test_a7_replicas_that_only_stopped_are_not_deleted() -> None:
     assert is_gone(cluster)
 
 
+@pytest.mark.covers("A2")
 def test_a2_an_answer_of_an_earlier_incarnation_counts_for_nothing() -> None:
     cluster = small([1])
     wish(cluster)
@@ -142,6 +146,7 @@ def test_a2_an_answer_of_an_earlier_incarnation_counts_for_nothing() -> None:
     assert is_gone(cluster)
 
 
+@pytest.mark.covers("article E.4")
 def test_a_topic_waits_for_a_dead_broker_and_goes_on_when_it_is_back() -> None:
     cluster = small([1, 2], [2, 3])
     cluster.unregister(2)
@@ -200,6 +205,7 @@ def test_a_topic_that_is_being_reassigned_is_deleted_after_that() -> None:
     assert is_gone(cluster)
 
 
+@pytest.mark.covers("article D.8")
 def test_a_deletion_goes_on_after_a_failover() -> None:
     cluster = small([1, 2])
     wish(cluster)

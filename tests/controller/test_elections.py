@@ -48,6 +48,7 @@ def leaders(cluster: Cluster) -> list[int]:
     return [cluster.state("t", partition)[0] for partition in range(len(cluster.active.table))]
 
 
+@pytest.mark.covers("story 4")
 @pytest.mark.recorded
 def test_step_4_of_the_story_the_preferred_leaders_are_back() -> None:
     cluster = admin.recorded(3)
@@ -145,6 +146,7 @@ def test_what_was_asked_of_the_last_controller_is_done_after_a_failover() -> Non
     assert PATH not in cluster.tree.nodes
 
 
+@pytest.mark.covers("article G.3")
 @pytest.mark.parametrize(("percentage", "expected"), [(10, [1, 1, 2, 3]), (99, [1, 1, 2, 3]), (100, [2, 2, 2, 3])])
 def test_leaders_are_balanced_where_more_than_the_percentage_is_elsewhere(percentage: int, expected: list[int]) -> None:
     cluster = unbalanced(leader_imbalance_per_broker_percentage=percentage)
@@ -152,6 +154,7 @@ def test_leaders_are_balanced_where_more_than_the_percentage_is_elsewhere(percen
     assert leaders(cluster) == expected
 
 
+@pytest.mark.covers("A22")
 def test_a22_balancing_is_one_election_for_all_brokers() -> None:
     # KAFKA-10794: no map of all partitions for each partition or broker.
     cluster = unbalanced()

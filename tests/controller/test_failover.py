@@ -24,6 +24,7 @@ def ask(made: Cluster, request_id: int) -> None:
     made.run(events.ControlledShutdownReceived(request_id, events.ControlledShutdown(1, -1)))
 
 
+@pytest.mark.covers("article D.2")
 def test_watches_are_set_before_what_they_watch_is_read() -> None:
     made = brokers()
     made.write_topic("t", [1, 2])
@@ -56,6 +57,7 @@ def test_nothing_is_lost_between_reading_and_watching() -> None:
     assert made.state("late") == (3, (3, 1), 0)
 
 
+@pytest.mark.covers("A9")
 def test_brokers_hear_who_lives_before_they_are_told_whom_to_follow() -> None:
     # A9, KAFKA-4443
     made = brokers()
@@ -75,6 +77,7 @@ def test_old_notifications_are_deleted_unread() -> None:
     assert not made.tree.children[znodes.LOG_DIR_EVENT_NOTIFICATION]
 
 
+@pytest.mark.covers("article D.4")
 def test_a_broker_that_died_meanwhile_leads_no_more() -> None:
     made = brokers(1, 2)
     made.write_topic("t", [3, 1, 2], [1, 3], [3])
@@ -87,6 +90,7 @@ def test_a_broker_that_died_meanwhile_leads_no_more() -> None:
     assert made.state("t", 2) == (-1, (3,), 6), "the last member stays: it has the data"
 
 
+@pytest.mark.covers("article D.5")
 def test_a_partition_without_a_leader_is_led_if_somebody_can() -> None:
     made = brokers(1, 2)
     made.write_topic("t", [1, 2])
@@ -95,6 +99,7 @@ def test_a_partition_without_a_leader_is_led_if_somebody_can() -> None:
     assert made.state("t") == (1, (1,), 6)
 
 
+@pytest.mark.covers("article D.3")
 def test_states_are_sent_again_though_nothing_changed() -> None:
     # The last controller may have died after its write and before its requests.
     made = brokers(1, 2)
@@ -106,6 +111,7 @@ def test_states_are_sent_again_though_nothing_changed() -> None:
     assert [(each["leaderEpoch"], each["isNew"]) for each in orders] == [(5, False)] * 2
 
 
+@pytest.mark.covers("article D.5", "article D.7")
 def test_topics_without_a_state_get_one_and_are_new() -> None:
     made = brokers(1, 2)
     made.write_topic("t", [1, 2], [9])
@@ -116,6 +122,7 @@ def test_topics_without_a_state_get_one_and_are_new() -> None:
     assert [{name: state["isNew"] for name, state in each.items()} for each in orders] == [{"t-0": True}] * 2
 
 
+@pytest.mark.covers("A11")
 @pytest.mark.parametrize(("protocol", "given"), [("2.7", False), ("2.8", True), ("3.9", True)])
 def test_topics_from_before_kip_516_get_an_id_in_zookeeper(protocol: str, given: bool) -> None:
     # A11: brokers and controller must mean the same one.
@@ -131,6 +138,7 @@ def test_topics_from_before_kip_516_get_an_id_in_zookeeper(protocol: str, given:
         assert {topic["topicId"] for topic in topics} == {str(written)}
 
 
+@pytest.mark.covers("A10")
 def test_metadata_and_orders_carry_the_epochs_that_were_written() -> None:
     # A10, KAFKA-9212: a stale epoch in UpdateMetadata leaves clients stuck since KIP-320.
     made = brokers()
@@ -147,6 +155,7 @@ def test_metadata_and_orders_carry_the_epochs_that_were_written() -> None:
         assert (shown["leader"], shown["leaderEpoch"], version) == (1, state.leader_epoch, node.version)
 
 
+@pytest.mark.covers("A13")
 def test_a_zombie_writes_and_sends_nothing() -> None:
     # A13, KAFKA-6082
     made = brokers()
@@ -162,6 +171,7 @@ def test_a_zombie_writes_and_sends_nothing() -> None:
     assert made.sent == [] and not made.active.is_active
 
 
+@pytest.mark.covers("A16")
 def test_deposed_in_the_middle_of_an_event_and_elected_again() -> None:
     # A16, KAFKA-12315: what was gathered for the lost event must not stand in the next one's way.
     made = brokers()
@@ -178,6 +188,7 @@ def test_deposed_in_the_middle_of_an_event_and_elected_again() -> None:
     assert [each[0] for each in made.story()] == ["UpdateMetadata", "UpdateMetadata", "LeaderAndIsr", "LeaderAndIsr"]
 
 
+@pytest.mark.covers("A14")
 def test_a_lost_session_clears_everything_at_once() -> None:
     # A14: nothing is written on the way out, so nothing can hang.
     made = brokers()
@@ -226,6 +237,7 @@ def test_before_it_is_elected_nothing_is_news(event: events.Event) -> None:
     assert made.effects == []
 
 
+@pytest.mark.covers("A17")
 def test_requests_are_answered_not_controller_before_and_after() -> None:
     # A17, KAFKA-10193
     made = brokers()
@@ -247,6 +259,7 @@ def test_a_request_that_finds_out_that_we_are_deposed_is_answered_too() -> None:
     assert made.answers[1].error_code == Errors.NOT_CONTROLLER
 
 
+@pytest.mark.covers("A17")
 def test_those_who_wait_are_answered_when_it_resigns() -> None:
     made = brokers()
     made.elect()

@@ -19,6 +19,7 @@ def one() -> Cluster:
     return small([1, 2, 3])
 
 
+@pytest.mark.covers("story 3")
 @pytest.mark.recorded
 def test_step_3_of_the_story_broker_3_comes_back_into_the_isrs() -> None:
     cluster = admin.recorded(2)
@@ -36,6 +37,7 @@ def test_step_3_of_the_story_broker_3_comes_back_into_the_isrs() -> None:
     assert admin.subjects(cluster) == admin.recorded_subjects(3)
 
 
+@pytest.mark.covers("article maybe_change_ISR 3")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_the_state_is_written_then_answered_then_told(version: int) -> None:
     cluster = one()
@@ -97,6 +99,7 @@ def test_a_leader_that_knows_more_must_look_for_another_controller(epochs: dict[
     assert alter_partition(one(), 1, [1, 2], **epochs).error_code == Errors.NOT_CONTROLLER
 
 
+@pytest.mark.covers("article F two leaders")
 def test_a_deposed_leader_is_fenced() -> None:
     cluster = small([1, 2, 3])
     cluster.unregister(1)
@@ -117,6 +120,7 @@ def test_an_old_partition_epoch_is_refused() -> None:
     assert cluster.state("t") == (1, (1, 2), 0)
 
 
+@pytest.mark.covers("B5")
 def test_b5_a_lost_answer_is_given_again() -> None:
     # KAFKA-14144: the leader asks for the ISR that there is, with the partition epoch from before it.
     cluster = one()
@@ -179,6 +183,7 @@ def test_a_leader_that_recovers_is_alone_until_it_has() -> None:
     assert cluster.active.table.leader_recovery_state__p.tolist() == [0]
 
 
+@pytest.mark.covers("B6")
 @pytest.mark.parametrize(("version", "error"), [(1, Errors.OPERATION_NOT_ATTEMPTED), (3, Errors.INELIGIBLE_REPLICA)])
 def test_b6_a_replica_that_is_gone_or_shuts_down_does_not_join(version: int, error: Errors) -> None:
     # KAFKA-13916, KIP-841
@@ -194,6 +199,7 @@ def test_b6_a_replica_that_is_gone_or_shuts_down_does_not_join(version: int, err
     assert cluster.state("t")[:2] == (1, (1,))
 
 
+@pytest.mark.covers("B7")
 def test_b7_a_replica_that_restarted_does_not_join_through_its_old_fetch() -> None:
     # KAFKA-14617, KIP-903
     cluster = one()
@@ -216,6 +222,7 @@ def test_one_request_for_many_partitions_makes_one_write_and_one_request() -> No
     assert [each[:2] for each in cluster.story()] == [("UpdateMetadata", [1, 2, 3, 4])]
 
 
+@pytest.mark.covers("A13")
 def test_a13_a_deposed_controller_writes_nothing() -> None:
     # KAFKA-6082
     cluster = one()
@@ -226,6 +233,7 @@ def test_a13_a_deposed_controller_writes_nothing() -> None:
     assert cluster.state("t") == (1, (1, 2, 3), 0)
 
 
+@pytest.mark.covers("A18")
 def test_a18_a_hundred_notes_are_read_once() -> None:
     # KAFKA-5879
     cluster = small(*[[1, 2, 3]] * 3)

@@ -40,6 +40,7 @@ def bounce(made: Cluster, broker: int) -> int:
     return made.register(broker)
 
 
+@pytest.mark.covers("assumption 1", "A2")
 def test_assumption_1_what_was_meant_for_an_earlier_incarnation_is_marked_so() -> None:
     # A2: a StopReplica of the shutdown that reaches the broker after its bounce must be told apart by it.
     made = cluster()
@@ -59,6 +60,7 @@ def pairs(request: Any) -> list[tuple[int, int]]:
     return list(zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True))
 
 
+@pytest.mark.covers("assumption 2", "A3")
 def test_assumption_2_a_retried_shutdown_of_the_last_incarnation_moves_nothing() -> None:
     # A3
     made = cluster()
@@ -72,6 +74,7 @@ def test_assumption_2_a_retried_shutdown_of_the_last_incarnation_moves_nothing()
     assert not made.active.table.brokers.shutting_down.any()
 
 
+@pytest.mark.covers("A5")
 @pytest.mark.parametrize("offset", [0, 1000], ids=["equal", "newer than known"])
 def test_a_shutdown_of_this_incarnation_or_a_newer_one_is_heard(offset: int) -> None:
     # A5: only a lower epoch is stale; -1 is from before KIP-380.
@@ -80,6 +83,7 @@ def test_a_shutdown_of_this_incarnation_or_a_newer_one_is_heard(offset: int) -> 
     assert shut_down(cluster(), 3, -1).error_code == 0
 
 
+@pytest.mark.covers("assumption 3", "A1")
 def test_assumption_3_the_first_leader_and_isr_after_a_start_holds_everything() -> None:
     # A1, KAFKA-7235: the broker takes the first one for all it hosts, and writes its checkpoint by it.
     made = cluster()
@@ -93,6 +97,7 @@ def test_assumption_3_the_first_leader_and_isr_after_a_start_holds_everything() 
     assert set(orders[0]) == {"t-0", "t-1", "t-2", *(f"u-{k}" for k in range(5))}
 
 
+@pytest.mark.covers("A21")
 def test_leader_and_isr_is_never_cut_update_metadata_is() -> None:
     # A21: linkedin PR 519; but a cut LeaderAndIsr would break assumption 3.
     made = cluster()
@@ -105,6 +110,7 @@ def test_leader_and_isr_is_never_cut_update_metadata_is() -> None:
     assert [names for kind, _, names in story if kind == "LeaderAndIsr"] == [["t-0", "t-1", "t-2"]] * 3
 
 
+@pytest.mark.covers("assumption 4", "A4")
 def test_assumption_4_a_bounce_that_nobody_saw_is_a_failure_and_a_start() -> None:
     # A4: old incarnation out of the ISRs first, then the new one is told all.
     made = cluster()
@@ -123,6 +129,7 @@ def test_the_same_incarnation_is_no_news() -> None:
     assert made.sent == []
 
 
+@pytest.mark.covers("A4")
 def test_new_bounced_and_dead_at_once_are_told_apart() -> None:
     made = cluster(1, 2, 3)
     made.register(4)
@@ -146,6 +153,7 @@ def test_a_bounced_brokers_lost_directories_are_forgotten() -> None:
     assert made.active.offline_dirs == {}
 
 
+@pytest.mark.covers("A8")
 def test_a_broker_that_shuts_down_still_hears_of_what_it_leads() -> None:
     # A8, KAFKA-7482: it is told who leads now, so that clients are sent there.
     made = cluster()
@@ -155,6 +163,17 @@ def test_a_broker_that_shuts_down_still_hears_of_what_it_leads() -> None:
     assert set(orders[3]) == {"t-2"}, "what it follows it is told to stop"
 
 
+@pytest.mark.covers("B9")
+def test_b9_who_shuts_down_leaves_the_isrs_in_a_new_leader_epoch() -> None:
+    # KAFKA-15021: by it a leader knows at once that it need not wait for this follower.
+    made = cluster()
+    shut_down(made, 3, epoch_of(made, 3))
+    assert made.state("t", 0) == (1, (1, 2), 1)
+    orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
+    assert (orders[1]["t-0"]["isr"], orders[1]["t-0"]["leaderEpoch"]) == ([1, 2], 1)
+
+
+@pytest.mark.covers("A20")
 def test_topics_that_are_being_deleted_block_no_shutdown() -> None:
     # A20, linkedin f19b6935d
     made = cluster(1, 2, 3)
@@ -184,6 +203,7 @@ def test_what_cannot_be_moved_is_named() -> None:
     assert left == [("t", 0), ("t", 1), ("t", 2)]
 
 
+@pytest.mark.covers("A19")
 def test_one_broker_that_joins_is_no_news_of_all_partitions_to_the_others() -> None:
     # A19, KAFKA-7537: O(its own), not O(cluster) for each of the others.
     made = cluster(1, 2)

@@ -50,6 +50,7 @@ def states(request: dict[str, Any]) -> list[dict[str, Any]]:
     return [state for topic in request["topicStates"] for state in topic["partitionStates"]]
 
 
+@pytest.mark.covers("story 5")
 @pytest.mark.recorded
 def test_step_5_of_the_story_t2_moves_from_broker_3_to_1() -> None:
     cluster = admin.recorded(4)
@@ -66,6 +67,7 @@ def test_step_5_of_the_story_t2_moves_from_broker_3_to_1() -> None:
     ]
 
 
+@pytest.mark.covers("reassignment A1", "reassignment A2")
 def test_the_first_phase() -> None:
     cluster = small([1, 2, 3])
     assert reassign(cluster, {0: [4, 2]}) == {0: Errors.NONE}
@@ -81,6 +83,7 @@ def test_the_first_phase() -> None:
     assert under_way(cluster, {"t": [1]}) == {}
 
 
+@pytest.mark.covers("reassignment B1", "reassignment B2", "reassignment B3")
 def test_the_second_phase_moves_the_leader_then_stops_and_deletes() -> None:
     cluster = small([1, 2, 3])
     reassign(cluster, {0: [4, 2]})
@@ -105,6 +108,7 @@ def test_the_second_phase_moves_the_leader_then_stops_and_deletes() -> None:
     assert under_way(cluster) == {}
 
 
+@pytest.mark.covers("A10")
 def test_a10_brokers_and_clients_are_told_the_raised_epoch() -> None:
     # KAFKA-9212: the epoch in the controller's table was the one from before.
     cluster = small([1, 2, 3])
@@ -118,6 +122,7 @@ def test_a10_brokers_and_clients_are_told_the_raised_epoch() -> None:
     assert states(requests[-1][2])[0]["leaderEpoch"] == last
 
 
+@pytest.mark.covers("B11")
 def test_b11_a_move_ends_only_when_every_target_is_in_the_isr() -> None:
     # KAFKA-15665
     cluster = small([1, 2])
@@ -211,6 +216,7 @@ def test_more_replicas_than_fit_are_refused() -> None:
     assert reassign(cluster, {0: list(range(5, 38))}) == {0: Errors.INVALID_REPLICA_ASSIGNMENT}
 
 
+@pytest.mark.covers("reassignment B3")
 def test_the_znode_says_what_is_left_to_do_and_goes_with_the_last() -> None:
     cluster = small([1, 2], [1, 2], [1, 2])
     wanted = {("t", 0): (3, 2), ("t", 1): (4, 2), ("gone", 0): (1,), ("t", 9): (1,), ("t", 2): ()}
@@ -243,6 +249,7 @@ def test_a_request_overrules_the_znode() -> None:
     assert assignment(cluster, 0) == ((2, 1), (), ()), "the original order is lost, as in Kafka"
 
 
+@pytest.mark.covers("article D.6")
 def test_moves_go_on_after_a_failover() -> None:
     cluster = small([1, 2], [1, 2])
     reassign(cluster, {0: [3, 2], 1: [4, 2]})

@@ -64,6 +64,7 @@ def recorded(step: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.covers("story 1")
 def test_step_1_topics_are_created() -> None:
     tree = Tree.of_dump(story.dump(1))
     wanted = states(tree)
@@ -85,6 +86,7 @@ def test_step_1_topics_are_created() -> None:
     compare(controlled, {"LeaderAndIsr": first, "UpdateMetadata": shown})
 
 
+@pytest.mark.covers("story 2")
 def test_step_2_broker_3_is_killed() -> None:
     controlled = cluster(1)
     controlled.unregister(3)
@@ -93,6 +95,7 @@ def test_step_2_broker_3_is_killed() -> None:
     compare(controlled, recorded(2))
 
 
+@pytest.mark.covers("story 3")
 def test_step_3_broker_3_comes_back() -> None:
     controlled, after = cluster(2), Tree.of_dump(story.dump(3))
     node = after.nodes[znodes.broker_path(3)]
@@ -105,6 +108,7 @@ def test_step_3_broker_3_comes_back() -> None:
     compare(controlled, {kind: [each for each in all_of if each["ts"] < grown] for kind, all_of in recorded(3).items()})
 
 
+@pytest.mark.covers("story 7")
 def test_step_7_the_controller_is_killed_and_broker_3_takes_over() -> None:
     tree, after = Tree.of_dump(story.dump(6)), Tree.of_dump(story.dump(7))
     tree.delete(znodes.broker_path(1))
@@ -135,6 +139,7 @@ def test_after_step_7_the_last_leader_asks_to_stop() -> None:
     assert (response.error_code, left) == (answer["errorCode"], wanted)
 
 
+@pytest.mark.covers("story 1", "story 7")
 def test_the_whole_story_in_one_go() -> None:
     """Dumps 1 to 7: one controller all the way, and at last another one."""
     told_story = admin.recorded(1)

@@ -88,6 +88,7 @@ def test_version_0_is_told_the_plaintext_listener() -> None:
     assert [(each["v0Host"], each["v0Port"]) for each in metadata["liveBrokers"]] == [("plain", 5), ("", -1), ("", -1)]
 
 
+@pytest.mark.covers("A9")
 def test_one_of_each_kind_a_broker_in_order_with_its_own_epoch() -> None:
     pairs = [[1 + k % 4, 1 + (k + 1) % 4] for k in range(24)]
     controller = cluster(*(("abc"[k % 3], k // 3, pair, pair, pair[0]) for k, pair in enumerate(pairs)))

@@ -28,6 +28,7 @@ def assigned(made: Cluster, topic: str) -> list[tuple[int, ...]]:
     return [each.replicas for each in partitions.values()]
 
 
+@pytest.mark.covers("article B.2.1", "article B.2.2")
 def test_replicas_that_do_not_live_are_not_in_the_first_isr() -> None:
     made = cluster(1, 2)
     made.write_topic("t", [9, 2, 1], [9])
@@ -194,6 +195,7 @@ def test_a_topics_own_setting_counts(default: bool, topic: str, leads: bool) -> 
     assert made.state("u") == (stays if leads else unclean)
 
 
+@pytest.mark.covers("A22")
 def test_configurations_are_read_only_where_nobody_in_sync_lives() -> None:
     # A22 and its kin: no work of cluster size for a local event.
     made = cluster()
@@ -242,6 +244,7 @@ def test_an_unclean_election_of_a_topic_that_is_unknown_is_no_news() -> None:
 # Versions.
 
 
+@pytest.mark.covers("first roll", "second roll")
 @pytest.mark.parametrize(("protocol", "versions"), [("2.1", (4, 1, 0)), ("2.2", (5, 2, 1)), ("3.9", (8, 7, 4))])
 def test_both_rolls_of_kip_380(protocol: str, versions: tuple[int, int, int]) -> None:
     made = cluster(inter_broker_protocol=protocol)
@@ -336,6 +339,7 @@ def test_a_broker_that_shuts_down_is_given_nothing_new() -> None:
     ]
 
 
+@pytest.mark.covers("first roll", "second roll")
 def test_the_rolls_one_after_the_other_over_the_same_cluster() -> None:
     # 380.7: each controller takes over from one of the protocol before; no leader changes by it.
     made = cluster(inter_broker_protocol="2.1")

@@ -29,6 +29,7 @@ ROWS = [V3, SLOW, QUEUE, DIRECT]
 # Rows
 
 
+@pytest.mark.covers("article F.3")
 def test_what_is_predicted_is_writes_times_the_time_of_one():
     v3, slow, *_ = predicted(ROWS)
     assert (v3.predicted_ms, v3.article_ms) == (60.0, 480.0)

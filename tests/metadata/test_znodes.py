@@ -45,6 +45,7 @@ def again(path: str, data: bytes) -> bytes | None:
     return None
 
 
+@pytest.mark.covers("article 11 v3")
 @pytest.mark.recorded
 @pytest.mark.parametrize("step", STEPS, ids=lambda path: path.name)
 def test_every_recorded_znode_is_written_as_it_was(step) -> None:

@@ -53,6 +53,7 @@ def lost() -> tuple[int, int]:
     return int((table.leader__p == row).sum()), len(table.index.rows(row))
 
 
+@pytest.mark.covers("article 12.3")
 def test_watchers_are_what_each_design_sets(rows: dict[str, Row]):
     controller = 5 + TOPICS + 2  # lists of children, topics, nodes of /admin
     assert rows[V1].watchers == P * RF
@@ -62,6 +63,7 @@ def test_watchers_are_what_each_design_sets(rows: dict[str, Row]):
     assert rows[VIEWS].watchers == rows[V3].watchers + P
 
 
+@pytest.mark.covers("article 11 v1", "article 11 v2", "article 11 v3")
 def test_znodes_of_a_partition(rows: dict[str, Row]):
     assert rows[V1].znodes == 4 * P + TOPICS + B + 3
     assert rows[V2].znodes == 3 * P + TOPICS + B + 3 + (1 + B) + 2
@@ -69,6 +71,7 @@ def test_znodes_of_a_partition(rows: dict[str, Row]):
     assert rows[ONE_VIEW].znodes - rows[V3].znodes == 1
 
 
+@pytest.mark.covers("article leader election 1", "article 12.1", "article 12.2", "article 12.4")
 def test_without_a_controller_every_in_sync_replica_tries_to_lead(rows: dict[str, Row], lost: tuple[int, int]):
     led, _ = lost
     others = RF - 1
@@ -78,6 +81,7 @@ def test_without_a_controller_every_in_sync_replica_tries_to_lead(rows: dict[str
     assert rows[V1].events >= led * others
 
 
+@pytest.mark.covers("article v2 queue", "article F.4")
 def test_one_brain_writes_each_state_once_and_every_replica_is_told(rows: dict[str, Row], lost: tuple[int, int]):
     led, held = lost
     commands = 2 * (B - 1)  # Put into the queue, taken out again.
@@ -96,12 +100,14 @@ def test_a_controller_is_told_once_and_writes_each_state_once(rows: dict[str, Ro
     assert (rows[VIEWS].writes, rows[VIEWS].events) == (held + led, 1 + led)
 
 
+@pytest.mark.covers("article F routing")
 def test_clients_with_a_view_learn_after_the_brokers(rows: dict[str, Row]):
     for name in (ONE_VIEW, VIEWS):
         assert 0 < rows[name].ms < rows[name].routed_ms
     assert rows[V3].routed_ms == -1
 
 
+@pytest.mark.covers("article F.3")
 def test_state_writes_have_a_prediction_beside_them_and_a_limit(rows: dict[str, Row]):
     ways = [row for row in rows.values() if row.kind == "writes"]
     assert [row.name for row in ways[:4]] == ["one by one", "pipelined", "multi of 100", "multi of 1,000"]
@@ -113,6 +119,7 @@ def test_state_writes_have_a_prediction_beside_them_and_a_limit(rows: dict[str, 
     assert int(taken.note.partition(" ")[0].replace(",", "")) <= 0xFFFFF
 
 
+@pytest.mark.covers("article F queue", "article F.4")
 def test_a_command_through_the_queue_is_two_writes_a_watch_and_a_read(rows: dict[str, Row]):
     queue, direct = rows["through the queue"], rows["direct request"]
     count = PLAN.commands

@@ -61,6 +61,7 @@ def test_a_controlled_shutdown_moves_all_leaders_first(cluster: Cluster) -> None
     cluster.agree()
 
 
+@pytest.mark.covers("A4", "assumption 4")
 def test_a_bounce_that_nobody_saw_is_noticed(cluster: Cluster) -> None:
     """KIP-380: the children of /brokers/ids are as before when the controller looks; the czxid is not."""
     broker = cluster.brokers[1]

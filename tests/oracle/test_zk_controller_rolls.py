@@ -46,6 +46,7 @@ def roll_brokers(cluster: Cluster, version: str) -> None:
         cluster.clients_go_on()
 
 
+@pytest.mark.covers("first roll")
 def test_without_broker_epochs(cluster: Cluster) -> None:
     """Leaders write their ISRs to ZooKeeper themselves, and leave a note of it."""
     cluster.tool(TOPICS, "--create", "--topic", TOPIC, "--partitions", 6, "--replication-factor", 3)
@@ -59,6 +60,7 @@ def test_without_broker_epochs(cluster: Cluster) -> None:
     cluster.clients_go_on()
 
 
+@pytest.mark.covers("second roll")
 @pytest.mark.parametrize(("before", "after"), [("2.1", "2.2"), ("2.2", "3.9")])
 def test_the_protocol_goes_up(cluster: Cluster, before: str, after: str) -> None:
     log = cluster.controller.log

@@ -172,6 +172,7 @@ def test_orders_of_a_zombie_controller_are_not_followed(cluster: Cluster) -> Non
     cluster.agree()
 
 
+@pytest.mark.covers("A13")
 def test_writes_of_a_zombie_controller_are_refused(cluster: Cluster) -> None:
     """It is paused amid a burst of new topics; some of them are deleted before it comes back."""
     zombie = cluster.controllers[0]
@@ -188,6 +189,7 @@ def test_writes_of_a_zombie_controller_are_refused(cluster: Cluster) -> None:
     cluster.comes_back(zombie)
 
 
+@pytest.mark.covers("article F two leaders")
 def test_a_zombie_leader_acknowledges_nothing_and_follows(cluster: Cluster) -> None:
     settings = cluster.folder / "producer.properties"
     settings.write_text(PRODUCER)

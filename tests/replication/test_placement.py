@@ -40,6 +40,7 @@ def check_striped(brokers: list[int], racks: list[str | None], fenced: list[bool
     assert placed.tolist() == expected
 
 
+@pytest.mark.covers("article placement 1", "article placement 2", "article placement 3")
 @pytest.mark.parametrize("brokers", range(1, 6))
 def test_small_clusters_without_racks(brokers: int) -> None:
     ids = [7, 3, 9, 0, 2**31 - 1][:brokers]

@@ -38,6 +38,7 @@ class Told:
         await self.channels.wait_closed()
 
 
+@pytest.mark.covers("article G.2")
 @story
 async def test_every_broker_hears_all_in_order_with_its_own_epoch() -> None:
     told = Told()
@@ -106,6 +107,7 @@ class Stuck(FakeBroker):
         await self.goes_on.wait()
 
 
+@pytest.mark.covers("A2")
 @story
 async def test_what_an_incarnation_was_to_hear_the_next_one_does_not() -> None:
     """KIP-380: a bounced broker begins with what it is told under its new epoch."""
@@ -129,6 +131,7 @@ async def test_what_an_incarnation_was_to_hear_the_next_one_does_not() -> None:
         assert [epoch for _, epoch, _ in told.answers] == [9]
 
 
+@pytest.mark.covers("article G.2")
 @story
 async def test_nobody_talks_to_a_broker_that_is_gone() -> None:
     told = Told()
@@ -148,6 +151,7 @@ async def test_nobody_talks_to_a_broker_that_is_gone() -> None:
         assert [*told.channels] == []
 
 
+@pytest.mark.covers("article F routing")
 @story
 async def test_leadership_that_nobody_acknowledges_raises_one_alarm(caplog: pytest.LogCaptureFixture) -> None:
     told = Told(alarm_s=3.0)

@@ -2,14 +2,14 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kcore.errors import DisconnectedError
+from kcore.errors import DisconnectedError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
@@ -51,6 +51,8 @@ def values(fetched: Any) -> list[bytes]:
     return [record.value or b"" for record in decode_records(data.records or b"")]
 
 
+@pytest.mark.covers("article 1", "article startReplica 2", "article startReplica 1", "article becomeLeader 2")
+@pytest.mark.covers("article becomeLeader 3")
 @story
 async def test_what_is_acknowledged_is_on_both(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
@@ -151,6 +153,7 @@ async def test_a_topics_configuration(tmp_path: Path) -> None:
         assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
 
 
+@pytest.mark.covers("A15")
 @story
 async def test_a_lost_session_is_followed_by_a_new_epoch(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
@@ -164,6 +167,33 @@ async def test_a_lost_session_is_followed_by_a_new_epoch(tmp_path: Path) -> None
         assert (czxid, owner) == (server.manager.broker_epoch, brokers.tree.id) and data
 
 
+@pytest.mark.covers("A12")
+@story
+async def test_a12_a_leader_and_isr_that_zookeeper_cut_short_is_taken_when_it_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA-9769: its leader epoch must not be known already, or the broker would pass over it."""
+    async with brokers_in(tmp_path) as brokers:
+        server = brokers.servers[1]
+        failures = [ZookeeperError("the connection is lost")]
+        read = server._zookeeper.read_nodes
+
+        async def read_nodes(paths: Sequence[str], *arguments: Any, **options: Any) -> Any:
+            if failures and znodes.config_path("topics", "t") in paths:
+                raise failures.pop()
+            return await read(paths, *arguments, **options)
+
+        monkeypatch.setattr(server._zookeeper, "read_nodes", read_nodes)
+        with pytest.raises(DisconnectedError):
+            await brokers.elect(1)
+        assert (failures, server.manager.replicas, [*server.logs.keys()]) == ([], {}, [])
+        brokers.epoch -= 1
+        await brokers.elect(1)
+        assert server.manager.replicas["t", 0].leader_epoch == 1
+        assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
+
+
+@pytest.mark.covers("article F.1")
 @story
 async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,7 @@ async def shutdown_asked_of(server: ControllerServer) -> Errors:
         return Errors((await connection.send(SHUTDOWN)).error_code)
 
 
+@pytest.mark.covers("article F.2", "article B.1")
 @story
 async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
     async with cluster() as (zookeeper, server, broker):
@@ -86,6 +87,7 @@ async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
         assert [*server._channels] == []
 
 
+@pytest.mark.covers("A17")
 @story
 async def test_who_asks_is_answered_though_another_is_elected() -> None:
     """KAFKA-10193: nobody waits for a controller that is none any more."""
@@ -100,6 +102,7 @@ async def test_who_asks_is_answered_though_another_is_elected() -> None:
         assert zookeeper.epoch == 3
 
 
+@pytest.mark.covers("A13")
 @story
 async def test_a_write_of_a_controller_that_was_deposed_is_not_made() -> None:
     """KAFKA-6082: it hears so from the fence, before any watch tells it."""
@@ -110,6 +113,7 @@ async def test_a_write_of_a_controller_that_was_deposed_is_not_made() -> None:
         assert znodes.state_path("late", 0) not in zookeeper.tree.nodes
 
 
+@pytest.mark.covers("A14", "A16")
 @story
 async def test_a_lost_session_ends_what_is_under_way_and_a_new_one_begins_anew() -> None:
     """KAFKA-6879, KAFKA-12315: nothing waits for the old session, nothing of it is believed."""
@@ -210,6 +214,7 @@ async def test_a_fault_that_nothing_can_be_done_about_is_told(monkeypatch: pytes
             await server.wait_failed()
 
 
+@pytest.mark.covers("article D.1")
 @story
 async def test_who_is_not_elected_waits() -> None:
     zookeeper = Zookeeper()

@@ -250,6 +250,8 @@ def test_a_snapshot_of_what_was_cut_off_is_not_believed(tmp_path: Path) -> None:
         assert log.producers.by_id[8].batches[-1].last_sequence == 0
 
 
+@pytest.mark.covers("article startReplica 1", "article startReplica 2", "article stopReplica 2.2")
+@pytest.mark.covers("article stopReplica 2.3")
 def test_a_directory(tmp_path: Path) -> None:
     key, gone, topic_id = TopicPartition("t", 0), TopicPartition("u", 3), Uuid(b"t" * 16)
     directory = LogDirectory(tmp_path / "logs")

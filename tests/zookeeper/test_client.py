@@ -60,6 +60,7 @@ async def with_states(tree: Tree) -> tuple[ZookeeperClient, PartitionTable]:
 FENCE = (znodes.CONTROLLER_EPOCH, 0)
 
 
+@pytest.mark.covers("article F.3")
 @story
 async def test_states_are_written_a_thousand_a_request() -> None:
     tree = Tree()
@@ -115,6 +116,7 @@ async def test_states_whose_znodes_went_or_came() -> None:
     assert found.changes.partition_epochs.tolist() == [0, 1]
 
 
+@pytest.mark.covers("A13")
 @story
 async def test_a_fence_that_fell_stops_everything() -> None:
     tree = Tree()
@@ -205,6 +207,7 @@ async def test_a_state_that_is_none_is_named() -> None:
         await client.read_states(table, np.arange(COUNT, dtype=np.int32))
 
 
+@pytest.mark.covers("A15", "article D.1")
 @story
 async def test_brokers_and_controllers() -> None:
     tree = Tree()

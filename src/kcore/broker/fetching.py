@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kcore.broker.broker import Key
 from kcore.broker.outputs import Answer
 from kcore.broker.partition import Partition, Read
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
     EpochEndOffset,
@@ -65,9 +66,11 @@ def on_fetch(manager: "ReplicaManager", request_id: int, request: FetchRequest, 
     manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, request, version, keys))
 
 
-def replica_id_of(request: FetchRequest, version: int) -> int:
-    """Which follower asks; -1 for a consumer."""
-    return request.replica_state.replica_id if version >= STATE_SINCE else request.replica_id
+def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+    """Which follower asks, and its broker epoch; -1 for a consumer, and for an epoch that is not told."""
+    if version < STATE_SINCE:
+        return request.replica_id, UNKNOWN_BROKER_EPOCH
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
 
 
 def read_all(
@@ -114,14 +117,14 @@ def _read_one(
     moved: list[Key],
 ) -> PartitionData:
     """One partition's part of the answer; where more was committed by it, `moved` gets the partition."""
-    index, replica_id = asked.partition, replica_id_of(request, version)
+    index, (replica_id, broker_epoch) = asked.partition, replica_of(request, version)
     try:
         if name is None:
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
         read = _read(partition, replica_id, version, asked, left, at_least_one)
         if fetched_ms is not None and replica_id != CONSUMER and read.diverging is None:
-            _follower_fetched(manager, partition, replica_id, asked, read, fetched_ms, moved)
+            _follower_fetched(manager, partition, replica_id, broker_epoch, asked, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         assert name is not None
         manager.log_failed((name, index), error)
@@ -161,13 +164,16 @@ def _follower_fetched(
     manager: "ReplicaManager",
     partition: Partition,
     replica_id: int,
+    broker_epoch: int,
     asked: FetchPartition,
     read: Read,
     now_ms: int,
     moved: list[Key],
 ) -> None:
     """It has all below what it asks for: it may come into the ISR, and more may be committed."""
-    more = partition.follower_fetched(replica_id, asked.fetch_offset, asked.log_start_offset, read.end_offset, now_ms)
+    more = partition.follower_fetched(
+        replica_id, broker_epoch, asked.fetch_offset, asked.log_start_offset, read.end_offset, now_ms
+    )
     if (change := partition.expanded(replica_id)) is not None:
         manager.propose(change)
     if more:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+
 UNKNOWN_OFFSET: Final = -1
 
 
@@ -15,6 +17,11 @@ class Follower:
     last_fetch_leader_end_offset: int = 0  # Where the leader's log ended at its last fetch.
     last_fetch_ms: int = 0
     last_caught_up_ms: int = 0
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH  # Of the newest incarnation that fetched (KIP-903).
+
+    def is_outdated(self, broker_epoch: int) -> bool:
+        """Whether a fetch is of an incarnation before the one that is known; one without an epoch never is."""
+        return broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < self.broker_epoch
 
     def fetched(self, offset: int, start_offset: int, leader_end_offset: int, now_ms: int) -> None:
         """A fetch from `offset`.
@@ -35,7 +42,7 @@ class Follower:
         self.last_caught_up_ms = now_ms if in_isr else 0
         if is_new_leader:
             self.end_offset = self.start_offset = self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
-            self.last_fetch_ms = 0
+            self.last_fetch_ms, self.broker_epoch = 0, UNKNOWN_BROKER_EPOCH
         else:
             self.last_fetch_leader_end_offset = leader_end_offset
             self.last_fetch_ms = now_ms if in_isr else 0

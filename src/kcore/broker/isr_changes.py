@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kcore.broker.broker import Key
 from kcore.broker.partition import IsrAnswer, IsrChange
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.metadata.znodes import PartitionStateNode, encode_state, state_path
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
@@ -127,12 +128,17 @@ def _state_write(change: IsrChange, leader: int) -> StateWrite:
 
 
 def _partition_data(change: IsrChange) -> AlterPartitionRequestPartitionData:
-    """Both forms of the ISR: which one is written, the version says. Without KRaft no member's epoch is known."""
+    """Both forms of the ISR: which one is written, the version says. Known is the epoch of who joins (KIP-903)."""
     return AlterPartitionRequestPartitionData(
         partition_index=change.key[1],
         leader_epoch=change.leader_epoch,
         new_isr=[*change.isr],
-        new_isr_with_epochs=[BrokerState(broker_id=each, broker_epoch=-1) for each in change.isr],
+        new_isr_with_epochs=[
+            BrokerState(
+                broker_id=each, broker_epoch=change.joins_epoch if each == change.joins else UNKNOWN_BROKER_EPOCH
+            )
+            for each in change.isr
+        ],
         leader_recovery_state=change.leader_recovery_state,
         partition_epoch=change.partition_epoch,
     )

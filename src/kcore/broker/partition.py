@@ -9,7 +9,7 @@ from kcore.broker.broker import Key, Replica
 from kcore.broker.followers import Follower
 from kcore.broker.log import ReplicaLog
 from kcore.broker.roles import Order, Role, Step, next_step
-from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochEndOffset
 from kcore.types import Uuid
@@ -43,6 +43,7 @@ class IsrChange:
     controller_epoch: int
     joins: int | None = None  # Who is to come in; None: some are to go.
     leader_recovery_state: int = RECOVERED
+    joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The incarnation that has all of it.
 
 
 class IsrAnswer(NamedTuple):
@@ -199,10 +200,21 @@ class Partition:
 
     # The ISR.
 
-    def follower_fetched(self, broker_id: int, offset: int, start_offset: int, end_offset: int, now_ms: int) -> bool:
-        """A follower has all below `offset`; whether the high watermark moved."""
+    def follower_fetched(
+        self, broker_id: int, broker_epoch: int, offset: int, start_offset: int, end_offset: int, now_ms: int
+    ) -> bool:
+        """A follower has all below `offset`; whether the high watermark moved.
+
+        NotLeaderOrFollowerException if it is an earlier incarnation that asks: it may have had what the one that is
+        there has lost. Looked at and noted in one step, so that no other fetch comes in between (KAFKA-15221).
+        Between brokers of 3.9.1 only KRaft tells what is newer; here a follower's own fetches do.
+        """
         follower = self.followers[broker_id]
-        before = follower.end_offset
+        if follower.is_outdated(broker_epoch):
+            raise exception_of(Errors.NOT_LEADER_OR_FOLLOWER)(
+                f"broker {broker_id} of epoch {broker_epoch}: {follower.broker_epoch} has fetched since"
+            )
+        before, follower.broker_epoch = follower.end_offset, broker_epoch
         follower.fetched(offset, start_offset, end_offset, now_ms)
         return before != offset and self.advance_high_watermark(now_ms)
 
@@ -236,7 +248,9 @@ class Partition:
         told = self.told
         assert told is not None
         epochs = told.leader_epoch, told.partition_epoch
-        self.pending = IsrChange(self.key, told.topic_id, *epochs, isr, told.controller_epoch, joins)
+        joins_epoch = UNKNOWN_BROKER_EPOCH if joins is None else self.followers[joins].broker_epoch
+        change = IsrChange(self.key, told.topic_id, *epochs, isr, told.controller_epoch, joins, joins_epoch=joins_epoch)
+        self.pending = change
         return self.pending
 
     def isr_answered(self, change: IsrChange, answer: IsrAnswer, now_ms: int) -> bool:

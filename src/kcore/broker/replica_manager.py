@@ -323,24 +323,26 @@ class ReplicaManager(Broker):
     # Those who wait.
 
     def wake(self, key: Key) -> None:
-        """Something about the partition changed: whoever waits for that looks again."""
+        """Something about the partition changed: whoever waits for that looks again.
+
+        Who looks may find the disk broken, which wakes others in the middle of this: each is answered once. In Kafka
+        it was a deadlock to look while the partition was still being changed (KAFKA-13254).
+        """
         for produce in self.producing.on(key):
-            if (response := produce.response(self)) is not None:
-                self.producing.remove(produce)
+            if (response := produce.response(self)) is not None and self.producing.remove(produce):
                 self.output(Answer(produce.request_id, response))
         for fetch in self.fetching.on(key):
-            if (found := fetch.response(self)) is not None:
-                self.fetching.remove(fetch)
+            if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
                 self.output(Answer(fetch.request_id, found))
 
     def tick(self, now_ms: int) -> None:
         """Answers those whose time is up."""
         for produce in self.producing.late(now_ms):
-            self.producing.remove(produce)
-            self.output(Answer(produce.request_id, produce.timed_out(self)))
+            if self.producing.remove(produce):
+                self.output(Answer(produce.request_id, produce.timed_out(self)))
         for fetch in self.fetching.late(now_ms):
-            self.fetching.remove(fetch)
-            self.output(Answer(fetch.request_id, fetch.what_there_is(self)))
+            if self.fetching.remove(fetch):
+                self.output(Answer(fetch.request_id, fetch.what_there_is(self)))
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -35,14 +35,16 @@ class Waiting(Generic[W]):
         for key in waiter.keys:
             self.by_key.setdefault(key, {})[waiter.request_id] = waiter
 
-    def remove(self, waiter: W) -> None:
-        """It is answered."""
-        del self.by_id[waiter.request_id]
+    def remove(self, waiter: W) -> bool:
+        """It is to be answered, by whoever asked for this first: False if it has been."""
+        if self.by_id.pop(waiter.request_id, None) is None:
+            return False
         for key in waiter.keys:
             waiters = self.by_key[key]
             del waiters[waiter.request_id]
             if not waiters:
                 del self.by_key[key]
+        return True
 
     def on(self, key: Key) -> list[W]:
         """Those that wait for something of this partition."""

@@ -1,0 +1,75 @@
+"""A broker's machine over its real log directories."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kcore
+from kcore.broker.config import BrokerConfig
+from kcore.broker.producing import on_produce
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.protocol_errors import Errors
+from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.server.broker_logs import BrokerLogs
+from kcore.storage import log_directory
+from kcore.storage.checkpoints import read_offsets
+from kcore.types import Uuid
+from storage import building
+
+PARTITIONS = 30
+
+
+def lead(manager: ReplicaManager, leader_epoch: int) -> None:
+    """One LeaderAndIsr, of all partitions."""
+    states = [
+        {
+            "partitionIndex": index,
+            "controllerEpoch": 1,
+            "leader": 1,
+            "leaderEpoch": leader_epoch,
+            "isr": [1],
+            "partitionEpoch": leader_epoch,
+            "replicas": [1],
+            "addingReplicas": [],
+            "removingReplicas": [],
+            "isNew": leader_epoch == 0,
+            "leaderRecoveryState": 0,
+        }
+        for index in range(PARTITIONS)
+    ]
+    who: dict[str, Any] = {"controllerId": 9, "isKRaftController": False, "controllerEpoch": 1, "brokerEpoch": -1}
+    topic = {"topicName": "t", "topicId": str(Uuid(b"t" * 16)), "partitionStates": states}
+    request = kcore.from_json("LeaderAndIsrRequest", 7, who | {"type": 0, "topicStates": [topic], "liveLeaders": []})
+    answer = kcore.decode(
+        "LeaderAndIsrResponse", 7, manager.control(LeaderAndIsrRequest, 7, kcore.encode(request, 7), 0)
+    )
+    assert {each.error_code for each in answer.topics[0].partition_errors} == {Errors.NONE}
+
+
+@pytest.mark.covers("A23")
+def test_a23_the_checkpoint_is_read_once_and_not_for_each_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA-8333: a file with a line a replica, read once a replica, in every LeaderAndIsr."""
+    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs([tmp_path]))
+    lead(manager, 0)
+    data = [PartitionProduceData(index=index, records=building.batch(0, [b"a"])) for index in range(PARTITIONS)]
+    topic = TopicProduceData(name="t", partition_data=data)
+    on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0)
+    assert isinstance(manager.logs, BrokerLogs)
+    manager.logs.close()
+    read = []
+
+    def counted(path: Path) -> Any:
+        read.append(path.name)
+        return read_offsets(path)
+
+    monkeypatch.setattr(log_directory, "read_offsets", counted)
+    logs = BrokerLogs([tmp_path])
+    again = ReplicaManager(BrokerConfig(1), 2, logs)
+    lead(again, 1)
+    assert read.count("replication-offset-checkpoint") == 1
+    assert [log.high_watermark for log in logs.online[0].logs.values()] == [1] * PARTITIONS
+    logs.close()

@@ -1,0 +1,43 @@
+"""Every known bug, every broken assumption and every step of the article is cited by a test that is there."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+LISTED: dict[str, dict[str, str]] = tomllib.loads((TESTS / "citations.toml").read_text(encoding="utf-8"))
+NO_CONCERN = "of no concern"  # The section of what is not cited, each with the reason.
+ITEMS = {item for section, items in LISTED.items() if section != NO_CONCERN for item in items}
+
+
+def covers(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """What a test cites: in a mark of its own, or in one of a parameter's."""
+    for decorator in test.decorator_list:
+        for node in ast.walk(decorator):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.covers":
+                yield from (ast.literal_eval(argument) for argument in node.args)
+
+
+def cited() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                for item in covers(node):
+                    found.setdefault(item, []).append(f"{path.relative_to(TESTS)}::{node.name}")
+    return found
+
+
+def test_every_item_is_cited() -> None:
+    assert sorted(ITEMS - cited().keys()) == []
+
+
+def test_what_is_cited_is_listed() -> None:
+    assert {item: tests for item, tests in cited().items() if item not in ITEMS} == {}
+
+
+def test_the_bugs_are_all_there() -> None:
+    known = {*LISTED["bugs"], *LISTED[NO_CONCERN]}
+    assert {*(f"A{number}" for number in range(1, 24)), *(f"B{number}" for number in range(1, 13))} <= known
+    assert all(all(texts.values()) for texts in LISTED.values())
