@@ -72,6 +72,7 @@ class MemoryLog:
         self.start_offset = max(self.start_offset, min(offset, self.end_offset))
 
     def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+        self.check()
         for batch in self.batches:
             for record in decode_records(batch):
                 if record.timestamp >= timestamp_ms >= 0:
@@ -101,7 +102,7 @@ class MemoryLogs:
     def topic_id(self, key: Key) -> Uuid:
         return self.topic_ids.get(key, ZERO_UUID)
 
-    def hold(self, key: Key, topic_id: Uuid) -> MemoryLog:
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> MemoryLog:
         if topic_id != ZERO_UUID:
             self.topic_ids[key] = topic_id
         return self.by_key.setdefault(key, MemoryLog())

@@ -1,14 +1,14 @@
-"""Real Kafka 3.9.1 brokers under two kcore controllers, and what is done to them: kill -9 at seeded random moments.
+"""Three brokers under two kcore controllers, and what is done to them: kill -9 and more at seeded random moments.
 
-A round kills controller, broker and ZooKeeper, whose turn it is first, some of them again; each starts anew at once.
-Then it waits until the cluster is whole; a producer and a consumer go on meanwhile. `ci/chaos --help` runs it by hand.
+The brokers are Kafka's of 3.9.1, or kcore's. A round kills controller, broker and ZooKeeper in turn, each twice; each
+starts anew at once. In between somebody may sleep until his session is lost, or all lose theirs. Then it waits until
+the cluster is whole, and nothing that was acknowledged may be missing; clients go on meanwhile. `ci/chaos --help` runs
+it by hand.
 """
 
-import argparse
 import asyncio
 import re
-import sys
-import tempfile
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,64 +25,89 @@ from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, VERIFIABLE_PRODUCER, run_tool
+from oracle.kcore_brokers import KcoreBroker, KcoreBrokers, consumed
+from oracle.reader import Reader
 from oracle.zk_controllers import Controller, Tool, disagreement, until
 
 TOPIC = "orders"
-PARTITIONS = 12
-SESSION_S = 3
+PARTITIONS = 6
+SESSION_S = 2
 WHOLE_S = 120
 KINDS = ("controller", "broker", "ZooKeeper")
+MOST_WAIT_S = 2.0  # Between two blows.
+MESSAGES_S = 100
 PRODUCER = """enable.idempotence=true
 retries=2147483647
 delivery.timeout.ms=600000
-request.timeout.ms=10000
+request.timeout.ms=4000
 max.block.ms=600000
 metadata.max.age.ms=5000
 """
+CONSUMER = {"request.timeout.ms": 4000, "metadata.max.age.ms": 5000}
 BROKERS = f"""default.replication.factor=3
 offsets.topic.replication.factor=3
 min.insync.replicas=2
+replica.lag.time.max.ms=5000
 zookeeper.session.timeout.ms={SESSION_S}000
 zookeeper.connection.timeout.ms=30000
 """
-FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM)).*", re.MULTILINE)
+KCORE_BROKERS = (
+    *("--session-timeout", f"{SESSION_S}000"),
+    *("--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=5000"),
+)
+# What no blow excuses, of kcore's processes: a controller that slept is told that its epoch is stale, though.
+FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_CONTROLLER_EPOCH)).*", re.MULTILINE)
 
 
 class Blow(NamedTuple):
-    """Who is killed, and how long after the one before."""
+    """Who is struck, how long after the one before, and how."""
 
-    kind: str
+    kind: str  # Of KINDS; or "everybody", who loses his session.
     after_s: float
-    which: int  # Of the brokers; of the controllers 0 is the active one.
+    which: int = 0  # Of the brokers; of the controllers 0 is the active one.
+    how: str = "killed"  # Or "paused", until the session is lost.
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.how} after {self.after_s:.2f} s"
 
 
 def blows_of(seed: int, number: int) -> list[Blow]:
-    """What a round does: the kind whose turn it is, then the others, then controller and ZooKeeper again."""
+    """What a round does: two turns of kills; half of the rounds pause somebody, each fifth ends all sessions."""
     random = Random(f"{seed}/{number}")
-    turn = KINDS[number % len(KINDS)]
-    others = [kind for kind in KINDS if kind != turn]
-    random.shuffle(others)
-    kinds = [turn, *others, *random.choices(("controller", "ZooKeeper"), k=3)][: random.choice((1, 3, 6, 6))]
-    return [Blow(kind, random.uniform(0, 2), _which(kind, random)) for kind in kinds]
+    first = number % len(KINDS)
+    blows = [_blow(kind, random) for kind in (*KINDS[first:], *KINDS[:first]) * 2]
+    if random.random() < 0.5:
+        paused = _blow(random.choice(("controller", "broker")), random)._replace(how="paused")
+        blows.insert(random.randrange(len(blows)), paused)
+    if number % 5 == 4:
+        blows.insert(random.randrange(len(blows)), Blow("everybody", random.uniform(0, MOST_WAIT_S), how="paused"))
+    return blows
 
 
-def _which(kind: str, random: Random) -> int:
-    return random.choice((1, 2, 3)) if kind == "broker" else int(kind == "controller" and random.random() < 0.2)
+def _blow(kind: str, random: Random) -> Blow:
+    after_s = random.uniform(0, MOST_WAIT_S)
+    if kind == "broker":
+        return Blow(kind, after_s, random.choice((1, 2, 3)))
+    return Blow(kind, after_s, int(kind == "controller" and random.random() < 0.2))
 
 
 @dataclass
 class Chaos:
-    """All that runs. Messages need two replicas in the ISR, so one broker may be missing at any time."""
+    """All that runs. Messages need two replicas in the ISR, so one broker may be missing at any time.
+
+    kcore's brokers hold no consumer groups: with those a reader of ours reads alone, and a consumer only at the end.
+    """
 
     folder: Path
     zookeeper: ZookeeperProcess
-    brokers: ZkBrokers
+    brokers: ZkBrokers | KcoreBrokers
     controllers: dict[int, Controller] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     reviving: dict[str, Future[None]] = field(default_factory=dict)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(len(KINDS)))
-    producer: Tool = field(init=False)
-    consumer: Tool = field(init=False)
+    reader: Reader = field(default_factory=lambda: Reader(TOPIC))
+    producer: Tool | None = None
+    consumer: Tool | None = None
 
     def begin(self) -> None:
         """A topic, who writes it and who reads it."""
@@ -91,10 +116,12 @@ class Chaos:
         run_tool(TOPICS, *where, "--create", "--partitions", PARTITIONS, "--replication-factor", 3)
         settings = self.folder / "producer.properties"
         settings.write_text(PRODUCER)
-        self.producer = Tool(
-            self.folder, VERIFIABLE_PRODUCER, *where, "--throughput", 50, "--producer.config", settings
-        )
-        self.consumer = Tool(self.folder, CONSOLE_CONSUMER, *where, "--from-beginning", "--group", "chaos")
+        rate = ("--throughput", MESSAGES_S, "--producer.config", settings)
+        self.producer = Tool(self.folder, VERIFIABLE_PRODUCER, *where, *rate)
+        if isinstance(self.brokers, ZkBrokers):
+            wishes = [each for wish in CONSUMER.items() for each in ("--consumer-property", "{}={}".format(*wish))]
+            group = ("--from-beginning", "--group", "chaos", *wishes)
+            self.consumer = Tool(self.folder, CONSOLE_CONSUMER, *where, *group)
         self.clients_go_on()
 
     # What is done.
@@ -105,17 +132,34 @@ class Chaos:
         )
 
     def strike(self, blow: Blow) -> None:
-        """Kills one process, which starts again meanwhile; one of the kind that does so already is waited for."""
+        """One process dies or sleeps, and is back meanwhile; one of the kind that does so already is waited for."""
+        if blow.kind == "everybody":
+            self.end_all_sessions()
+            return
         if blow.kind in self.reviving:
             self.reviving.pop(blow.kind).result()
         if blow.kind == "ZooKeeper":
             self.zookeeper.kill()
             self._revive(blow, self.zookeeper.start)
         elif blow.kind == "broker":
-            self.brokers[blow.which].kill()
-            self._revive(blow, lambda: self._restart(self.brokers[blow.which]))
+            self._strike_broker(blow, self.brokers[blow.which])
         else:
-            controller = sorted(self.controllers.values(), key=is_active, reverse=True)[blow.which]
+            controllers = sorted(self.controllers.values(), key=is_active, reverse=True)
+            self._strike_controller(blow, controllers[blow.which])
+
+    def _strike_broker(self, blow: Blow, broker: ZkBroker | KcoreBroker) -> None:
+        if blow.how == "paused":
+            broker.pause()
+            self._revive(blow, lambda: self._resume(broker))
+        else:
+            broker.kill()
+            self._revive(blow, lambda: self._restart(broker))
+
+    def _strike_controller(self, blow: Blow, controller: Controller) -> None:
+        if blow.how == "paused":
+            controller.pause()
+            self._revive(blow, lambda: self._resume(controller))
+        else:
             controller.kill()
             self.faults += faults_of(controller)
             self._revive(blow, lambda: self.start_controller(controller.broker_id))
@@ -123,11 +167,29 @@ class Chaos:
     def _revive(self, blow: Blow, start: Callable[[], None]) -> None:
         self.reviving[blow.kind] = self.pool.submit(_in_the_end, start)
 
-    def _restart(self, broker: ZkBroker) -> None:
-        """Once its session has ended: before, it would refuse to start."""
+    def _restart(self, broker: ZkBroker | KcoreBroker) -> None:
+        """Kafka's once its session has ended: before, it would refuse to start."""
         broker.kill()
-        until(lambda: not self.is_there(znodes.broker_path(broker.broker_id)), f"{broker.name} is gone")
+        if isinstance(broker, ZkBroker):
+            until(lambda: not self.is_registered(broker), f"{broker.name} is gone")
         broker.start()
+
+    def _resume(self, sleeper: ZkBroker | KcoreBroker | Controller) -> None:
+        """Once its session has ended."""
+        until(lambda: not self.is_registered(sleeper), f"broker {sleeper.broker_id}'s session has ended")
+        sleeper.resume()
+
+    def end_all_sessions(self) -> None:
+        """A server that starts gives sessions their whole time again: nobody may reach it until that has passed."""
+        self.await_all()
+        everybody = [*self.brokers.brokers, *self.controllers.values()]
+        self.zookeeper.kill()
+        for each in everybody:
+            each.pause()
+        self.zookeeper.start()
+        until(lambda: self.sessions() == [], "all sessions have ended")
+        for each in everybody:
+            each.resume()
 
     def await_all(self) -> None:
         """Until all that were killed have started."""
@@ -143,12 +205,19 @@ class Chaos:
 
         return asyncio.run(read())
 
-    def is_there(self, path: str) -> bool:
-        """As far as we know."""
+    def is_registered(self, who: ZkBroker | KcoreBroker | Controller) -> bool:
+        """A broker, or as the controller; as far as we know."""
         try:
-            return self.nodes([path]) != [None]
+            if isinstance(who, Controller):
+                return self.holder() is who
+            return self.nodes([znodes.broker_path(who.broker_id)]) != [None]
         except NetworkError:
             return True
+
+    def sessions(self) -> list[int]:
+        """What every new session of a broker or of the controller changes."""
+        paths = [znodes.broker_path(broker.broker_id) for broker in self.brokers.brokers]
+        return [node.czxid for node in self.nodes([*paths, znodes.CONTROLLER]) if node is not None]
 
     # What must hold.
 
@@ -173,45 +242,76 @@ class Chaos:
 
     def acknowledged(self) -> list[str]:
         """Values that the producer was told are safe."""
+        assert self.producer is not None
         return [each["value"] for each in self.producer.events() if each["name"] == "producer_send_success"]
 
     def clients_are_acknowledged(self) -> None:
         """Messages that are sent from now on."""
-
-        def count() -> int:
-            return self.producer.log.read_bytes().count(b"producer_send_success")
-
-        before = count()
-        until(lambda: count() > before + 20, "20 more messages are acknowledged")
+        assert self.producer is not None
+        log = self.producer.log
+        before = log.stat().st_size
+        until(lambda: _from(log, before).count(b"producer_send_success") > 20, "20 more messages are acknowledged")
 
     def clients_go_on(self) -> None:
         """Messages that are sent from now on arrive."""
         self.clients_are_acknowledged()
         newest = self.acknowledged()[-1].encode()
-        until(lambda: b"\n%b\n" % newest in self.consumer.log.read_bytes(), f"message {newest!r} is consumed")
+        if (consumer := self.consumer) is not None:
+            until(lambda: b"\n%b\n" % newest in consumer.log.read_bytes(), f"message {newest!r} is consumed")
+
+    def await_nothing_missing(self) -> int:
+        """Until all that was acknowledged can be read, none of it twice; how much that is."""
+        acknowledged = self.acknowledged()
+        end = time.monotonic() + WHOLE_S
+        while missing := self._missing(acknowledged):
+            assert time.monotonic() < end, f"acknowledged, and not there: {len(missing)}, {missing[:5]}"
+            time.sleep(0.2)
+        twice = self.reader.twice()
+        assert not twice, f"there more than once: {len(twice)}, {twice[:5]}"
+        return len(acknowledged)
+
+    def _missing(self, acknowledged: list[str]) -> list[str]:
+        there = self.reader.read_on(self.brokers.bootstrap)
+        return [value for value in acknowledged if value not in there]
 
     def end(self) -> tuple[int, list[str], dict[str, int]]:
         """How many were acknowledged, which of them are missing, and which messages are there more than once."""
+        assert self.producer is not None
         self.producer.stop()
         errors = [each for each in self.producer.events() if each["name"] == "producer_send_error"]
         assert errors == [], f"the producer gave up: {errors[:3]}"
         acknowledged = self.acknowledged()
-        where = ("--bootstrap-server", self.brokers.bootstrap, "--topic", TOPIC)
-        there = Counter(run_tool(CONSOLE_CONSUMER, *where, "--from-beginning", "--timeout-ms", 10_000).split())
+        there = Counter(self._all_there())
         twice = {value: count for value, count in there.items() if count > 1}
         return len(acknowledged), [value for value in acknowledged if value not in there], twice
 
+    def _all_there(self) -> list[str]:
+        """By Kafka's own consumer, from the beginning."""
+        bootstrap = self.brokers.bootstrap
+        if isinstance(self.brokers, KcoreBrokers):
+            return [value for values in consumed(bootstrap, TOPIC, PARTITIONS) for value in values]
+        where = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--from-beginning")
+        return run_tool(CONSOLE_CONSUMER, *where, "--timeout-ms", 10_000).split()
+
     def all_faults(self) -> list[str]:
-        """Of controllers that ended and of those that run."""
-        return [*self.faults, *(line for each in self.controllers.values() for line in faults_of(each))]
+        """Of kcore's processes that ended and of those that run."""
+        running = [
+            *self.controllers.values(),
+            *(each for each in self.brokers.brokers if isinstance(each, KcoreBroker)),
+        ]
+        return [*self.faults, *(line for each in running for line in faults_of(each))]
+
+    def keep_logs(self) -> None:
+        """Those of the Java processes go with them."""
+        for each in (self.zookeeper, *self.brokers.brokers):
+            if each.log.exists() and each.log.parent != self.folder:
+                shutil.copy(each.log, self.folder / f"{each.name.replace(' ', '-')}.log")
 
     def close(self) -> None:
         self.pool.shutdown(cancel_futures=True)
-        for tool in ("producer", "consumer"):
-            if hasattr(self, tool):
-                getattr(self, tool).kill()
-        for controller in self.controllers.values():
-            controller.kill()
+        for process in (self.producer, self.consumer, *self.controllers.values()):
+            if process is not None:
+                process.kill()
 
 
 def _in_the_end(start: Callable[[], None]) -> None:
@@ -231,16 +331,27 @@ def is_active(controller: Controller) -> bool:
     return controller.process.poll() is None and told[-1:] == ["is active with"]
 
 
-def faults_of(controller: Controller) -> list[str]:
+def faults_of(process: Controller | KcoreBroker) -> list[str]:
     """What no blow excuses."""
-    return [f"{controller.log}: {line}" for line in FAULT.findall(controller.log.read_text())]
+    return [f"{process.log}: {line}" for line in FAULT.findall(process.log.read_text())]
+
+
+def _from(path: Path, begin: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read()
 
 
 @contextmanager
-def chaos(folder: Path) -> Iterator[Chaos]:
+def chaos(folder: Path, *, kcore_brokers: bool = False) -> Iterator[Chaos]:
     """A cluster with its clients; nothing is left of it but the logs in the folder."""
     with ZookeeperProcess(tick_ms=500) as zookeeper:
-        made = Chaos(folder, zookeeper, ZkBrokers(zookeeper.address, properties=BROKERS))
+        brokers = (
+            KcoreBrokers(zookeeper.address, folder, *KCORE_BROKERS)
+            if kcore_brokers
+            else ZkBrokers(zookeeper.address, properties=BROKERS)
+        )
+        made = Chaos(folder, zookeeper, brokers)
         try:
             made.start_controller(1000)
             made.start_controller(1001)
@@ -252,8 +363,8 @@ def chaos(folder: Path) -> Iterator[Chaos]:
             made.brokers.close()
 
 
-def play(made: Chaos, seed: int, number: int) -> list[Blow]:
-    """One round; AssertionError tells how to repeat it."""
+def play(made: Chaos, seed: int, number: int) -> tuple[list[Blow], int]:
+    """One round, and how many records are acknowledged after it; AssertionError tells how to repeat it."""
     blows = blows_of(seed, number)
     try:
         for blow in blows:
@@ -262,45 +373,8 @@ def play(made: Chaos, seed: int, number: int) -> list[Blow]:
         made.await_all()
         made.await_whole()
         made.clients_go_on()
+        return blows, made.await_nothing_missing()
     except Exception as error:
-        error.add_note(f"round {number}, {blows}; again: ci/chaos --seed {seed} --first {number} --rounds 1")
+        error.add_note(f"round {number} of seed {seed}: {'; '.join(map(str, blows))}")
+        made.keep_logs()
         raise
-    return blows
-
-
-def run(folder: Path, seed: int, rounds: int, first: int = 0, until_s: float = float("inf")) -> int:
-    """Rounds from `first` on, and a line for each; how many there were. AssertionError for what was lost."""
-    end, kills = time.monotonic() + until_s, Counter[str]()
-    with chaos(folder) as made:
-        for number in range(first, first + rounds):
-            if time.monotonic() > end:
-                break
-            begin = time.monotonic()
-            blows = play(made, seed, number)
-            kills.update(blow.kind for blow in blows)
-            done = ", ".join(f"{blow.kind} after {blow.after_s:.2f} s" for blow in blows)
-            print(f"round {number}: {done}; whole and going on after {time.monotonic() - begin:.1f} s", flush=True)
-        count, missing, twice = made.end()
-        faults = made.all_faults()
-    again = f"ci/chaos --seed {seed} --first {first} --rounds {rounds}"
-    print(f"{sum(kills.values())} kills {dict(kills)}; {count} acknowledged, {missing=}, {twice=}", flush=True)
-    assert not missing and not twice, f"{missing=}, {twice=}; again: {again}"
-    assert faults == [], f"{faults[:5]}; again: {again}"
-    return sum(kills.values())
-
-
-def main() -> None:
-    """The command line of ci/chaos."""
-    parser = argparse.ArgumentParser("ci/chaos", description="kill -9 at random moments; exit code 1 for a finding.")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=200, help="each kills one to six processes")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first round")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no round begins after this time")
-    options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="kcore-chaos-"))
-    print(f"logs are in {folder}", file=sys.stderr)
-    run(folder, options.seed, options.rounds, options.first, options.seconds)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,36 +1,51 @@
-"""kcore's own brokers as processes, beside real ones, and what a cluster says of a topic."""
+"""kcore's own brokers as processes, and what a cluster says of a topic."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kcore.errors import KcoreError
+from kcore.hollow.kafka import free_ports
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, run_tool, tool_command
 from storage import building
 
 PROGRAM = (sys.executable, "-c", "from kcore.cli import main; main()", "broker", "zk")
 WITHIN_S = 60.0
+OPTIONS = ("--session-timeout", "6000", "--config", "replica.lag.time.max.ms=4000")
+# As careful as a producer can be: each record once, in order, over every failover.
+PRODUCER = (
+    "retries=1000000\nenable.idempotence=true\ndelivery.timeout.ms=90000\nlinger.ms=0\nmetadata.max.age.ms=1000\n"
+)
 
 
 class KcoreBroker:
-    """One broker; its log directory stays when it ends."""
+    """One broker; its log directories stay when it ends."""
 
-    def __init__(self, broker_id: int, port: int, folder: Path, zookeeper: str) -> None:
-        self.broker_id, self.port, self.log_dir = broker_id, port, folder / f"kcore-{broker_id}"
-        self.output = folder / f"kcore-{broker_id}.log"
+    def __init__(
+        self, broker_id: int, port: int, folder: Path, zookeeper: str, *options: str, directories: int = 1
+    ) -> None:
+        """`options` in place of OPTIONS."""
+        self.broker_id, self.port, self.name = broker_id, port, f"kcore's broker {broker_id}"
+        beside = [folder / f"kcore-{broker_id}-{number}" for number in range(2, directories + 1)]
+        self.log_dirs = [folder / f"kcore-{broker_id}", *beside]
+        self.log = folder / f"kcore-{broker_id}.log"
         self._command = [
             *PROGRAM,
             *("--zookeeper", zookeeper, "--listen", self.address, "--broker-id", str(broker_id)),
-            *("--log-dir", str(self.log_dir), "--session-timeout", "6000"),
-            *("--config", "replica.lag.time.max.ms=4000"),
+            *(each for path in self.log_dirs for each in ("--log-dir", str(path))),
+            *(options or OPTIONS),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -38,15 +53,25 @@ class KcoreBroker:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Returns when it is registered."""
         before = self.said().count("is registered")
-        with self.output.open("ab") as output:
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, start_new_session=True)
-        until(lambda: self.said().count("is registered") > before, lambda: self.said()[-2000:])
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+        until(lambda: not self.is_running or self.said().count("is registered") > before, lambda: self.said()[-2000:])
+        assert self.is_running, f"{self.name} has ended:\n{self.said()[-2000:]}"
 
     def said(self) -> str:
-        return self.output.read_text() if self.output.exists() else ""
+        return self.log.read_text() if self.log.exists() else ""
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -62,13 +87,48 @@ class KcoreBroker:
 
     def terminate(self) -> int:
         """SIGTERM, and its exit code."""
-        assert self._process is not None
         self._signal(signal.SIGTERM)
-        return self._process.wait(60)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Its exit code once it has ended by itself."""
+        assert self._process is not None
+        return self._process.wait(WITHIN_S)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+
+
+class KcoreBrokers:
+    """Brokers of one cluster, with the ids from 1 on, as ZkBrokers has real ones."""
+
+    def __init__(self, zookeeper: str, folder: Path, *options: str, count: int = 3) -> None:
+        ports = enumerate(free_ports(count), 1)
+        self.brokers = [KcoreBroker(each, port, folder, zookeeper, *options) for each, port in ports]
+
+    @property
+    def bootstrap(self) -> str:
+        """bootstrap.servers of all of them."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def __getitem__(self, broker_id: int) -> KcoreBroker:
+        return self.brokers[broker_id - 1]
+
+    def start(self) -> None:
+        for broker in self.brokers:
+            broker.start()
+
+    def close(self) -> None:
+        for broker in self.brokers:
+            broker.kill()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Seen(NamedTuple):
@@ -76,6 +136,7 @@ class Seen(NamedTuple):
 
     leader: int
     isr: frozenset[int]
+    offline: frozenset[int] = frozenset()
 
 
 def until(holds: Callable[[], object], story: Callable[[], object], within_s: float = WITHIN_S) -> None:
@@ -94,7 +155,10 @@ def topic_at(address: str, topic: str) -> dict[int, Seen]:
         async with await connect(host, int(port)) as connection:
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
             [told] = (await connection.send(request)).topics
-            return {each.partition_index: Seen(each.leader_id, frozenset(each.isr_nodes)) for each in told.partitions}
+            return {
+                each.partition_index: Seen(each.leader_id, frozenset(each.isr_nodes), frozenset(each.offline_replicas))
+                for each in told.partitions
+            }
 
     try:
         return asyncio.run(ask())
@@ -104,15 +168,65 @@ def topic_at(address: str, topic: str) -> dict[int, Seen]:
 
 def produce_to(address: str, topic: str, partition: int, *values: bytes) -> int:
     """With acks=1, to the leader at an address: where the records lie."""
+    error, offset = try_to_produce(address, topic, partition, *values)
+    assert error is Errors.NONE, error
+    return offset
 
-    async def ask() -> int:
+
+def try_to_produce(address: str, topic: str, partition: int, *values: bytes, acks: int = 1) -> tuple[Errors, int]:
+    """What the leader at an address answers: an error, and where the records lie if it is none."""
+
+    async def ask() -> tuple[Errors, int]:
         host, port = address.split(":")
         async with await connect(host, int(port)) as connection:
             data = PartitionProduceData(index=partition, records=building.batch(0, values))
             topics = [TopicProduceData(name=topic, partition_data=[data])]
-            answer = await connection.send(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics), 9)
+            answer = await connection.send(ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=topics), 9)
             told = answer.responses[0].partition_responses[0]
-            assert told.error_code == Errors.NONE, told
-            return int(told.base_offset)
+            return Errors(told.error_code), int(told.base_offset)
 
     return asyncio.run(ask())
+
+
+@contextmanager
+def producing(folder: Path, bootstrap: str, topic: str, run: int) -> Iterator[list[str]]:
+    """Kafka's verifiable producer with acks=all; at the end the values are there that it was told of.
+
+    `run` begins every value, so that those of two producers differ.
+    """
+    properties = folder / "producer.properties"
+    properties.write_text(PRODUCER)
+    output = folder / f"produced-{run}.json"
+    to = ("--bootstrap-server", bootstrap, "--topic", topic, "--throughput", 200, "--acks", -1)
+    prefix = ("--value-prefix", run)
+    acknowledged: list[str] = []
+    with output.open("wb") as told:
+        command = tool_command(VERIFIABLE_PRODUCER, *to, *prefix, "--producer.config", properties)
+        process = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+        try:
+            until(lambda: "producer_send_success" in output.read_text(), output.read_text)
+            yield acknowledged
+        finally:
+            process.terminate()
+            process.wait(120)
+    lines = [json.loads(line) for line in output.read_text().splitlines() if line.startswith("{")]
+    acknowledged += [line["value"] for line in lines if line["name"] == "producer_send_success"]
+
+
+def consumed(bootstrap: str, topic: str, partitions: int) -> list[list[str]]:
+    """By Kafka's consumer, from the first offset of each partition."""
+    from_all = ("--bootstrap-server", bootstrap, "--topic", topic, "--offset", "earliest")
+    return [
+        run_tool(CONSOLE_CONSUMER, *from_all, "--partition", partition, "--timeout-ms", 6000).split()
+        for partition in range(partitions)
+    ]
+
+
+def check(there: Sequence[Sequence[str]], acknowledged: Sequence[str], run: int) -> None:
+    """Each record of that run that was acknowledged is there, once, and in the order in which it was sent."""
+    found = [[value for value in values if value.startswith(f"{run}.")] for values in there]
+    counts = Counter(value for values in found for value in values)
+    lost = [value for value in acknowledged if value not in counts]
+    assert len(acknowledged) > 1000 and lost == []
+    assert [value for value, count in counts.items() if count > 1] == []
+    assert all(values == sorted(values, key=lambda value: int(value.split(".")[1])) for values in found)

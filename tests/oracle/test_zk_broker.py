@@ -3,12 +3,9 @@
 Brokers 1 and 2 are Kafka's, 11 and 12 are kcore's. Each of the replicas of a partition leads in turn.
 """
 
-import json
-import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import combinations
 from pathlib import Path
 
@@ -18,17 +15,13 @@ import kcore
 from kcore.hollow.kafka import free_ports
 from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.storage.log import Log
-from oracle.kafka_tools import CONSOLE_CONSUMER, ELECT, TOPICS, VERIFIABLE_PRODUCER, run_tool, tool_command
-from oracle.kcore_brokers import KcoreBroker, Seen, produce_to, topic_at, until
+from oracle.kafka_tools import ELECT, TOPICS, run_tool
+from oracle.kcore_brokers import KcoreBroker, Seen, check, consumed, produce_to, producing, topic_at, until
 
 TOPIC = "t"
 FETCHES_END_S = 1.0  # A fetch that waits at the leader (replica.fetch.wait.max.ms) is answered, with nothing.
 REPLICAS = {0: (11, 1, 12), 1: (1, 11, 12), 2: (12, 11, 2)}
 PROPERTIES = "replica.lag.time.max.ms=4000\nauto.leader.rebalance.enable=false\n"
-# As careful as a producer can be: each record once, in order, over every failover.
-PRODUCER = (
-    "retries=1000000\nenable.idempotence=true\ndelivery.timeout.ms=90000\nlinger.ms=0\nmetadata.max.age.ms=1000\n"
-)
 
 
 class Cluster:
@@ -43,11 +36,17 @@ class Cluster:
         return self.kcore[broker_id] if broker_id in self.kcore else self.real[broker_id]
 
     def log_dir(self, broker_id: int) -> Path:
-        return self.kcore[broker_id].log_dir if broker_id in self.kcore else self.real[broker_id].log_dirs[0]
+        return self.kcore[broker_id].log_dirs[0] if broker_id in self.kcore else self.real[broker_id].log_dirs[0]
 
     @property
     def bootstrap(self) -> str:
         return ",".join([self.real.bootstrap, *(each.address for each in self.kcore.values())])
+
+    def producing(self, run: int) -> AbstractContextManager[list[str]]:
+        return producing(self.folder, self.bootstrap, TOPIC, run)
+
+    def consumed(self) -> list[list[str]]:
+        return consumed(self.bootstrap, TOPIC, len(REPLICAS))
 
     def seen(self, but: int = -1) -> dict[int, Seen]:
         """By a broker of Kafka's that lives."""
@@ -96,42 +95,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-@contextmanager
-def producing(cluster: Cluster, run: int) -> Iterator[list[str]]:
-    """Kafka's verifiable producer with acks=all; at the end the values are there that it was told of.
-
-    `run` begins every value, so that those of two producers differ.
-    """
-    properties = cluster.folder / "producer.properties"
-    properties.write_text(PRODUCER)
-    output = cluster.folder / "produced.json"
-    to = ("--bootstrap-server", cluster.bootstrap, "--topic", TOPIC, "--throughput", 200, "--acks", -1)
-    prefix = ("--value-prefix", run)
-    acknowledged: list[str] = []
-    with output.open("wb") as told:
-        command = tool_command(VERIFIABLE_PRODUCER, *to, *prefix, "--producer.config", properties)
-        process = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
-        try:
-            until(lambda: "producer_send_success" in output.read_text(), output.read_text)
-            yield acknowledged
-        finally:
-            process.terminate()
-            process.wait(120)
-    lines = [json.loads(line) for line in output.read_text().splitlines() if line.startswith("{")]
-    acknowledged += [line["value"] for line in lines if line["name"] == "producer_send_success"]
-
-
-def consumed(cluster: Cluster) -> list[list[str]]:
-    """By Kafka's consumer, from the first offset of each partition."""
-    from_all = ("--bootstrap-server", cluster.bootstrap, "--topic", TOPIC, "--offset", "earliest")
-    return [
-        run_tool(CONSOLE_CONSUMER, *from_all, "--partition", partition, "--timeout-ms", 6000).split()
-        for partition in REPLICAS
-    ]
-
-
 def test_nothing_acknowledged_is_lost(cluster: Cluster) -> None:
-    with producing(cluster, 1) as acknowledged:
+    with cluster.producing(1) as acknowledged:
         cluster.kcore[11].kill()
         cluster.await_leaders({0: 1, 1: 1})
         cluster.kcore[11].start()
@@ -153,31 +118,21 @@ def test_nothing_acknowledged_is_lost(cluster: Cluster) -> None:
         cluster.kcore[11].start()
         cluster.await_whole_isrs()
         cluster.elect_preferred()
-    check(cluster, acknowledged, 1)
-
-
-def check(cluster: Cluster, acknowledged: list[str], run: int) -> None:
-    """Each record that was acknowledged is there, once, and in the order in which it was sent."""
-    found = [[value for value in values if value.startswith(f"{run}.")] for values in consumed(cluster)]
-    counts = Counter(value for values in found for value in values)
-    lost = [value for value in acknowledged if value not in counts]
-    assert len(acknowledged) > 1000 and lost == []
-    assert [value for value, count in counts.items() if count > 1] == []
-    assert all(values == sorted(values, key=lambda value: int(value.split(".")[1])) for values in found)
+    check(cluster.consumed(), acknowledged, 1)
 
 
 def test_a_zombie_leader_is_believed_by_nobody(cluster: Cluster) -> None:
     """It sleeps longer than its session lives, and wakes to find another in its place (003.8)."""
     led = {partition for partition, seen in cluster.seen().items() if seen.leader == 11}
     assert led
-    with producing(cluster, 2) as acknowledged:
+    with cluster.producing(2) as acknowledged:
         cluster.kcore[11].pause()
         until(lambda: 11 not in {seen.leader for seen in cluster.seen().values()}, cluster.seen)
         cluster.kcore[11].resume()
         cluster.await_whole_isrs()
         assert 11 not in {seen.leader for seen in cluster.seen().values()}
     assert "registering again" in cluster.kcore[11].said()
-    check(cluster, acknowledged, 2)
+    check(cluster.consumed(), acknowledged, 2)
 
 
 @pytest.mark.parametrize("partition", [0, 1], ids=["led by one of ours", "led by one of Kafka's"])
@@ -200,7 +155,7 @@ def test_a_tail_that_nobody_else_has_is_cut(cluster: Cluster, partition: int) ->
     assert produce_to(cluster.broker(successor).address, TOPIC, partition, b"kept") == begin
     cluster.broker(leader).start()
     cluster.await_whole_isrs()
-    assert consumed(cluster)[partition][-1:] == ["kept"]
+    assert cluster.consumed()[partition][-1:] == ["kept"]
 
 
 def test_all_logs_are_equal_in_the_end(cluster: Cluster) -> None:

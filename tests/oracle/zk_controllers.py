@@ -23,6 +23,7 @@ from kcore.net.limits import Limits
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
 from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, run_tool, tool_command
+from oracle.kcore_brokers import KcoreBrokers
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "zk")
 TOPIC = "orders"
@@ -127,6 +128,17 @@ async def metadata_of(port: int) -> MetadataResponse:
         return response
 
 
+def children_of(zookeeper: str, path: str) -> list[str] | None:
+    """The names below a znode."""
+
+    async def read() -> list[str] | None:
+        async with ZookeeperClient(zookeeper) as client:
+            [names] = await client.read_children([path])
+            return names
+
+    return asyncio.run(read())
+
+
 def partitions_of(response: MetadataResponse) -> Partitions:
     return {
         (str(topic.name), each.partition_index): (
@@ -174,7 +186,7 @@ async def views(zookeeper: str, ports: Mapping[str, int]) -> tuple[int, list[int
     return controller, sorted(map(int, names or ())), partitions, said
 
 
-def disagreement(zookeeper: str, brokers: ZkBrokers, controller: Controller | None) -> str:
+def disagreement(zookeeper: str, brokers: ZkBrokers | KcoreBrokers, controller: Controller | None) -> str:
     """What is not as it should be now, in words; nothing if all is."""
     running = [broker for broker in brokers.brokers if broker.is_running]
     ports = {broker.name: broker.port for broker in running}

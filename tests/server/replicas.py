@@ -108,11 +108,12 @@ class Brokers:
         self.servers: dict[int, BrokerServer] = {}
         self.epoch = 0
 
-    async def open(self, **settings: Any) -> "Brokers":
+    async def open(self, *, directories: int = 1, **settings: Any) -> "Brokers":
         await self.controller.open(self.stack)
         for broker_id in (1, 2):
             config = BrokerConfig(broker_id, replica_fetch_backoff_ms=50, replica_fetch_wait_max_ms=50, **settings)
-            server = BrokerServer(config, "nowhere:1", [self.folder / str(broker_id)])
+            beside = [self.folder / f"{broker_id}-{number}" for number in range(2, directories + 1)]
+            server = BrokerServer(config, "nowhere:1", [self.folder / str(broker_id), *beside])
             server._zookeeper.session = self.tree  # type: ignore[assignment]
             self.servers[broker_id] = await self.stack.enter_async_context(server)
         return self

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcore.errors import DisconnectedError, ZookeeperError
+from kcore.errors import DisconnectedError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
@@ -226,6 +226,33 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         assert values(await brokers.fetch(2)) == [b"a"]
         asked = brokers.controller.of(ControlledShutdownRequest)
     assert [each.broker_id for each in brokers.controller.of(ControlledShutdownRequest)[len(asked) :]] == [2]
+
+
+@story
+async def test_the_controller_hears_of_a_failed_directory_however_often_zookeeper_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two directories one is full: the broker goes on with the other."""
+    monkeypatch.setattr(broker_process, "REGISTER_AGAIN_S", 0.05)
+    async with brokers_in(tmp_path, directories=2) as brokers:
+        await brokers.elect(1)
+        server = brokers.servers[1]
+        write, failures = server._zookeeper.write, [SessionExpiredError("gone"), ZookeeperError("refused")]
+
+        async def fails(*operations: Any, **options: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return await write(*operations, **options)
+
+        monkeypatch.setattr(server._zookeeper, "write", fails)
+        log = next(iter(server.logs.online[0].logs.values()))
+        monkeypatch.setattr(log._writer, "_file", FullDisk())
+        assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
+        prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
+        await until(lambda: any(path.startswith(prefix) for path in brokers.tree.nodes))
+        [path] = [path for path in brokers.tree.nodes if path.startswith(prefix)]
+        assert znodes.decode_log_dir_event(path, brokers.tree.nodes[path][0]) == 1
+        assert len(server.logs.online) == 1 and not server._failed.is_set()
 
 
 def test_java_hash() -> None:

@@ -4,7 +4,7 @@ Source: KafkaApis and ReplicaManager of 3.9.1.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -50,6 +50,7 @@ class Replica:
     stopped: bool = False  # By a StopReplica that left the log: neither leads nor follows until the next LeaderAndIsr.
     controller_epoch: int = -1  # Of the controller that decided so.
     leader_recovery_state: int = RECOVERED
+    is_new: bool = field(default=False, compare=False)  # The controller has never had it on this broker before.
 
 
 class Broker:
@@ -200,5 +201,6 @@ def _told_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:
         [False] * len(ids_of_rows),
         states.controller_epoch.tolist(),
         states.leader_recovery_state.tolist(),
+        states.is_new.tolist(),
     )
     return _named(topics, [Replica(*values) for values in zip(*columns, strict=True)])

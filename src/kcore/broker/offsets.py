@@ -39,9 +39,12 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest) -> L
         partitions = []
         for asked in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=Errors.NONE)
+            key = (topic.name, asked.partition_index)
             try:
-                partition = manager.partition((topic.name, asked.partition_index))
-                _find(partition, request.replica_id, asked, answer)
+                _find(manager.partition(key), request.replica_id, asked, answer)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+                manager.log_failed(key, error)
+                answer.error_code = Errors.KAFKA_STORAGE_ERROR
             except ApiException as error:
                 answer.error_code = error.error
             partitions.append(answer)

@@ -38,8 +38,11 @@ class Logs(Protocol):
     def topic_id(self, key: Key) -> Uuid:
         """Of the log that lies there; ZERO_UUID if there is none, or none is known."""
 
-    def hold(self, key: Key, topic_id: Uuid) -> ReplicaLog:
-        """The partition's log, made if need be; its topic id, if it is given one, is on the disk."""
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
+        """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
+
+        One that is not new may lie in a directory that failed: then it is not made.
+        """
 
     def delete(self, key: Key) -> None:
         """Nothing of it is left."""
@@ -108,7 +111,8 @@ class ReplicaManager(Broker):
             for name, begin, end in zip(names, offsets, offsets[1:], strict=False)
             for partition in partitions[begin:end]
         }
-        for key in {*self.partitions, *self.logs.keys()} - told:
+        offline = {key for key, partition in self.partitions.items() if partition.role is Role.OFFLINE}
+        for key in {*self.partitions, *self.logs.keys()} - told - offline:
             self.stopped(key, delete=True)
 
     def take(self, key: Key, told: Replica) -> Errors:
@@ -130,7 +134,7 @@ class ReplicaManager(Broker):
         if known is not None and told.partition_epoch < known.partition_epoch:
             return Errors.NONE  # Decided before what the controller answered since.
         try:
-            log = self.logs.hold(key, told.topic_id)
+            log = self.logs.hold(key, told.topic_id, is_new=told.is_new)
             if told.leader == self.broker_id:
                 self._stop_fetching(partition)
                 moved = partition.become_leader(told, log, self._now_ms)
@@ -197,7 +201,7 @@ class ReplicaManager(Broker):
         partition = self.partitions[key]
         assert partition.told is not None
         partition.told = replace(partition.told, topic_id=topic_id)
-        self.logs.hold(key, topic_id)
+        self.logs.hold(key, topic_id, is_new=False)
         if (fetcher := self.fetchers.get(partition.told.leader)) is not None:
             fetcher.set_topic_id(key, topic_id)
         return Errors.NONE

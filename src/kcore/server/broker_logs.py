@@ -1,7 +1,8 @@
 """The log directories of one broker, as its machine asks for logs (LogManager of 3.9.1)."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from kcore.broker.broker import Key
@@ -20,6 +21,7 @@ class BrokerLogs:
     def __init__(self, paths: Sequence[Path], settings: Settings | None = None) -> None:
         """Opens every log. KafkaStorageException if a directory does not do it."""
         self.directories = [LogDirectory(path, settings) for path in paths]
+        self._refusing: dict[Key, LogDirectory] = {}  # Which could not make or remove the log of a partition.
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -37,36 +39,52 @@ class BrokerLogs:
         directory = self._directory(key)
         return ZERO_UUID if directory is None else directory.topic_id(TopicPartition(*key))
 
-    def hold(self, key: Key, topic_id: Uuid) -> LiveLog:
-        directory = self._directory(key)
-        if directory is None:
-            if len(self.online) < len(self.directories):  # It may lie in the one that failed.
-                raise exception_of(Errors.KAFKA_STORAGE_ERROR)("a log directory is offline: it may have the log")
-            directory = min(self.online, key=lambda each: len(each.logs))
-        log = directory.create(TopicPartition(*key))
-        directory.assign_topic_id(TopicPartition(*key), topic_id)
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> LiveLog:
+        directory = self._directory(key) or self._place_for(key, is_new)
+        with self._used(directory, key):
+            log = directory.create(TopicPartition(*key))
+            directory.assign_topic_id(TopicPartition(*key), topic_id)
         return log
+
+    def _place_for(self, key: Key, is_new: bool) -> LogDirectory:
+        """Only a replica that never was may be begun while a directory is offline that might have it (KIP-112)."""
+        if not self.online or (not is_new and len(self.online) < len(self.directories)):
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: a log directory is offline: it may have the log")
+        return min(self.online, key=lambda each: len(each.logs))
 
     def delete(self, key: Key) -> None:
         if (directory := self._directory(key)) is not None:
-            directory.delete(TopicPartition(*key))
+            with self._used(directory, key):
+                directory.delete(TopicPartition(*key))
 
-    def fail(self, key: Key, why: str) -> list[Key]:
-        """The directory of that log goes offline, with all that lies in it."""
-        directory = self._directory(key)
-        if directory is None:
-            return [key]
+    @contextmanager
+    def _used(self, directory: LogDirectory, key: Key) -> Iterator[None]:
+        """Who refuses something is remembered: the log may not be in it, not yet or not any more."""
+        try:
+            yield
+        except ApiException:
+            self._refusing[key] = directory
+            raise
+
+    def fail(self, key: Key, why: str) -> list[Key] | None:
+        """The directory of that log goes offline; all that lies in it. None if it is offline already."""
+        directory = self._directory(key) or self._refusing.get(key)
+        if directory is None or directory.failed is not None:
+            return None
+        return self._fail(directory, why)
+
+    def _fail(self, directory: LogDirectory, why: str) -> list[Key]:
         logger.error("log directory %s goes offline: %s", directory.path, why)
         return [tuple(each) for each in directory.fail(why)]  # type: ignore[misc]
 
-    def checkpoint(self) -> list[Key]:
-        """Writes down how far logs are committed; what lies in a directory that fails at that."""
-        failed: list[Key] = []
+    def checkpoint(self) -> list[Key] | None:
+        """Writes down how far logs are committed; what lies in directories that fail at that, None if none does."""
+        failed: list[Key] | None = None
         for directory in self.online:
             try:
                 directory.checkpoint()
             except ApiException as error:
-                failed += [tuple(each) for each in directory.fail(str(error))]  # type: ignore[misc]
+                failed = [*(failed or ()), *self._fail(directory, str(error))]
         return failed
 
     def close(self) -> None:

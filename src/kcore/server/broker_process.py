@@ -238,10 +238,12 @@ class BrokerServer:
                     case IsrChangesWait():
                         self._isr_changes_wait.set()
                     case LogFailed(key, why):
-                        self._directory_failed(self.logs.fail(key, why))
+                        self._directories_failed(self.logs.fail(key, why))
 
-    def _directory_failed(self, keys: Sequence[Key]) -> None:
+    def _directories_failed(self, keys: Sequence[Key] | None) -> None:
         """The replicas there are offline, and the controller hears of it; without any directory the broker ends."""
+        if keys is None:
+            return
         for key in keys:
             self.manager.go_offline(key)
         if not self.logs.online:
@@ -253,7 +255,13 @@ class BrokerServer:
     async def _tell_of_failure(self) -> None:
         path = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         event = Create(path, znodes.encode_log_dir_event(self.config.broker_id), sequential=True)
-        await self._zookeeper.write([event])
+        while True:  # Told twice does no harm, not told does: nobody would lead these partitions.
+            try:
+                await self._zookeeper.write([event])
+                return
+            except ZookeeperError as error:
+                logger.warning("the controller has not heard of the log directory yet: %s", error)
+                await asyncio.sleep(REGISTER_AGAIN_S)
 
     async def _tick(self) -> None:
         """Time passes: for those who wait, and for followers that lag."""
@@ -271,8 +279,8 @@ class BrokerServer:
         """Not before a LeaderAndIsr (KAFKA-7235): until then nothing has moved."""
         while True:
             await asyncio.sleep(CHECKPOINT_S)
-            if self.manager.heard_of_replicas and (failed := self.logs.checkpoint()):
-                self._directory_failed(failed)
+            if self.manager.heard_of_replicas:
+                self._directories_failed(self.logs.checkpoint())
                 self.perform()
 
     # What is asked of the controller.
