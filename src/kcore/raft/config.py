@@ -41,3 +41,4 @@ class RaftConfig:
     pipelined_fetch: bool = False
     adaptive_linger: bool = False
     early_high_watermark: bool = False
+    endless_elections: bool = False  # A leader that nobody fetches from starts elections; Kafka's resigns.

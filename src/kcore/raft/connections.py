@@ -1,10 +1,11 @@
 """Requests on their way: one a destination, back-off behind errors, bootstrap servers. Source: RequestManager."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kcore.raft.effects import Effect, Send
 from kcore.raft.replicas import Address
+from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Message
 
 FIRST_BOOTSTRAP_ID = -2  # As Kafka's clients number servers whose id they do not know: -2, -3, ...
@@ -34,16 +35,15 @@ class Connections:
     A late answer counts until the same destination is asked again, or `reset_all`.
     """
 
-    __slots__ = ("_bootstrap", "_by_destination", "_jitter_ms", "_next_id", "_open", "_request_timeout_ms", "_retry_ms")
+    __slots__ = ("_by_destination", "_jitter_ms", "_next_id", "_open", "_request_timeout_ms", "_retry_ms", "bootstrap")
 
     def __init__(
         self,
-        bootstrap: dict[int, Address],
         retry_backoff_ms: int,
         request_timeout_ms: int,
         jitter_ms: Callable[[int], int],
     ) -> None:
-        self._bootstrap = bootstrap
+        self.bootstrap: Sequence[tuple[int, Address]] = ()  # Whom to ask for the leader, with the ids to call them by.
         self._retry_ms = retry_backoff_ms
         self._request_timeout_ms = request_timeout_ms
         self._jitter_ms = jitter_ms
@@ -60,6 +60,41 @@ class Connections:
         """When it can be asked again at the latest; in the past if at once."""
         connection = self._by_destination.get(destination)
         return 0 if connection is None else connection.ready_ms
+
+    def is_overdue(self, destination: int, now_ms: int) -> bool:
+        """It owes an answer that should have come by now."""
+        connection = self._by_destination.get(destination)
+        return connection is not None and not connection.is_backing_off and connection.ready_ms <= now_ms
+
+    def is_backing_off(self, destination: int, now_ms: int) -> bool:
+        """It gave an error, or none, a moment ago."""
+        connection = self._by_destination.get(destination)
+        return connection is not None and connection.is_backing_off and connection.ready_ms > now_ms
+
+    def busy_until_ms(self, now_ms: int) -> int:
+        """When the first answer of all that are owed is overdue; 0 if none is owed."""
+        owed = [
+            connection.ready_ms
+            for connection in self._by_destination.values()
+            if not connection.is_backing_off and connection.ready_ms > now_ms
+        ]
+        return min(owed, default=0)
+
+    def ready_bootstrap_server(self, now_ms: int) -> tuple[int, Address] | None:
+        """One of those that can be asked, from a random place on."""
+        count = len(self.bootstrap)
+        if count == 0:
+            return None
+        first = self._jitter_ms(count)
+        for i in range(count):
+            server = self.bootstrap[(first + i) % count]
+            if self.is_ready(server[0], now_ms):
+                return server
+        return None
+
+    def bootstrap_ready_ms(self) -> int:
+        """When the first of them can be asked again; NEVER_MS if there are none."""
+        return min((self.ready_ms(server[0]) for server in self.bootstrap), default=NEVER_MS)
 
     def send(
         self,

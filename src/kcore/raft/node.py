@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
 from kcore.raft.config import RaftConfig
-from kcore.raft.connections import FIRST_BOOTSTRAP_ID, Connections
+from kcore.raft.connections import Connections
 from kcore.raft.effects import Answer, Effect
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
@@ -70,12 +70,7 @@ class RaftNode:
         self.log = log
         self.local = ReplicaKey(config.node_id, config.directory_id)
         self.quorum = Quorum()
-        self.connections = Connections(
-            {FIRST_BOOTSTRAP_ID - i: address for i, address in enumerate(config.bootstrap_servers)},
-            config.retry_backoff_ms,
-            config.request_timeout_ms,
-            config.jitter_ms,
-        )
+        self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
         self.voter_history: Any = None  # voters.VoterHistory: `.last` is the latest VoterSet, `.kraft_version`.
         self.leading: Any = None  # leading.LeaderState while it leads.
         self.fetches: Any = None  # Fetches that wait for records.

@@ -61,14 +61,17 @@ class Prospective(EpochState):
 class Candidate(EpochState):
     """It has voted for itself and asks the others."""
 
-    __slots__ = ("election", "election_deadline_ms", "is_backing_off")
+    __slots__ = ("backoff_deadline_ms", "election", "election_deadline_ms", "retries")
     name = "Candidate"
 
-    def __init__(self, epoch: int, local: ReplicaKey, election: Election, election_deadline_ms: int) -> None:
+    def __init__(
+        self, epoch: int, local: ReplicaKey, election: Election, election_deadline_ms: int, retries: int = 1
+    ) -> None:
         super().__init__(epoch, voted=local)
         self.election = election
         self.election_deadline_ms = election_deadline_ms
-        self.is_backing_off = False  # 3.9 alone: it has lost, and the deadline is the back-off's.
+        self.retries = retries  # Elections in a row; 3.9 waits the longer.
+        self.backoff_deadline_ms: int | None = None  # Without pre-votes alone: it has lost, and waits for the next.
 
 
 class Leader(EpochState):
@@ -78,11 +81,11 @@ class Leader(EpochState):
     name = "Leader"
 
     def __init__(
-        self, epoch: int, local: ReplicaKey, endpoints: Endpoints, granting_voters: tuple[ReplicaKey, ...]
+        self, epoch: int, local: ReplicaKey, endpoints: Endpoints, granting: tuple[ReplicaKey, ...], now_ms: int
     ) -> None:
-        super().__init__(epoch, local.id, endpoints, local)
-        self.granting_voters = granting_voters  # This node among them.
-        self.begin_epoch_deadline_ms = 0  # When the voters that do not fetch are told again.
+        super().__init__(epoch, local.id, endpoints)
+        self.granting_voters = granting  # This node among them.
+        self.begin_epoch_deadline_ms = now_ms  # When the voters that do not fetch are told (again).
         self.resign_requested = False
 
 

@@ -4,29 +4,101 @@ Source: QuorumState of 4.3.1 (with pre-votes, KIP-996) and of 3.9.1 (without).
 """
 
 from enum import Enum
+from typing import NamedTuple
 
-
-class StateName(Enum):
-    """The states; the values are Kafka's names of them."""
-
-    UNATTACHED = "Unattached"
-    PROSPECTIVE = "Prospective"
-    CANDIDATE = "Candidate"
-    LEADER = "Leader"
-    FOLLOWER = "Follower"
-    RESIGNED = "Resigned"
+START = "(start)"
+UNATTACHED = "Unattached"
+PROSPECTIVE = "Prospective"
+CANDIDATE = "Candidate"
+LEADER = "Leader"
+FOLLOWER = "Follower"
+RESIGNED = "Resigned"
+STATES = (UNATTACHED, PROSPECTIVE, CANDIDATE, LEADER, FOLLOWER, RESIGNED)
 
 
 class Event(Enum):
     """Why a node goes from one state to another."""
 
+    INITIALIZE = "what quorum-state and the log say"
     HIGHER_EPOCH = "a higher epoch was seen"
-    LEADER_FOUND = "the leader of this epoch, or of a higher one, was named"
+    LEADER_FOUND = "the leader of this epoch or of a higher one was named"
     VOTE_GRANTED = "a vote was given"
-    ELECTION_TIMEOUT = "the election time-out has passed"
-    FETCH_TIMEOUT = "the leader has not answered a fetch for the fetch time-out"
-    ELECTION_WON = "a majority has granted the vote"
+    ELECTION_TIMEOUT = "the election time-out is over"
+    FETCH_TIMEOUT = "the fetch time-out is over"
     PRE_VOTE_WON = "a majority has granted the pre-vote, or a voter knows none"
-    PRE_VOTE_LOST = "no majority can grant the pre-vote, or time is up"
-    RESIGN = "shutdown, a request to resign, or no fetches from a majority (KAFKA-15489)"
-    ONLY_VOTER = "there is no other voter to ask"
+    PRE_VOTE_LOST = "no majority can grant the pre-vote, or its time is over"
+    ELECTION_WON = "a majority has granted the vote"
+    RESIGN = "it stops, or the state machine gives up"
+    PROGRESS_TIMEOUT = "no majority has fetched for the progress time-out"
+    ONLY_VOTER = "it starts, and there is no other voter"
+
+
+class Transition(NamedTuple):
+    """One way: from a state, by an event, to a state; of voters alone or of observers, too."""
+
+    source: str
+    event: Event
+    target: str
+    voters_only: bool = False
+
+
+# The same in every release.
+_COMMON = (
+    *(Transition(START, Event.INITIALIZE, target) for target in (UNATTACHED, CANDIDATE, FOLLOWER, RESIGNED)),
+    *(Transition(source, Event.HIGHER_EPOCH, UNATTACHED) for source in STATES),
+    *(Transition(source, Event.LEADER_FOUND, FOLLOWER) for source in STATES),
+    Transition(UNATTACHED, Event.VOTE_GRANTED, UNATTACHED),
+    Transition(CANDIDATE, Event.ELECTION_WON, LEADER, voters_only=True),
+    Transition(LEADER, Event.RESIGN, RESIGNED),
+    Transition(LEADER, Event.PROGRESS_TIMEOUT, RESIGNED),
+)
+
+# 4.x asks whether it would win before it takes a new epoch (KIP-996).
+_WITH_PRE_VOTE = (
+    Transition(UNATTACHED, Event.ELECTION_TIMEOUT, PROSPECTIVE, voters_only=True),
+    Transition(FOLLOWER, Event.FETCH_TIMEOUT, PROSPECTIVE, voters_only=True),
+    Transition(CANDIDATE, Event.ELECTION_TIMEOUT, PROSPECTIVE, voters_only=True),
+    Transition(RESIGNED, Event.ELECTION_TIMEOUT, UNATTACHED),
+    Transition(PROSPECTIVE, Event.VOTE_GRANTED, PROSPECTIVE),
+    Transition(PROSPECTIVE, Event.PRE_VOTE_WON, CANDIDATE, voters_only=True),
+    Transition(PROSPECTIVE, Event.PRE_VOTE_LOST, UNATTACHED),
+    Transition(PROSPECTIVE, Event.PRE_VOTE_LOST, FOLLOWER),
+    *(
+        Transition(source, Event.ONLY_VOTER, PROSPECTIVE, voters_only=True)
+        for source in (UNATTACHED, FOLLOWER, RESIGNED)
+    ),
+)
+
+# 3.9 takes a new epoch at once.
+_WITHOUT_PRE_VOTE = (
+    Transition(UNATTACHED, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
+    Transition(FOLLOWER, Event.FETCH_TIMEOUT, CANDIDATE, voters_only=True),
+    Transition(CANDIDATE, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
+    Transition(RESIGNED, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
+    Transition(RESIGNED, Event.ELECTION_TIMEOUT, UNATTACHED),
+    *(Transition(source, Event.ONLY_VOTER, CANDIDATE, voters_only=True) for source in (UNATTACHED, FOLLOWER, RESIGNED)),
+)
+
+# KIP-595's leader without followers, which no release has: it stands for election again and again.
+_WITH_ENDLESS_ELECTIONS = (
+    Transition(LEADER, Event.PROGRESS_TIMEOUT, CANDIDATE, voters_only=True),
+    Transition(CANDIDATE, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
+)
+
+
+def transitions(*, pre_vote: bool, endless_elections: bool = False) -> tuple[Transition, ...]:
+    """All the ways there are, of 4.x with `pre_vote`, of 3.9 without."""
+    states = set(STATES) if pre_vote else set(STATES) - {PROSPECTIVE}
+    own = _WITH_PRE_VOTE if pre_vote else _WITHOUT_PRE_VOTE
+    every = (*_COMMON, *own, *(_WITH_ENDLESS_ELECTIONS if endless_elections else ()))
+    return tuple(dict.fromkeys(way for way in every if way.source in {START, *states}))
+
+
+def as_text(ways: tuple[Transition, ...], taken: dict[tuple[str, Event, str], int] | None = None) -> str:
+    """One line a way, by state; with how often each was `taken`, if that was counted."""
+    lines = []
+    for way in sorted(ways, key=lambda way: ((START, *STATES).index(way.source), way.event.name, way.target)):
+        count = "" if taken is None else f"{taken.get(way[:3], 0):>10}  "
+        who = " (voters)" if way.voters_only else ""
+        lines.append(f"{count}{way.source:<11} -> {way.target:<11} {way.event.value}{who}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,215 @@
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader says that it leads, and that it leads no more (KIP-595)."""
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from kcore.protocol_errors import Errors
+from kcore.raft.replicas import Address, Endpoints, ReplicaKey
+from kcore.raft.responses import (
+    TOPIC,
+    handle_common,
+    is_this_cluster,
+    is_this_voter,
+    leader_endpoints,
+    maybe_transition,
+    node_endpoints,
+    only_partition,
+    voter_endpoints,
+    voter_only_error,
+)
+from kcore.raft.states import NEVER_MS, Follower, Leader, Resigned
+from kcore.schema.raft_votes import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochRequestPartitionData,
+    BeginQuorumEpochRequestTopicData,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochRequestPartitionData,
+    EndQuorumEpochRequestTopicData,
+    EndQuorumEpochResponse,
+    LeaderEndpoint,
+    QuorumEpochPartitionData,
+    QuorumEpochTopicData,
+    ReplicaInfo,
+)
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+# BeginQuorumEpoch.
+
+
+def on_begin_quorum_epoch_request(
+    node: "RaftNode", request: BeginQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
+) -> BeginQuorumEpochResponse:
+    """Source: handleBeginQuorumEpochRequest."""
+    if not is_this_cluster(node, request.cluster_id):
+        return BeginQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
+    told = only_partition(request.topics)
+    if told is None:
+        return BeginQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
+    error = _believe(node, told.leader_id, told.leader_epoch, request.leader_endpoints, now_ms)
+    if error is Errors.NONE and not is_this_voter(node, request.voter_id, told.voter_directory_id):
+        error = Errors.INVALID_VOTER_KEY  # The leader is believed all the same.
+    return BeginQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
+
+
+def _believe(node: "RaftNode", leader_id: int, epoch: int, named: Sequence[LeaderEndpoint], now_ms: int) -> Errors:
+    """Follows a leader that speaks for itself; the error if it does not."""
+    error = voter_only_error(node, leader_id, epoch)
+    if error is not Errors.NONE:
+        return error
+    endpoints: Endpoints = {endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in named}
+    believed = maybe_transition(node, leader_id, epoch, endpoints or voter_endpoints(node, leader_id), now_ms)
+    return Errors.NONE if believed else Errors.UNKNOWN_SERVER_ERROR
+
+
+def _answers(node: "RaftNode", error: Errors) -> list[QuorumEpochTopicData]:
+    state = node.quorum.state
+    partition = QuorumEpochPartitionData(error_code=error, leader_id=state.leader_id, leader_epoch=state.epoch)
+    return [QuorumEpochTopicData(topic_name=TOPIC, partitions=[partition])]
+
+
+def announce(node: "RaftNode", state: Leader, now_ms: int) -> int:
+    """Tells the voters who leads, again and again as long as they do not fetch; when it does so next.
+
+    3.9 tells all of them each time. Source: maybeSendBeginQuorumEpochRequests.
+    """
+    if state.begin_epoch_deadline_ms > now_ms:
+        return state.begin_epoch_deadline_ms
+    interval_ms = node.config.fetch_timeout_ms // 2
+    voters = node.voter_history.last_voters
+    for voter in voters.keys:
+        address = voters.address(voter.id, node.config.listener)
+        if voter.id == node.local.id or address is None or not node.connections.is_ready(voter.id, now_ms):
+            continue
+        if node.quorum.pre_vote and now_ms - node.leading.last_fetch_ms(voter) < interval_ms:
+            continue
+        request = _begin_quorum_epoch_request(node, state, voter)
+        node.connections.send(node.effects, voter.id, address, request, now_ms)
+    state.begin_epoch_deadline_ms = now_ms + max(interval_ms, 1)
+    return state.begin_epoch_deadline_ms
+
+
+def _begin_quorum_epoch_request(node: "RaftNode", state: Leader, voter: ReplicaKey) -> BeginQuorumEpochRequest:
+    partition = BeginQuorumEpochRequestPartitionData(
+        voter_directory_id=voter.directory_id, leader_id=node.local.id, leader_epoch=state.epoch
+    )
+    return BeginQuorumEpochRequest(
+        cluster_id=node.config.cluster_id,
+        voter_id=voter.id,
+        topics=[BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            LeaderEndpoint(name=name, host=address.host, port=address.port)
+            for name, address in state.leader_endpoints.items()
+        ],
+    )
+
+
+def on_begin_quorum_epoch_response(
+    node: "RaftNode", voter_id: int, request: BeginQuorumEpochRequest, response: BeginQuorumEpochResponse, now_ms: int
+) -> bool:
+    """Source: handleBeginQuorumEpochResponse. The voter has taken notice once it fetches, not now."""
+    partition = only_partition(response.topics)
+    if response.error_code != Errors.NONE or partition is None:
+        return False
+    return _handle(node, partition, response, now_ms)
+
+
+def _handle(
+    node: "RaftNode",
+    partition: QuorumEpochPartitionData,
+    response: BeginQuorumEpochResponse | EndQuorumEpochResponse,
+    now_ms: int,
+) -> bool:
+    leader_id, epoch = partition.leader_id, partition.leader_epoch
+    endpoints = leader_endpoints(node, leader_id, response.node_endpoints)
+    handled = handle_common(node, partition.error_code, leader_id, epoch, endpoints, now_ms)
+    return partition.error_code == Errors.NONE if handled is None else handled
+
+
+# EndQuorumEpoch.
+
+
+def on_end_quorum_epoch_request(
+    node: "RaftNode", request: EndQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
+) -> EndQuorumEpochResponse:
+    """Source: handleEndQuorumEpochRequest."""
+    if not is_this_cluster(node, request.cluster_id):
+        return EndQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
+    told = only_partition(request.topics)
+    if told is None:
+        return EndQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
+    error = _believe(node, told.leader_id, told.leader_epoch, request.leader_endpoints, now_ms)
+    state = node.quorum.state
+    if error is Errors.NONE and type(state) is Follower and state.leader_id == told.leader_id:
+        # Stands for election the sooner the further in front it is; KAFKA-20895: those who are not first still deny
+        # the pre-vote, as they have fetched from this leader.
+        state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(told))
+    return EndQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
+
+
+def _preferred_candidates(told: EndQuorumEpochRequestPartitionData) -> list[ReplicaKey]:
+    """With directories since version 1. Source: EndQuorumEpochRequest.preferredCandidates."""
+    if told.preferred_candidates:
+        return [ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in told.preferred_candidates]
+    return [ReplicaKey(voter_id) for voter_id in told.preferred_successors]
+
+
+def election_backoff_ms(node: "RaftNode", preferred: Sequence[ReplicaKey]) -> int:
+    """Of the first at once, of each further one twice as late, of who is not named the longest.
+
+    Source: strictExponentialElectionBackoffMs.
+    """
+    most_ms = node.config.election_backoff_max_ms
+    own = (node.local, ReplicaKey(node.local.id))
+    position = next((i for i, key in enumerate(preferred) if key in own), len(preferred))
+    if position == 0:
+        return 0
+    if position >= len(preferred):
+        return most_ms
+    return min(most_ms, most_ms >> (len(preferred) - 1) << (position - 1))
+
+
+def resign_to_voters(node: "RaftNode", state: Resigned, now_ms: int) -> int:
+    """Tells those who have not answered; when to try again. Source: pollResigned."""
+    deadline_ms = NEVER_MS
+    voters, connections = node.voter_history.last_voters, node.connections
+    for voter_id in state.unacknowledged:
+        address = voters.address(voter_id, node.config.listener)
+        if address is None:
+            continue
+        if connections.is_ready(voter_id, now_ms):
+            connections.send(node.effects, voter_id, address, _end_quorum_epoch_request(node, state), now_ms)
+        deadline_ms = min(deadline_ms, connections.ready_ms(voter_id))
+    return deadline_ms
+
+
+def _end_quorum_epoch_request(node: "RaftNode", state: Resigned) -> EndQuorumEpochRequest:
+    successors = state.preferred_successors
+    partition = EndQuorumEpochRequestPartitionData(
+        leader_id=node.local.id,
+        leader_epoch=state.epoch,
+        preferred_successors=[key.id for key in successors],
+        preferred_candidates=[
+            ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in successors
+        ],
+    )
+    return EndQuorumEpochRequest(
+        cluster_id=node.config.cluster_id,
+        topics=[EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+    )
+
+
+def on_end_quorum_epoch_response(
+    node: "RaftNode", voter_id: int, request: EndQuorumEpochRequest, response: EndQuorumEpochResponse, now_ms: int
+) -> bool:
+    """Source: handleEndQuorumEpochResponse."""
+    partition = only_partition(response.topics)
+    if response.error_code != Errors.NONE or partition is None:
+        return False
+    before = node.quorum.state
+    handled = _handle(node, partition, response, now_ms)
+    if handled and partition.error_code == Errors.NONE and type(before) is Resigned and node.quorum.state is before:
+        before.unacknowledged.discard(voter_id)
+    return handled

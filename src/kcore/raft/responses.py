@@ -1,0 +1,141 @@
+"""What all requests and all answers of the quorum have in common: the partition, the cluster, the leader they name."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kcore.protocol_errors import Errors
+from kcore.raft.replicas import Address, Endpoints
+from kcore.raft.states import NO_ENDPOINTS, NO_LEADER, Leader
+from kcore.schema.raft_votes import NodeEndpoint
+from kcore.types import Uuid
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+TOPIC = "__cluster_metadata"
+PARTITION = 0
+
+Partition = TypeVar("Partition", covariant=True)
+
+
+class Named(Protocol[Partition]):
+    """One topic of a message."""
+
+    topic_name: str
+
+    @property
+    def partitions(self) -> Sequence[Partition]: ...
+
+
+def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
+    """The metadata partition, if the message is about it alone. Source: RaftUtil.hasValidTopicPartition."""
+    if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
+        return None
+    partition = topics[0].partitions[0]
+    return partition if partition.partition_index == PARTITION else None  # type: ignore[attr-defined]
+
+
+def is_this_cluster(node: "RaftNode", cluster_id: str | None) -> bool:
+    """Who names no cluster is not asked."""
+    return cluster_id is None or cluster_id == node.config.cluster_id
+
+
+def is_this_voter(node: "RaftNode", voter_id: int, directory_id: Uuid) -> bool:
+    """Whether a request that names its voter means this node; a zero directory is not compared (KIP-853)."""
+    if voter_id < 0:
+        return True
+    return voter_id == node.local.id and directory_id in (bytes(16), node.local.directory_id)
+
+
+def voter_only_error(node: "RaftNode", remote_id: int, epoch: int) -> Errors:
+    """Of Vote, BeginQuorumEpoch and EndQuorumEpoch. Source: validateVoterOnlyRequest."""
+    if epoch < node.quorum.state.epoch:
+        return Errors.FENCED_LEADER_EPOCH
+    return Errors.INVALID_REQUEST if remote_id < 0 else Errors.NONE
+
+
+def leader_only_error(node: "RaftNode", epoch: int) -> Errors:
+    """Of Fetch, FetchSnapshot and whatever else a leader alone answers. Source: validateLeaderOnlyRequest."""
+    state = node.quorum.state
+    if epoch < state.epoch:
+        return Errors.FENCED_LEADER_EPOCH
+    if epoch > state.epoch:
+        return Errors.UNKNOWN_LEADER_EPOCH
+    if type(state) is not Leader:
+        return Errors.NOT_LEADER_OR_FOLLOWER  # Observers look for the leader by fetching from anyone.
+    return Errors.NONE if node.shutdown_deadline_ms is None else Errors.BROKER_NOT_AVAILABLE
+
+
+def node_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
+    """Where the leader of the answers that name one is reached; since version 1 of the quorum's messages."""
+    state = node.quorum.state
+    address = state.leader_endpoints.get(node.config.listener)
+    if version < 1 or state.leader_id < 0 or address is None:
+        return []
+    return [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
+
+
+def leader_endpoints(node: "RaftNode", leader_id: int, named: Sequence[NodeEndpoint]) -> Endpoints:
+    """Of the leader that an answer names: as it says, or else as the voter set does; empty if neither knows."""
+    if leader_id < 0:
+        return NO_ENDPOINTS
+    for endpoint in named:
+        if endpoint.node_id == leader_id:
+            return {node.config.listener: Address(endpoint.host, endpoint.port)}
+    return voter_endpoints(node, leader_id)
+
+
+def voter_endpoints(node: "RaftNode", voter_id: int) -> Endpoints:
+    voter = node.voter_history.last_voters.voters.get(voter_id)
+    return NO_ENDPOINTS if voter is None else voter.endpoints
+
+
+def handle_common(
+    node: "RaftNode", error: int, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int
+) -> bool | None:
+    """What every answer may bring: another epoch, a leader.
+
+    True: done with, the destination is ready; False: it should back off; None: the answer's own handler goes on.
+    Source: maybeHandleCommonResponse.
+    """
+    state = node.quorum.state
+    if epoch < state.epoch or error == Errors.UNKNOWN_LEADER_EPOCH:
+        return True  # Of the past, or the other side is: it will learn.
+    if epoch > state.epoch or error in (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER):
+        return maybe_transition(node, leader_id, epoch, endpoints, now_ms)
+    if leader_id >= 0 and state.leader_id < 0:
+        # A fetch that found the leader by chance brings records, too.
+        followed = maybe_transition(node, leader_id, epoch, endpoints, now_ms)
+        return None if error == Errors.NONE and followed else followed
+    if error == Errors.INVALID_VOTER_KEY:
+        return True
+    return False if error in (Errors.BROKER_NOT_AVAILABLE, Errors.INVALID_REQUEST) else None
+
+
+def maybe_transition(node: "RaftNode", leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
+    """Believes a message that names an epoch, not below the own one, and perhaps its leader.
+
+    False, and nothing believed, where it names another leader of an epoch than the one known, or this node as the
+    leader that it is not: Kafka's process ends there (maybeTransition, hasConsistentLeader).
+    """
+    quorum = node.quorum
+    state = quorum.state
+    if not _is_consistent(node, leader_id, epoch):
+        return False
+    can_be_reached = node.config.listener in endpoints
+    if epoch > state.epoch:
+        if leader_id >= 0 and can_be_reached:
+            quorum.become_follower(epoch, leader_id, endpoints, now_ms)
+        else:
+            quorum.become_unattached(epoch, now_ms)
+    elif leader_id not in (NO_LEADER, node.local.id) and can_be_reached:
+        if state.leader_id < 0 or len(endpoints) > len(state.leader_endpoints):
+            quorum.become_follower(epoch, leader_id, endpoints, now_ms)
+    return True
+
+
+def _is_consistent(node: "RaftNode", leader_id: int, epoch: int) -> bool:
+    state = node.quorum.state
+    if leader_id >= 0 and leader_id == node.local.id:
+        return type(state) is Leader and epoch == state.epoch
+    return epoch != state.epoch or leader_id < 0 or state.leader_id < 0 or leader_id == state.leader_id

@@ -1,0 +1,208 @@
+"""Vote: asking for votes and pre-votes, giving them, counting them (KIP-595, KIP-996)."""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from kcore.protocol_errors import Errors
+from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.responses import (
+    TOPIC,
+    handle_common,
+    is_this_cluster,
+    is_this_voter,
+    leader_endpoints,
+    node_endpoints,
+    only_partition,
+    voter_only_error,
+)
+from kcore.raft.states import NEVER_MS, Candidate, Follower, Leader, Prospective, Unattached
+from kcore.raft.transitions import Event
+from kcore.schema.raft_votes import (
+    VoteRequest,
+    VoteRequestPartitionData,
+    VoteRequestTopicData,
+    VoteResponse,
+    VoteResponsePartitionData,
+    VoteResponseTopicData,
+)
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+BACKOFF_BASE_MS = 100  # 3.9's RETRY_BACKOFF_BASE_MS, not a setting.
+
+# Giving a vote.
+
+
+def on_vote_request(
+    node: "RaftNode", request: VoteRequest, version: int, reply_to: Hashable, now_ms: int
+) -> VoteResponse:
+    """Source: handleVoteRequest."""
+    if not is_this_cluster(node, request.cluster_id):
+        return VoteResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
+    asked = only_partition(request.topics)
+    if asked is None:
+        return VoteResponse(error_code=Errors.INVALID_REQUEST)
+    if asked.pre_vote and not node.quorum.pre_vote:
+        return VoteResponse(error_code=Errors.UNSUPPORTED_VERSION)
+    error = _vote_error(node, asked)
+    if error is not Errors.NONE:
+        return _vote_response(node, version, error, False)
+    if asked.replica_epoch > node.quorum.state.epoch:
+        node.quorum.become_unattached(asked.replica_epoch, now_ms)
+    if not is_this_voter(node, request.voter_id, asked.voter_directory_id):
+        return _vote_response(node, version, Errors.INVALID_VOTER_KEY, False)
+
+    candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
+    granted = can_grant_vote(node, candidate, asked)
+    if granted and not asked.pre_vote and node.quorum.state.voted is None:
+        node.quorum.grant_vote(candidate, now_ms)
+    return _vote_response(node, version, Errors.NONE, granted)
+
+
+def _vote_error(node: "RaftNode", asked: VoteRequestPartitionData) -> Errors:
+    # A candidate's epoch is one that no record can be of yet; a pre-vote is for the epoch after the one it names.
+    is_illegal = asked.last_offset_epoch > asked.replica_epoch - (not asked.pre_vote)
+    if asked.last_offset < 0 or asked.last_offset_epoch < 0 or is_illegal:
+        return Errors.INVALID_REQUEST
+    return voter_only_error(node, asked.replica_id, asked.replica_epoch)
+
+
+def can_grant_vote(node: "RaftNode", candidate: ReplicaKey, asked: VoteRequestPartitionData) -> bool:
+    """Whether this state gives that vote. Source: canGrantVote of each state."""
+    state = node.quorum.state
+    log = node.log
+    up_to_date = (asked.last_offset_epoch, asked.last_offset) >= (log.last_epoch, log.end_offset)
+    if asked.pre_vote:
+        # One who hears from a leader does not help to replace it: neither does a removed voter disturb the others
+        # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
+        follows = type(state) is Follower and state.has_fetched_from_leader
+        return up_to_date and not follows and type(state) is not Leader
+    if not isinstance(state, Unattached | Prospective):
+        return False  # It has given its vote: to itself, or to who leads.
+    if state.voted is not None:
+        return state.voted.id == candidate.id and state.voted.directory_id in (NO_DIRECTORY, candidate.directory_id)
+    return up_to_date and state.leader_id < 0
+
+
+def _vote_response(node: "RaftNode", version: int, error: Errors, granted: bool) -> VoteResponse:
+    state = node.quorum.state
+    vote = VoteResponsePartitionData(
+        error_code=error, leader_id=state.leader_id, leader_epoch=state.epoch, vote_granted=granted
+    )
+    return VoteResponse(
+        topics=[VoteResponseTopicData(topic_name=TOPIC, partitions=[vote])],
+        node_endpoints=node_endpoints(node, version),
+    )
+
+
+# Asking for votes.
+
+
+def ask_for_votes(node: "RaftNode", state: Prospective | Candidate, now_ms: int) -> int:
+    """Asks those who have not answered, as long as they can change the outcome; when to try again."""
+    deadline_ms = NEVER_MS
+    if state.election.is_lost:
+        return deadline_ms
+    voters, connections, listener = node.voter_history.last_voters, node.connections, node.config.listener
+    for voter in state.election.unrecorded:
+        address = voters.address(voter.id, listener)
+        if address is None:
+            continue
+        if connections.is_ready(voter.id, now_ms):
+            connections.send(node.effects, voter.id, address, _vote_request(node, state, voter), now_ms)
+        deadline_ms = min(deadline_ms, connections.ready_ms(voter.id))
+    return deadline_ms
+
+
+def _vote_request(node: "RaftNode", state: Prospective | Candidate, voter: ReplicaKey) -> VoteRequest:
+    asked = VoteRequestPartitionData(
+        replica_epoch=state.epoch,
+        replica_id=node.local.id,
+        replica_directory_id=node.local.directory_id,
+        voter_directory_id=voter.directory_id,
+        last_offset_epoch=node.log.last_epoch,
+        last_offset=node.log.end_offset,
+        pre_vote=type(state) is Prospective,
+    )
+    return VoteRequest(
+        cluster_id=node.config.cluster_id,
+        voter_id=voter.id,
+        topics=[VoteRequestTopicData(topic_name=TOPIC, partitions=[asked])],
+    )
+
+
+def on_vote_response(
+    node: "RaftNode", voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
+) -> bool:
+    """The answer does not say whether it is to a vote or a pre-vote: `connections` drops what is of another round.
+
+    Source: handleVoteResponse.
+    """
+    if response.error_code == Errors.UNSUPPORTED_VERSION and type(node.quorum.state) is Prospective:
+        stand_for_election(node, Event.PRE_VOTE_WON, now_ms)  # One voter is older than pre-votes.
+        return True
+    vote = only_partition(response.topics)
+    if response.error_code != Errors.NONE or vote is None:
+        return False
+    endpoints = leader_endpoints(node, vote.leader_id, response.node_endpoints)
+    handled = handle_common(node, vote.error_code, vote.leader_id, vote.leader_epoch, endpoints, now_ms)
+    if handled is not None:
+        return handled
+    if vote.error_code != Errors.NONE:
+        return False
+    state = node.quorum.state
+    if isinstance(state, Prospective | Candidate):
+        state.election.record(voter_id, vote.vote_granted)
+        settle(node, state, now_ms)
+    return True
+
+
+# What votes lead to.
+
+
+def settle(node: "RaftNode", state: Prospective | Candidate, now_ms: int) -> None:
+    """Goes on if the election is decided; a Candidate that has lost waits for its time-out."""
+    election = state.election
+    if type(state) is Prospective:
+        if election.is_won:
+            stand_for_election(node, Event.PRE_VOTE_WON, now_ms)
+        elif election.is_lost:
+            lose_pre_vote(node, state, now_ms)
+    elif type(state) is Candidate:
+        if election.is_won:
+            node.quorum.become_leader(now_ms)
+        elif election.is_lost and not node.quorum.pre_vote and state.backoff_deadline_ms is None:
+            state.backoff_deadline_ms = now_ms + backoff_ms(node, state.retries)
+
+
+def lose_pre_vote(node: "RaftNode", state: Prospective, now_ms: int) -> None:
+    """Back to the leader it knew, or on with looking for one. Source: prospectiveTransitionAfterElectionLoss."""
+    if state.leader_id >= 0 and node.config.listener in state.leader_endpoints:
+        node.quorum.become_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms, Event.PRE_VOTE_LOST)
+    else:
+        node.quorum.become_unattached(state.epoch, now_ms, Event.PRE_VOTE_LOST)
+
+
+def seek_election(node: "RaftNode", event: Event, now_ms: int) -> None:
+    """By pre-votes first, where there are any."""
+    if not node.quorum.pre_vote:
+        stand_for_election(node, event, now_ms)
+        return
+    node.quorum.become_prospective(event, now_ms)
+    state = node.quorum.state
+    assert type(state) is Prospective
+    settle(node, state, now_ms)  # The only voter has won.
+
+
+def stand_for_election(node: "RaftNode", event: Event, now_ms: int) -> None:
+    """In the next epoch."""
+    node.quorum.become_candidate(event, now_ms)
+    state = node.quorum.state
+    assert type(state) is Candidate
+    settle(node, state, now_ms)
+
+
+def backoff_ms(node: "RaftNode", retries: int) -> int:
+    """How long 3.9 waits after a lost election: at random, up to twice as long each time."""
+    return min(BACKOFF_BASE_MS * node.config.jitter_ms(2 << min(20, retries - 1)), node.config.election_backoff_max_ms)
