@@ -220,4 +220,5 @@ class MemoryLog:
         log.flushed_end = log.end_offset
         latest = log.latest_snapshot
         log.high_watermark = min(latest.offset, log.end_offset) if latest else 0
+        log.truncate_to_latest_snapshot()
         return log

@@ -1,0 +1,38 @@
+"""Batches for raft logs, and the logs of recorded cases."""
+
+from typing import Any
+
+from kcore.raft.log import RaftLog
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
+
+
+def batch(base_offset: int, epoch: int, count: int = 1, value: bytes = b"v") -> bytes:
+    """One batch of `count` records."""
+    rows = [Record(base_offset + k, 1000, None, value) for k in range(count)]
+    return encode_records(rows, partition_leader_epoch=epoch)
+
+
+def append(log: RaftLog, *runs: tuple[int, int]) -> None:
+    """A batch for each (epoch, count)."""
+    for epoch, count in runs:
+        log.append_as_leader(batch(log.end_offset, epoch, count), epoch)
+
+
+def snapshot(log: RaftLog, end: OffsetAndEpoch, data: bytes = b"snapshot") -> None:
+    """A whole one."""
+    log.begin_snapshot(end)
+    log.append_snapshot(end, data)
+    log.freeze_snapshot(end)
+
+
+def recorded_log(log: RaftLog, case: dict[str, Any]) -> None:
+    """Does to an empty log what was done to Kafka's in a case of `raft_log_*`."""
+    append(log, *((epoch, count) for _, epoch, count in case["appends"] if count))
+    log.update_high_watermark(log.end_offset)
+    ends = [OffsetAndEpoch(*case[name]) for name in ("earliest_snapshot", "latest_snapshot") if case[name]]
+    for end in dict.fromkeys(ends):
+        snapshot(log, end)
+    if case["start_offset"]:
+        log.delete_before(ends[0])
