@@ -45,12 +45,12 @@ def start_of_epoch(
     change = LeaderChangeMessage(
         version=0,
         leader_id=leader_id,
-        voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in history.last.voters],
+        voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in history.last_voters.voters],
         granting_voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in granting_voters],
     )
     if not bootstrap:
         return [change]
-    return [change, kraft_version_record(history.kraft_version), history.last.to_record()]
+    return [change, kraft_version_record(history.kraft_version), history.last_voters.to_record()]
 
 
 def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:

@@ -72,13 +72,13 @@ class VoterSet:
         """The smallest number of voters of which two such numbers share one."""
         return len(self.voters) // 2 + 1
 
-    def __contains__(self, key: ReplicaKey) -> bool:
+    def is_voter(self, key: ReplicaKey) -> bool:
         """A voter whose directory nobody wrote down is one by its id alone."""
         voter = self.voters.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
-        return len(self.voters) == 1 and key in self
+        return len(self.voters) == 1 and self.is_voter(key)
 
     def address(self, voter_id: int, listener: str) -> Address | None:
         """Where the voter's listener is; None if there is no such voter, or no such listener of it."""
@@ -98,7 +98,7 @@ class VoterSet:
 
     def with_updated(self, voter: Voter) -> "VoterSet | None":
         """What a voter says of itself, written down anew; None if it is no voter."""
-        return VoterSet({**self.voters, voter.key.id: voter}) if voter.key in self else None
+        return VoterSet({**self.voters, voter.key.id: voter}) if self.is_voter(voter.key) else None
 
     def supports(self, kraft_version: int) -> bool:
         return all(
@@ -157,11 +157,11 @@ class VoterHistory:
         self.kraft_versions: LogHistory[int] = LogHistory()
 
     @property
-    def last(self) -> VoterSet:
+    def last_voters(self) -> VoterSet:
         return self.voters.values[-1] if self.voters.values else self.static_voters
 
     @property
-    def last_offset(self) -> int | None:
+    def last_voters_offset(self) -> int | None:
         """Of the record that named the voters; None while it is the configuration that does."""
         return self.voters.offsets[-1] if self.voters.offsets else None
 
