@@ -237,7 +237,7 @@ class LogContract:
         append(log, (1, 2), (2, 3))
         log.update_high_watermark(4)
         assert log.why_no_snapshot(OffsetAndEpoch(2, 1)) is None
-        assert "not in the log" in str(log.why_no_snapshot(OffsetAndEpoch(1, 2)))
+        assert "not in the log" in str(log.why_no_snapshot(OffsetAndEpoch(3, 1)))
         assert "past the high watermark" in str(log.why_no_snapshot(OffsetAndEpoch(5, 2)))
         assert (log.why_no_snapshot(OffsetAndEpoch(3, 2)) is None) == (version == "3.9.1")
 

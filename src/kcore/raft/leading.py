@@ -1,0 +1,290 @@
+"""What only a leader does: it writes, knows how far its followers are, and moves the high watermark (KIP-595).
+
+The high watermark counts what is flushed: of followers, since they fetch only behind what they have flushed; of the
+leader, what `on_flushed` has told. Source: LeaderState, KafkaRaftClient.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kcore.protocol_errors import Errors
+from kcore.raft import fetching, voter_changes
+from kcore.raft.accumulator import Accumulator
+from kcore.raft.batches import split_batches
+from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
+from kcore.raft.effects import Committed, Flush, LeaderChanged
+from kcore.raft.fetching import WaitingFetch
+from kcore.raft.log import Appended
+from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.states import NEVER_MS, Leader
+from kcore.raft.voter_changes import PendingChange
+from kcore.raft.voters import VoterSet
+from kcore.schema.structure import Data
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
+UNKNOWN: Final = -1
+
+
+class ReplicaProgress:
+    """How far one replica is, as its last fetch told."""
+
+    __slots__ = ("end_offset", "key", "last_caught_up_ms", "last_fetch_leader_end", "last_fetch_ms")
+
+    def __init__(self, key: ReplicaKey) -> None:
+        self.key = key
+        self.end_offset = UNKNOWN  # Of what it has flushed.
+        self.last_fetch_ms = UNKNOWN
+        self.last_fetch_leader_end = UNKNOWN  # Where the leader's log ended at that time.
+        self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
+
+    def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
+        """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""
+        if offset >= leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif 0 < self.last_fetch_leader_end <= offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.last_fetch_leader_end = leader_end
+        self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
+        self.end_offset = offset
+
+
+class LeaderState:
+    """What the leader of one epoch knows of the others, and who waits for it."""
+
+    __slots__ = (
+        "accumulator",
+        "change",
+        "check_quorum_deadline_ms",
+        "epoch",
+        "epoch_start_offset",
+        "fetched_voters",
+        "fetches",
+        "flushing",
+        "known_voters",
+        "local",
+        "observers",
+        "voters",
+    )
+
+    def __init__(self, node: "RaftNode", now_ms: int) -> None:
+        self.epoch = node.epoch
+        self.epoch_start_offset = node.log.end_offset
+        self.local = node.local
+        self.voters: dict[int, ReplicaProgress] = {}
+        self.observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self.fetched_voters: set[int] = set()  # Since the deadline below was set.
+        self.check_quorum_deadline_ms = NEVER_MS  # When it resigns, unless a majority fetches before.
+        self.accumulator = Accumulator(node.log.end_offset)
+        self.flushing = 0  # Up to where a flush is under way.
+        self.fetches: dict[Hashable, WaitingFetch] = {}  # By whom to answer, oldest first.
+        self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
+        self.known_voters: VoterSet | None = None  # At kraft.version 0: what the voters said of themselves.
+        self.set_voters(node.voter_history.last_voters)
+        self.restart_check_quorum(node, now_ms)
+
+    # The replicas.
+
+    def set_voters(self, voters: VoterSet) -> None:
+        """Whoever joins keeps what is known of it as an observer; whoever leaves becomes one."""
+        before = self.voters
+        self.voters = {}
+        for key in voters.keys:
+            progress = self.find(before, key) or ReplicaProgress(key)
+            progress.key = key
+            self.voters[key.id] = progress
+            self.observers.pop(key, None)
+        for voter_id, progress in before.items():
+            if voter_id not in self.voters:
+                self.observers.setdefault(progress.key, progress)
+
+    def find(self, voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
+        """A voter whose directory is unknown is found by its id alone."""
+        progress = voters.get(key.id)
+        if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id):
+            return progress
+        return self.observers.get(key)
+
+    def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
+        """An observer that nobody has seen before is one from now on."""
+        return self.find(self.voters, key) or self.observers.setdefault(key, ReplicaProgress(key))
+
+    def is_voter(self, key: ReplicaKey) -> bool:
+        progress = self.voters.get(key.id)
+        return progress is not None and progress is self.find(self.voters, key)
+
+    def last_fetch_ms(self, key: ReplicaKey) -> int:
+        """-NEVER_MS for never."""
+        progress = self.find(self.voters, key)
+        return -NEVER_MS if progress is None or progress.last_fetch_ms == UNKNOWN else progress.last_fetch_ms
+
+    def successors(self) -> tuple[ReplicaKey, ...]:
+        """The other voters, longest logs first."""
+        others = [progress for progress in self.voters.values() if progress.key.id != self.local.id]
+        return tuple(progress.key for progress in sorted(others, key=lambda progress: -progress.end_offset))
+
+    def forget_silent_observers(self, now_ms: int) -> None:
+        for key, progress in list(self.observers.items()):
+            if key != self.local and now_ms - progress.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
+                del self.observers[key]
+
+    # The leader progress time-out.
+
+    def restart_check_quorum(self, node: "RaftNode", now_ms: int) -> None:
+        """One and a half times the fetch time-out, as answers take their time; never for an only voter."""
+        alone = len(self.voters) == 1 and self.is_voter(self.local)
+        self.fetched_voters.clear()
+        self.check_quorum_deadline_ms = NEVER_MS if alone else now_ms + node.config.fetch_timeout_ms * 3 // 2
+
+    def count_fetch(self, node: "RaftNode", key: ReplicaKey, now_ms: int) -> None:
+        """A majority that fetches, the leader among it if it votes, shows that it leads still (KAFKA-15489)."""
+        if not self.is_voter(key):
+            return
+        self.fetched_voters.add(key.id)
+        itself = 1 if self.is_voter(self.local) else 0
+        if len(self.fetched_voters) + itself >= len(self.voters) // 2 + 1:
+            self.restart_check_quorum(node, now_ms)
+
+    # The high watermark.
+
+    @property
+    def replicated_to_majority(self) -> int:
+        """The offset below which a majority of the voters has everything; the leader counts if it votes."""
+        ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
+        return ends[len(ends) // 2]
+
+    def append(self, node: "RaftNode", records: Sequence[bytes], now_ms: int) -> Appended:
+        """Takes records (value bytes), which go into one batch, at once or after the linger.
+
+        RaftLogError if they do not fit into a batch.
+        """
+        if not self.accumulator.has_room(records):
+            drain(node)
+        appended = self.accumulator.add(records, now_ms, node.config.append_linger_ms)
+        if node.config.adaptive_linger and not self.flushing:
+            drain(node)  # Nothing is on its way that it could wait for.
+        return appended
+
+
+def begin(node: "RaftNode", now_ms: int) -> None:
+    """Elected: the first thing in the log of the epoch is that this node leads it."""
+    assert type(node.state) is Leader
+    node.leading = LeaderState(node, now_ms)
+    granting_voters = [key.id for key in node.state.granting_voters]
+    messages: list[Data] = [leader_change(node.local.id, node.voter_history.last_voters, granting_voters)]
+    if node.voter_history.kraft_version > 0:
+        messages += _own_voters(node)
+    else:
+        voters = node.voter_history.last_voters
+        node.leading.known_voters = voters.with_voter_of_any_directory(voter_changes.local_voter(node))
+    append_control(node, messages, now_ms)
+
+
+def _own_voters(node: "RaftNode") -> list[Data]:
+    """Version and voters again, where they are in no log yet but in the snapshot that a quorum begins with.
+
+    4.x does so as well where the leader's listeners are others than those in the log.
+    """
+    history = node.voter_history
+    voters = history.last_voters.with_updated(voter_changes.local_voter(node)) or history.last_voters
+    is_new = node.config.level != "3.9" and voters != history.last_voters
+    if history.last_voters_offset != -1 and not is_new:
+        return []
+    return [kraft_version_record(history.kraft_version), voters.to_record()]
+
+
+def end(node: "RaftNode") -> None:
+    """It leads no more: whoever waits hears of it, and what lingered is dropped."""
+    leading = node.leading
+    voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
+    fetching.fail_all(node, Errors.NOT_LEADER_OR_FOLLOWER)
+    assert leading is not None
+    node.leading = None
+
+
+def poll(node: "RaftNode", now_ms: int) -> int:
+    """Writes what has lingered long enough, gives up changes that take too long; when it is wanted next."""
+    leading = node.leading
+    if leading is None:
+        return NEVER_MS
+    deadline_ms = voter_changes.poll(node, now_ms)
+    linger_ms = leading.accumulator.deadline_ms
+    if linger_ms is None:
+        return deadline_ms
+    if linger_ms <= now_ms:
+        drain(node)
+        return deadline_ms
+    return min(deadline_ms, linger_ms)
+
+
+def drain(node: "RaftNode") -> None:
+    """What lingered is written."""
+    leading = node.leading
+    if leading.accumulator.records:
+        _write(node, leading.accumulator.drain(leading.epoch))
+
+
+def append_control(node: "RaftNode", messages: Sequence[Data], now_ms: int) -> int:
+    """Writes control records in a batch of their own, at once; the last one's offset."""
+    leading = node.leading
+    drain(node)
+    batch = control_batch(messages, leading.accumulator.next_offset, leading.epoch, now_ms)
+    leading.accumulator.next_offset += len(messages)
+    _write(node, batch)
+    replay_batches(node.voter_history, split_batches(batch)[0])
+    leading.set_voters(node.voter_history.last_voters)
+    if leading.check_quorum_deadline_ms == NEVER_MS:
+        leading.restart_check_quorum(node, now_ms)  # It is not alone any more.
+    _advance(node, now_ms)
+    return leading.accumulator.next_offset - 1
+
+
+def _write(node: "RaftNode", batch: bytes) -> None:
+    leading = node.leading
+    node.log.append_as_leader(batch, leading.epoch)
+    leading.flushing = node.log.end_offset
+    node.effects.append(Flush(node.log.end_offset))
+    leading.unsent = True
+
+
+def on_flushed(node: "RaftNode", now_ms: int) -> None:
+    """The leader's own end counts up to there."""
+    leading = node.leading
+    leading.progress_of(node.local).end_offset = node.flushed_end_offset
+    if node.flushed_end_offset >= leading.flushing:
+        leading.flushing = 0
+        if node.config.adaptive_linger:
+            drain(node)
+    _advance(node, now_ms)
+
+
+def on_fetch(node: "RaftNode", key: ReplicaKey, offset: int, now_ms: int) -> None:
+    """A replica has everything below `offset`; an observer moves no high watermark."""
+    leading = node.leading
+    if key.id < 0:
+        return  # Nobody that is known.
+    leading.progress_of(key).fetched(offset, node.log.end_offset, now_ms)
+    leading.count_fetch(node, key, now_ms)
+    if leading.is_voter(key):
+        _advance(node, now_ms)
+
+
+def _advance(node: "RaftNode", now_ms: int) -> None:
+    """The high watermark goes up to what a majority has, once that has a record of the leader's own epoch.
+
+    Else a record of an earlier epoch could be counted that a later leader does not have. It never goes back, though a
+    new voter may have less than those before.
+    """
+    leading, known = node.leading, node.quorum.high_watermark
+    offset = leading.replicated_to_majority
+    if offset <= leading.epoch_start_offset or (known is not None and offset <= known):
+        return
+    node.quorum.high_watermark = offset
+    node.log.update_high_watermark(offset)
+    node.effects.append(Committed(offset))
+    if known is None:  # Not before: the state machine may lead only with all of the log applied (KAFKA-12619).
+        node.effects.append(LeaderChanged(node.local.id, leading.epoch, leading.epoch_start_offset))
+    voter_changes.on_high_watermark(node, offset)
+    fetching.complete_all(node, now_ms)
