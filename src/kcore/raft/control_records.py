@@ -35,22 +35,14 @@ def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms
     return encode_records(rows, control=True, partition_leader_epoch=epoch)
 
 
-def start_of_epoch(
-    leader_id: int, granting_voters: Iterable[int], history: VoterHistory, bootstrap: bool
-) -> list[Data]:
-    """What a leader writes first; `bootstrap`: its version and voters come from a snapshot that no follower has.
-
-    Version 0 of the first one always: brokers do not survive version 1.
-    """
-    change = LeaderChangeMessage(
+def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[int]) -> LeaderChangeMessage:
+    """What a leader writes first; version 0 always: brokers do not survive version 1."""
+    return LeaderChangeMessage(
         version=0,
         leader_id=leader_id,
-        voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in history.last_voters.voters],
+        voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in voters.voters],
         granting_voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in granting_voters],
     )
-    if not bootstrap:
-        return [change]
-    return [change, kraft_version_record(history.kraft_version), history.last_voters.to_record()]
 
 
 def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:

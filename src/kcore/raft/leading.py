@@ -155,31 +155,93 @@ class LeaderState:
         ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
         return ends[len(ends) // 2]
 
+    def on_fetch(self, node: "RaftNode", key: ReplicaKey, offset: int, now_ms: int) -> None:
+        """A replica has everything below `offset`; an observer moves no high watermark."""
+        if key.id < 0:
+            return  # Nobody that is known.
+        self.progress_of(key).fetched(offset, node.log.end_offset, now_ms)
+        self.count_fetch(node, key, now_ms)
+        if self.is_voter(key):
+            self._advance(node, now_ms)
+
+    def on_flushed(self, node: "RaftNode", now_ms: int) -> None:
+        """The leader's own end counts up to there."""
+        self.progress_of(self.local).end_offset = node.flushed_end_offset
+        if node.flushed_end_offset >= self.flushing:
+            self.flushing = 0
+            if node.config.adaptive_linger:
+                self.drain(node, now_ms)
+        self._advance(node, now_ms)
+
+    def _advance(self, node: "RaftNode", now_ms: int) -> None:
+        """The high watermark goes up to what a majority has, once that has a record of the leader's own epoch.
+
+        Else a record of an earlier epoch could be counted that a later leader does not have. It never goes back, though
+        a new voter may have less than those before.
+        """
+        offset, known = self.replicated_to_majority, node.quorum.high_watermark
+        if offset <= self.epoch_start_offset or (known is not None and offset <= known):
+            return
+        node.quorum.high_watermark = offset
+        node.log.update_high_watermark(offset)
+        node.effects.append(Committed(offset))
+        if known is None:  # Not before: a state machine leads once it has all that comes before (KAFKA-12619).
+            node.effects.append(LeaderChanged(self.local.id, self.epoch, self.epoch_start_offset))
+        voter_changes.on_high_watermark(node, offset)
+        fetching.complete(node, now_ms)
+
+    # Written.
+
     def append(self, node: "RaftNode", records: Sequence[bytes], now_ms: int) -> Appended:
-        """Takes records (value bytes), which go into one batch, at once or after the linger.
+        """Takes records (value bytes), which go into one batch; it is written behind the event, or after the linger.
 
         RaftLogError if they do not fit into a batch.
         """
         if not self.accumulator.has_room(records):
-            drain(node)
+            self.drain(node, now_ms)
         appended = self.accumulator.add(records, now_ms, node.config.append_linger_ms)
         if node.config.adaptive_linger and not self.flushing:
-            drain(node)  # Nothing is on its way that it could wait for.
+            self.drain(node, now_ms)  # Nothing is on its way that it could wait for.
         return appended
+
+    def append_control(self, node: "RaftNode", messages: Sequence[Data], now_ms: int) -> int:
+        """Writes control records in a batch of their own, at once; the last one's offset."""
+        self.drain(node, now_ms)
+        batch = control_batch(messages, self.accumulator.next_offset, self.epoch, now_ms)
+        self.accumulator.next_offset += len(messages)
+        self._write(node, batch)
+        replay_batches(node.voter_history, split_batches(batch)[0])
+        self.set_voters(node.voter_history.last_voters)
+        if self.check_quorum_deadline_ms == NEVER_MS:
+            self.restart_check_quorum(node, now_ms)  # It may not be alone any more.
+        self._advance(node, now_ms)
+        fetching.complete(node, now_ms, below=node.log.end_offset)
+        return self.accumulator.next_offset - 1
+
+    def drain(self, node: "RaftNode", now_ms: int) -> None:
+        """What lingered is written."""
+        if self.accumulator.records:
+            self._write(node, self.accumulator.drain(self.epoch))
+            fetching.complete(node, now_ms, below=node.log.end_offset)
+
+    def _write(self, node: "RaftNode", batch: bytes) -> None:
+        node.log.append_as_leader(batch, self.epoch)
+        self.flushing = node.log.end_offset
+        node.effects.append(Flush(node.log.end_offset))
 
 
 def begin(node: "RaftNode", now_ms: int) -> None:
     """Elected: the first thing in the log of the epoch is that this node leads it."""
-    assert type(node.state) is Leader
-    node.leading = LeaderState(node, now_ms)
-    granting_voters = [key.id for key in node.state.granting_voters]
-    messages: list[Data] = [leader_change(node.local.id, node.voter_history.last_voters, granting_voters)]
+    state = node.quorum.state
+    assert type(state) is Leader
+    leading = node.leading = LeaderState(node, now_ms)
+    voters = node.voter_history.last_voters
+    messages: list[Data] = [leader_change(node.local.id, voters, [key.id for key in state.granting_voters])]
     if node.voter_history.kraft_version > 0:
         messages += _own_voters(node)
     else:
-        voters = node.voter_history.last_voters
-        node.leading.known_voters = voters.with_voter_of_any_directory(voter_changes.local_voter(node))
-    append_control(node, messages, now_ms)
+        leading.known_voters = voters.with_updated(voter_changes.local_voter(node), any_directory=True)
+    leading.append_control(node, messages, now_ms)
 
 
 def _own_voters(node: "RaftNode") -> list[Data]:
@@ -197,94 +259,21 @@ def _own_voters(node: "RaftNode") -> list[Data]:
 
 def end(node: "RaftNode") -> None:
     """It leads no more: whoever waits hears of it, and what lingered is dropped."""
-    leading = node.leading
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
-    fetching.fail_all(node, Errors.NOT_LEADER_OR_FOLLOWER)
-    assert leading is not None
+    fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     node.leading = None
 
 
 def poll(node: "RaftNode", now_ms: int) -> int:
     """Writes what has lingered long enough, gives up changes that take too long; when it is wanted next."""
     leading = node.leading
-    if leading is None:
-        return NEVER_MS
     deadline_ms = voter_changes.poll(node, now_ms)
     linger_ms = leading.accumulator.deadline_ms
-    if linger_ms is None:
+    if linger_ms is not None and linger_ms <= now_ms:
+        leading.drain(node, now_ms)
         return deadline_ms
-    if linger_ms <= now_ms:
-        drain(node)
-        return deadline_ms
-    return min(deadline_ms, linger_ms)
-
-
-def drain(node: "RaftNode") -> None:
-    """What lingered is written."""
-    leading = node.leading
-    if leading.accumulator.records:
-        _write(node, leading.accumulator.drain(leading.epoch))
-
-
-def append_control(node: "RaftNode", messages: Sequence[Data], now_ms: int) -> int:
-    """Writes control records in a batch of their own, at once; the last one's offset."""
-    leading = node.leading
-    drain(node)
-    batch = control_batch(messages, leading.accumulator.next_offset, leading.epoch, now_ms)
-    leading.accumulator.next_offset += len(messages)
-    _write(node, batch)
-    replay_batches(node.voter_history, split_batches(batch)[0])
-    leading.set_voters(node.voter_history.last_voters)
-    if leading.check_quorum_deadline_ms == NEVER_MS:
-        leading.restart_check_quorum(node, now_ms)  # It is not alone any more.
-    _advance(node, now_ms)
-    return leading.accumulator.next_offset - 1
-
-
-def _write(node: "RaftNode", batch: bytes) -> None:
-    leading = node.leading
-    node.log.append_as_leader(batch, leading.epoch)
-    leading.flushing = node.log.end_offset
-    node.effects.append(Flush(node.log.end_offset))
-    leading.unsent = True
+    return deadline_ms if linger_ms is None else min(deadline_ms, linger_ms)
 
 
 def on_flushed(node: "RaftNode", now_ms: int) -> None:
-    """The leader's own end counts up to there."""
-    leading = node.leading
-    leading.progress_of(node.local).end_offset = node.flushed_end_offset
-    if node.flushed_end_offset >= leading.flushing:
-        leading.flushing = 0
-        if node.config.adaptive_linger:
-            drain(node)
-    _advance(node, now_ms)
-
-
-def on_fetch(node: "RaftNode", key: ReplicaKey, offset: int, now_ms: int) -> None:
-    """A replica has everything below `offset`; an observer moves no high watermark."""
-    leading = node.leading
-    if key.id < 0:
-        return  # Nobody that is known.
-    leading.progress_of(key).fetched(offset, node.log.end_offset, now_ms)
-    leading.count_fetch(node, key, now_ms)
-    if leading.is_voter(key):
-        _advance(node, now_ms)
-
-
-def _advance(node: "RaftNode", now_ms: int) -> None:
-    """The high watermark goes up to what a majority has, once that has a record of the leader's own epoch.
-
-    Else a record of an earlier epoch could be counted that a later leader does not have. It never goes back, though a
-    new voter may have less than those before.
-    """
-    leading, known = node.leading, node.quorum.high_watermark
-    offset = leading.replicated_to_majority
-    if offset <= leading.epoch_start_offset or (known is not None and offset <= known):
-        return
-    node.quorum.high_watermark = offset
-    node.log.update_high_watermark(offset)
-    node.effects.append(Committed(offset))
-    if known is None:  # Not before: the state machine may lead only with all of the log applied (KAFKA-12619).
-        node.effects.append(LeaderChanged(node.local.id, leading.epoch, leading.epoch_start_offset))
-    voter_changes.on_high_watermark(node, offset)
-    fetching.complete_all(node, now_ms)
+    node.leading.on_flushed(node, now_ms)

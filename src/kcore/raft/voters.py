@@ -96,9 +96,10 @@ class VoterSet:
             return None
         return VoterSet({voter_id: other for voter_id, other in self.voters.items() if voter_id != key.id})
 
-    def with_updated(self, voter: Voter) -> "VoterSet | None":
-        """What a voter says of itself, written down anew; None if it is no voter."""
-        return VoterSet({**self.voters, voter.key.id: voter}) if self.is_voter(voter.key) else None
+    def with_updated(self, voter: Voter, *, any_directory: bool = False) -> "VoterSet | None":
+        """What a voter says of itself, written down anew; None if it is no voter, or none of that directory."""
+        known = voter.key.id in self.voters if any_directory else self.is_voter(voter.key)
+        return VoterSet({**self.voters, voter.key.id: voter}) if known else None
 
     def supports(self, kraft_version: int) -> bool:
         return all(

@@ -1,0 +1,179 @@
+"""The leader's side of Fetch (KIP-595): the checks in the document's order, and fetches that wait for something new.
+
+Source: KafkaRaftClient.handleFetchRequest, tryCompleteFetchRequest.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcore.protocol_errors import Errors
+from kcore.raft.log import RaftLog
+from kcore.raft.replicas import ReplicaKey
+from kcore.raft.responses import PARTITION, is_this_cluster, leader_only_error
+from kcore.raft.states import NEVER_MS
+from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.schema.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+from kcore.types import Uuid
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
+ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
+BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
+
+
+class WaitingFetch(NamedTuple):
+    """A fetch that found nothing new, and until when it waits for that."""
+
+    request: FetchRequest
+    partition: FetchPartition
+    version: int
+    deadline_ms: int
+
+
+def on_fetch_request(
+    node: "RaftNode", request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
+) -> FetchResponse | None:
+    """None: answered when there are records, the high watermark moves, this node leads no more, or time is up."""
+    if not is_this_cluster(node, request.cluster_id):
+        return FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
+    partition = metadata_partition(request)
+    if partition is None:
+        return FetchResponse(error_code=Errors.INVALID_REQUEST)
+    fetch = WaitingFetch(request, partition, version, now_ms + request.max_wait_ms)
+    if request.max_wait_ms < 0 or not is_sane(partition):
+        return error_response(node, version, Errors.INVALID_REQUEST)
+    response = answer(node, fetch, now_ms)
+    if request.max_wait_ms == 0 or has_news(response.responses[0].partitions[0], partition):
+        return response
+    node.leading.fetches[reply_to] = fetch
+    return None
+
+
+def metadata_partition(request: FetchRequest) -> FetchPartition | None:
+    """The one partition of the one topic, by its id: so it is with versions below 13 for nobody."""
+    if len(request.topics) != 1 or request.topics[0].topic_id != TOPIC_ID or len(request.topics[0].partitions) != 1:
+        return None
+    partition = request.topics[0].partitions[0]
+    return partition if partition.partition == PARTITION else None
+
+
+def is_sane(partition: FetchPartition) -> bool:
+    """Offsets and epochs that a replica can have; an epoch that it has read of is known to it."""
+    if partition.fetch_offset < 0 or partition.last_fetched_epoch < 0:
+        return False
+    return partition.last_fetched_epoch <= partition.current_leader_epoch
+
+
+def has_news(data: PartitionData, partition: FetchPartition) -> bool:
+    """An error, records, another way to go, or a high watermark that the follower does not know (KIP-1166)."""
+    if data.error_code or data.records or data.diverging_epoch.epoch >= 0 or data.snapshot_id.epoch >= 0:
+        return True
+    return data.high_watermark > partition.high_watermark
+
+
+def answer(node: "RaftNode", fetch: WaitingFetch, now_ms: int) -> FetchResponse:
+    """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark."""
+    partition, version = fetch.partition, fetch.version
+    error = leader_only_error(node, partition.current_leader_epoch)
+    key = ReplicaKey(replica_id(fetch.request), partition.replica_directory_id)
+    if error is Errors.NONE and key.id == node.local.id:
+        error = Errors.UNKNOWN_SERVER_ERROR  # Nobody else has this node's id: as Kafka answers it.
+    if error is not Errors.NONE:
+        return error_response(node, version, error)
+    valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
+    records = b""
+    if valid.kind == "VALID":
+        records = node.log.read(partition.fetch_offset, fetch.request.max_bytes, node.log.end_offset)
+        node.leading.on_fetch(node, key, partition.fetch_offset, now_ms)
+    return fetch_response(node, version, Errors.NONE, records, valid)
+
+
+def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
+    """What is to come next; to whom nothing is known, a snapshot is sooner there than the log (KIP-630)."""
+    snapshot = log.latest_snapshot
+    if offset == 0 and snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT:
+        return ValidOffsetAndEpoch("SNAPSHOT", snapshot)
+    return log.validate_offset_and_epoch(offset, epoch)
+
+
+def replica_id(request: FetchRequest) -> int:
+    """Since version 15 in `replica_state` (KIP-903)."""
+    return request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
+
+
+# The response.
+
+
+def fetch_response(
+    node: "RaftNode", version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
+) -> FetchResponse:
+    """With who leads now, and in version 17 and later where."""
+    state, known = node.quorum.state, node.quorum.high_watermark
+    data = PartitionData(
+        partition_index=PARTITION,
+        error_code=error,
+        high_watermark=-1 if known is None or error else known,
+        log_start_offset=node.log.start_offset,
+        current_leader=LeaderIdAndEpoch(leader_id=state.leader_id, leader_epoch=state.epoch),
+        aborted_transactions=None,
+        records=records,
+    )
+    if valid and valid.kind == "DIVERGING":
+        end = valid.offset_and_epoch
+        data.diverging_epoch = EpochEndOffset(epoch=end.epoch, end_offset=end.offset)
+    elif valid and valid.kind == "SNAPSHOT":
+        end = valid.offset_and_epoch
+        data.snapshot_id = SnapshotId(epoch=end.epoch, end_offset=end.offset)
+    address = state.leader_endpoints.get(node.config.listener)
+    endpoints = []
+    if version >= ENDPOINTS_VERSION and address and state.leader_id >= 0:
+        endpoints = [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
+    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])
+    return FetchResponse(responses=[topic], node_endpoints=endpoints)
+
+
+def error_response(node: "RaftNode", version: int, error: Errors) -> FetchResponse:
+    return fetch_response(node, version, error, b"", None)
+
+
+# Fetches that wait.
+
+
+def complete(node: "RaftNode", now_ms: int, *, below: int | None = None) -> None:
+    """Answers those that wait, or those that fetch from `below` some offset: there are records for them."""
+    fetches = node.leading.fetches
+    for reply_to, fetch in list(fetches.items()):
+        if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None):
+            node.answer(reply_to, answer(node, fetch, now_ms))
+
+
+def fail(node: "RaftNode", error: Errors) -> None:
+    """Answers all with an error."""
+    fetches = node.leading.fetches
+    while fetches:
+        reply_to = next(iter(fetches))
+        node.answer(reply_to, error_response(node, fetches.pop(reply_to).version, error))
+
+
+def poll(node: "RaftNode", now_ms: int) -> int:
+    """Answers those whose wait is over with nothing; when the next one's is."""
+    if node.leading is None or not node.leading.fetches:
+        return NEVER_MS
+    fetches = node.leading.fetches
+    for reply_to, fetch in list(fetches.items()):
+        if fetch.deadline_ms <= now_ms:
+            del fetches[reply_to]
+            node.answer(reply_to, error_response(node, fetch.version, Errors.NONE))
+    return min((fetch.deadline_ms for fetch in fetches.values()), default=NEVER_MS)
