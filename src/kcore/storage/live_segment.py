@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from kcore.broker.log import TimestampAndOffset
+from kcore.errors import StorageError
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 from kcore.wire.records import decode_records
@@ -18,9 +19,10 @@ READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most rea
 class LiveSegment:
     """A segment that is read while it may be written to. OSError where the disk fails."""
 
-    def __init__(self, path: Path, interval_bytes: int) -> None:
+    def __init__(self, path: Path, interval_bytes: int, *, indexed: bool = False) -> None:
+        """`indexed`: indexes beside it, if there are any, are right, and only what is behind them is scanned."""
         self.path, self.base_offset = path, base_offset_of(path)
-        self._interval_bytes = interval_bytes
+        self._interval_bytes, self._indexed = interval_bytes, indexed
         self._file = -1
         self._end_offset = self.base_offset
         self._max_timestamp = NO_TIMESTAMP
@@ -44,10 +46,15 @@ class LiveSegment:
         self._learn()
         return self._max_timestamp
 
+    @property
+    def end_offset(self) -> int:
+        """Behind its last record."""
+        self._learn()
+        return self._end_offset
+
     def reaches(self, offset: int) -> bool:
         """Whether it has a record of that offset, or one behind it."""
-        self._learn()
-        return offset < self._end_offset
+        return offset < self.end_offset
 
     def batches(self) -> RecordBatches:
         """The headers of all batches; the records are not looked at."""
@@ -103,16 +110,32 @@ class LiveSegment:
             self._offsets.clear()
             self._positions.clear()
             self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
-            self._note(self.batches(), 0)
+            with Segment(self.path) as segment:
+                begin = self._believe_indexes(segment) if self._indexed else 0
+                self._note(scan_batches(segment.data, start=begin, check_crc=False, stop=True), 0)
+
+    def _believe_indexes(self, segment: Segment) -> int:
+        """Where the last batch that they know of begins."""
+        offsets, times = segment.offset_index, segment.time_index
+        if offsets is None or times is None or not len(offsets.offsets):
+            return 0
+        # An entry names its batch's last offset: what is searched from there on is found all the same.
+        self._offsets = [self.base_offset, *offsets.offsets.tolist()]
+        self._positions = [0, *offsets.positions.tolist()]
+        self._max_timestamp = max(times.timestamps.tolist(), default=NO_TIMESTAMP)
+        return self._positions[-1]
 
     def _note(self, batches: RecordBatches, position: int) -> None:
         if not len(batches):
             return
-        bases, places = batches.base_offset.tolist(), (batches.position + position).tolist()
-        for base_offset, place in zip(bases, places, strict=True):
-            if not self._positions or place - self._positions[-1] > self._interval_bytes:
-                self._offsets.append(base_offset)
-                self._positions.append(place)
+        places = (batches.position + position).tolist()
+        row = 0
+        if self._positions:
+            row = bisect_right(places, self._positions[-1] + self._interval_bytes)
+        while row < len(places):
+            self._offsets.append(int(batches.base_offset[row]))
+            self._positions.append(places[row])
+            row = bisect_right(places, places[row] + self._interval_bytes, row)
         self._size = position + batches.end
         self._end_offset = int(batches.last_offset[-1]) + 1
         self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
@@ -130,8 +153,10 @@ class LiveSegment:
                 position += batches.end
             elif int.from_bytes(data[:8], signed=True) + int.from_bytes(data[23:27], signed=True) >= offset:
                 return position  # Larger than what was read of it.
+            elif (length := int.from_bytes(data[8:LENGTH_END], signed=True)) >= HEADER_END - LENGTH_END:
+                position += LENGTH_END + length
             else:
-                position += LENGTH_END + int.from_bytes(data[8:LENGTH_END], signed=True)
+                raise StorageError(f"{self.path}: no batch at position {position}")
 
     def _one_batch(self, position: int) -> bytes:
         length = int.from_bytes(self._bytes(position, LENGTH_END)[8:], signed=True)

@@ -47,12 +47,13 @@ class LogWriter:
         folder: Path,
         *,
         start_offset: int = 0,
+        end_offset: int | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
     ) -> None:
         """Opens the folder, made if need be, with its log recovered: a torn or broken tail is cut off.
 
-        `start_offset` is where a new log begins.
+        `start_offset` is where a new log begins; `end_offset` where one ends that was recovered before.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -60,7 +61,9 @@ class LogWriter:
         epochs = folder / LEADER_EPOCHS
         self._epochs = EpochCache(read_leader_epochs(epochs) if epochs.exists() else ())
         files = segment_files(folder)
-        self.end_offset = self._recover(files[-1]) if files else start_offset
+        if end_offset is None:
+            end_offset = self._recover(files[-1]) if files else start_offset
+        self.end_offset = end_offset
         self._open(files[-1] if files else segment_path(folder, start_offset))
 
     def _recover(self, path: Path) -> int:
@@ -81,9 +84,9 @@ class LogWriter:
         return end_offset
 
     def _open(self, path: Path) -> None:
-        self.base_offset = base_offset_of(path)
-        self._path = path
         self._file = path.open("ab", buffering=0)
+        self._path = path
+        self.base_offset = base_offset_of(path)
         self._size = os.fstat(self._file.fileno()).st_size
         sync_folder(self.folder)
 
@@ -120,11 +123,16 @@ class LogWriter:
         if not len(batches):
             return self.end_offset
         last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
-        full = self._size + len(data) > self._segment_bytes
+        full = self._size + len(data) > self._segment_bytes or self._file.closed  # By a roll that failed.
         if self._size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
             self._roll(int(batches.base_offset[0]))
-        self._assign_epochs(batches)
-        self._write(data)
+        known = self._epochs.entries[:]
+        try:
+            self._assign_epochs(batches)
+            self._write(data)
+        except OSError:
+            self._epochs.entries = known  # An epoch of which there is no record has not begun.
+            raise
         if sync:
             os.fsync(self._file.fileno())
         self.end_offset = last_offset + 1
@@ -164,6 +172,10 @@ class LogWriter:
             os.truncate(self._path, self._size)
             raise
         self._size += len(data)
+
+    def duplicate(self) -> int | None:
+        """A descriptor of what fsync would have to write, the caller's to close; None once all is on the disk."""
+        return None if self._file.closed else os.dup(self._file.fileno())
 
     def _roll(self, base_offset: int) -> None:
         self.close()

@@ -1,0 +1,346 @@
+"""A metadata log on a disk: what a raft node asks of its log (`kcore.raft.log.RaftLog`), kept in Kafka's files.
+
+Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from kcore.errors import DecodeError, RaftLogError, StorageError
+from kcore.raft.log import Appended, SnapshotPiece
+from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.replication.raft_log import RaftLog as Rules
+from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
+from kcore.storage.files import sync_folder
+from kcore.storage.log import partition_of
+from kcore.storage.raft_recovery import recover, remove_left_behind
+from kcore.storage.raft_snapshots import RaftSnapshots, age
+from kcore.storage.segment import Segment
+from kcore.storage.segmented_log import SegmentedLog, Settings
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, RecordBatches, scan_batches
+
+RECOVERY_POINTS: Final = OFFSETS[1]
+# Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
+SEGMENT_BYTES: Final = 64 << 20
+FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
+
+
+@contextmanager
+def refusals(folder: Path) -> Iterator[None]:
+    """What a disk refuses, as an error that says where."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{folder}: {error}") from error
+
+
+class DiskRaftLog:
+    """The one owner of a `__cluster_metadata-0` folder; one thread's, but for `flush`. StorageError if a disk fails.
+
+    Of an append that a full disk refused nothing is there, and the log may be used on. After any other failure of a
+    write or a flush it may not: nobody knows then what is on the disk.
+    """
+
+    def __init__(self, folder: Path, settings: Settings | None = None) -> None:
+        """Opens the folder, made if need be, with its log recovered.
+
+        The recovery point lies beside the folder, as Kafka has it. StorageError with file and position for damage that
+        is no crash's, and for a log whose beginning no snapshot holds.
+        """
+        self.folder, self._settings = folder, settings or Settings(SEGMENT_BYTES)
+        partition = partition_of(folder)
+        if partition is None:
+            raise StorageError(f"{folder}: not named as a partition's folder")
+        self._partition = partition
+        self._lock = Lock()
+        self._failure: OSError | None = None
+        with refusals(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+            remove_left_behind(folder)
+            self._open()
+        self.high_watermark = min(self.latest_snapshot.offset, self.end_offset) if self.latest_snapshot else 0
+
+    def _open(self) -> None:
+        points = self.folder.parent / RECOVERY_POINTS
+        self._recovery_points: dict[tuple[str, int], int] = {}
+        if points.exists():
+            self._recovery_points.update(read_offsets(points).items())
+        self._snapshots = RaftSnapshots(self.folder)
+        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes)
+        if end_offset is None:
+            end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
+            if end_offset < self._recovery_point:
+                raise StorageError(f"{self.folder}: no segment, but the log was there up to {self._recovery_point}")
+        self._log = SegmentedLog(
+            self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True
+        )
+        self._start_offset = self._log.first_offset
+        if self._start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
+            self._log.abandon()
+            raise StorageError(f"{self.folder}: the log begins at {self._start_offset}, and no snapshot there or later")
+        self._snapshots.forget(self._snapshots.below(self._start_offset))
+        self.truncate_to_latest_snapshot()
+
+    @property
+    def _recovery_point(self) -> int:
+        return self._recovery_points.get(self._partition, 0)
+
+    def _write_recovery_point(self, offset: int) -> None:
+        """Below it all is on the disk: after that is, before it is not."""
+        self._recovery_points[self._partition] = offset
+        write_offsets(self.folder.parent / RECOVERY_POINTS, self._recovery_points)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """All is on the disk, and the next opening has nothing to check."""
+        with self._lock, refusals(self.folder):
+            self._snapshots.close()
+            if self._failure is not None:
+                self._log.abandon()
+                return
+            self._log.close()
+            self._log.let_go()
+            self._write_recovery_point(self.end_offset)
+
+    def abandon(self) -> None:
+        """Lets go of all files as they are."""
+        with self._lock:
+            self._log.abandon()
+
+    # Where it begins and ends.
+
+    @property
+    def start_offset(self) -> int:
+        return self._start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self._log.epochs.latest_epoch
+        return self._rules().last_fetched_epoch if latest is None else latest
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self._snapshots.latest
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self._snapshots.earliest
+
+    def _rules(self) -> Rules:
+        return Rules(
+            self._log.epochs, self._start_offset, self.end_offset, self.earliest_snapshot, self.latest_snapshot
+        )
+
+    def update_high_watermark(self, offset: int) -> None:
+        if not self.high_watermark <= offset <= self.end_offset:
+            raise RaftLogError(f"{offset} as high watermark: only {self.high_watermark} to {self.end_offset} can be")
+        self.high_watermark = offset
+
+    # Written.
+
+    def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
+        found = scan_batches(batches)
+        if not len(found):
+            raise RaftLogError("a leader appends at least one batch")
+        if (damaged := _first_damaged(found)) < len(found):
+            raise _damage(found, damaged)
+        if (found.partition_leader_epoch != epoch).any():
+            raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch alone")
+        return self._append(batches, found)
+
+    def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
+        found = scan_batches(batches, stop=True)
+        problem = None if _is_cut_off(batches, found.end) else found.problem
+        count = damaged = _first_damaged(found)
+        if damaged < len(found):
+            problem = _damage(found, damaged)
+        newer = np.flatnonzero(found.partition_leader_epoch[:count] > epoch)
+        if newer.size:  # Of a leader after the one that was asked: its epoch is to be learnt first (KAFKA-18723).
+            count, problem = int(newer[0]), None
+        appended = None
+        if count:
+            kept = found.take(slice(count))
+            end = int(kept.position[-1] + kept.size[-1])
+            appended = self._append(batches[:end], kept)
+        if problem is not None:
+            raise problem
+        return appended
+
+    def _append(self, data: bytes, batches: RecordBatches) -> Appended:
+        """All or nothing."""
+        self._check_sequence(batches)
+        first_offset = self.end_offset
+        with self._writing():
+            if self._log.append(data, batches):
+                self._write_recovery_point(self._log.base_offsets[-1])
+        return Appended(first_offset, self.end_offset - 1)
+
+    def _check_sequence(self, batches: RecordBatches) -> None:
+        offsets = np.concatenate([[self.end_offset], batches.last_offset[:-1] + 1])
+        if (gaps := np.flatnonzero(batches.base_offset != offsets)).size:
+            begins, end = batches.base_offset[gaps[0]], offsets[gaps[0]]
+            raise RaftLogError(f"a batch that begins at {begins} does not go on from {end}")
+        epochs = np.concatenate([[self.last_epoch], batches.partition_leader_epoch[:-1]])
+        if (falls := np.flatnonzero(batches.partition_leader_epoch < epochs)).size:
+            epoch = batches.partition_leader_epoch[falls[0]]
+            raise RaftLogError(f"a batch of epoch {epoch} cannot follow one of epoch {epochs[falls[0]]}")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._lock, refusals(self.folder):
+            if self._failure is not None:
+                raise self._failure
+            try:
+                yield
+            except OSError as error:
+                if error.errno not in FULL:
+                    self._failure = error
+                raise
+
+    def flush(self) -> None:
+        """Whatever was written when it was called is durable; may be called from any thread."""
+        with self._writing():
+            descriptor = self._log.duplicate()
+        if descriptor is None:
+            return
+        with refusals(self.folder):
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                self._failure = error  # The pages may be gone, and a second fsync would not say so.
+                raise
+            finally:
+                os.close(descriptor)
+
+    # Read.
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
+        if not self._start_offset <= offset <= self.end_offset:
+            raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        with refusals(self.folder):
+            data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
+        found = scan_batches(data, stop=True)
+        if found.problem or not found.crc_matches.all() or (not data and offset < self.end_offset <= end_offset):
+            raise self._damage_near(offset)
+        return data
+
+    def _damage_near(self, offset: int) -> StorageError:
+        path = self._log.path_of(offset)
+        with Segment(path) as segment:
+            problems = segment.problems
+        return StorageError(f"{path}: {problems[0] if problems else f'no batch of offset {offset}'}")
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        return self._rules().end_offset_for_epoch(epoch)
+
+    def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
+        return self._rules().validate_offset_and_epoch(offset, epoch)
+
+    # Cut.
+
+    def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
+        offset = min(end.offset, self.end_offset)
+        if end.epoch > 0:  # Epoch 0 is of no leader: the offset says it all.
+            own = self.end_offset_for_epoch(end.epoch)
+            offset = min(own.offset, end.offset) if own.epoch == end.epoch else own.offset
+        offset = self._batch_at(offset)
+        if offset < self.high_watermark:
+            raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
+        with self._writing():
+            self._lower_recovery_point(offset)
+            self._log.truncate_to(offset)
+        return self.end_offset
+
+    def _batch_at(self, offset: int) -> int:
+        """Where the batch begins that has that offset; itself at the log's end, and below its start."""
+        if not self._start_offset <= offset < self.end_offset:
+            return offset
+        return int.from_bytes(self.read(offset, 1, self.end_offset)[:8])
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """Before what is cut off can be missed, and other batches be there that are not on the disk."""
+        if offset < self._recovery_point:
+            self._write_recovery_point(offset)
+
+    def truncate_to_latest_snapshot(self) -> bool:
+        latest = self.latest_snapshot
+        if latest is None or age(latest) <= age((self.end_offset, self._log.epochs.latest_epoch or 0)):
+            return False
+        with self._writing():
+            self._lower_recovery_point(self._log.first_offset)
+            self._log.start_anew(latest.offset)
+            self._start_offset = self.high_watermark = latest.offset
+            self._snapshots.forget(self._snapshots.older_than(latest))
+        return True
+
+    def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
+        if snapshot not in self._snapshots or snapshot.offset <= self._start_offset:
+            return False
+        if snapshot.offset > self.high_watermark:  # What is behind the newest snapshot must stay (KAFKA-14238).
+            raise RaftLogError(f"{snapshot} is past the high watermark {self.high_watermark}")
+        with self._writing():
+            self._start_offset = snapshot.offset
+            self._log.remove_before(snapshot.offset)
+            self._snapshots.forget(self._snapshots.older_than(snapshot))
+        return True
+
+    # Snapshots.
+
+    def snapshot_piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
+        with refusals(self.folder):
+            return self._snapshots.piece(snapshot, position, max_bytes)
+
+    def begin_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        with refusals(self.folder):
+            self._snapshots.begin(snapshot)
+
+    def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
+        with refusals(self.folder):
+            return self._snapshots.append(snapshot, data)
+
+    def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        with refusals(self.folder):
+            self._snapshots.freeze(snapshot)
+
+    def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
+        """As Kafka 4.x has it, which refuses one more than 3.9.1 does: one that ends within a batch."""
+        starts = [self._batch_at(snapshot.offset)]
+        return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, "4.1.2")
+
+
+def _first_damaged(batches: RecordBatches) -> int:
+    """Its row; their number if none is."""
+    bad = np.flatnonzero(~batches.crc_matches | (batches.last_offset_delta < 0))
+    return int(bad[0]) if bad.size else len(batches)
+
+
+def _damage(batches: RecordBatches, row: int) -> DecodeError:
+    return DecodeError("a record batch that is damaged", int(batches.position[row]))
+
+
+def _is_cut_off(data: bytes, position: int) -> bool:
+    """Whether what stands there is the beginning of a batch, as far as one can tell."""
+    rest = data[position : position + LENGTH_END]
+    if len(rest) < LENGTH_END:
+        return True
+    length = int.from_bytes(rest[8:], signed=True)
+    return length >= HEADER_END - LENGTH_END and position + LENGTH_END + length > len(data)

@@ -1,0 +1,162 @@
+"""What a crash left of a metadata log: cut behind the last whole batch, its indexes and epochs right again.
+
+What was written behind the recovery point is checked byte by byte, and ends at the first batch that is damaged. What
+is below was durable before that point was: damage there is no crash's work, and to cut it off silently would be to lose
+what this replica has acknowledged. Source: LogLoader, LogSegment.recover.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kcore.errors import StorageError
+from kcore.replication.epochs import EpochCache
+from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
+from kcore.storage.files import sync_folder
+from kcore.storage.indexes import OffsetIndex
+from kcore.storage.log import segment_files
+from kcore.storage.log_writer import write_indexes
+from kcore.storage.segment import Segment, base_offset_of
+from kcore.storage.segmented_log import remove_indexes, remove_segment
+from kcore.wire.record_batch import RecordBatches, scan_batches
+
+LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
+
+
+def remove_left_behind(folder: Path) -> None:
+    """Files that were being written or removed when the process ended."""
+    for path in folder.iterdir():
+        if path.name.endswith(LEFT_BEHIND):
+            path.unlink()
+
+
+def recover(folder: Path, recovery_point: int, index_interval_bytes: int) -> int | None:
+    """Makes a folder's log whole again and returns where it ends; None for a folder without segments.
+
+    Segments that lie below `recovery_point` are looked at at their ends alone. StorageError names the file and the
+    position of damage below it.
+    """
+    paths = segment_files(folder)
+    if not paths:
+        return None
+    recovery = _Recovery(paths, recovery_point, index_interval_bytes)
+    recovery.run()
+    _recover_epochs(folder, recovery.seen, recovery.end_offset)
+    return recovery.end_offset
+
+
+class _Recovery:
+    """Goes through the segments in order; `end_offset` is where the log ends so far."""
+
+    def __init__(self, paths: list[Path], recovery_point: int, index_interval_bytes: int) -> None:
+        self._paths, self._recovery_point, self._interval_bytes = paths, recovery_point, index_interval_bytes
+        self._bases = [base_offset_of(path) for path in paths]
+        self.end_offset, self._epoch = self._bases[0], -1
+        self.seen: list[tuple[int, int]] = []  # Offsets, and the epochs of the batches there.
+
+    def run(self) -> None:
+        for at, path in enumerate(self._paths):
+            if self._bases[at] != self.end_offset:  # The one before was cut, or is all that there is of an older end.
+                self._remove_from(at)
+                break
+            self._recover_segment(path, None if at + 1 == len(self._paths) else self._bases[at + 1])
+        if self.end_offset < self._recovery_point:
+            raise self._lost(self._paths[-1], self._paths[-1].stat().st_size)
+
+    def _lost(self, path: Path, position: int) -> StorageError:
+        said = f"no whole batch of offset {self.end_offset} at position {position}"
+        return StorageError(f"{path}: {said}, but the log was on the disk up to offset {self._recovery_point}")
+
+    def _remove_from(self, at: int) -> None:
+        if self.end_offset < self._recovery_point:
+            raise self._lost(self._paths[at - 1], self._paths[at - 1].stat().st_size)
+        for path in reversed(self._paths[at:]):
+            remove_segment(path)
+        sync_folder(self._paths[0].parent)
+
+    def _recover_segment(self, path: Path, next_base: int | None) -> None:
+        settled = self._recovery_point if next_base is None else min(self._recovery_point, next_base)
+        with Segment(path) as segment:
+            index = _right_index(segment, settled)
+            begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
+            position = self._go_through(segment, begin)
+            size = len(segment)
+        if self.end_offset < settled or (settled == next_base and (position < size or self.end_offset > settled)):
+            raise self._lost(path, position)
+        if position < size:
+            os.truncate(path, position)
+            _sync(path)
+        if next_base == self.end_offset and (index is None or settled < next_base):
+            write_indexes(path, self._interval_bytes)
+        elif index is None:
+            remove_indexes(path)
+
+    def _go_through(self, segment: Segment, begin: int) -> int:
+        """Takes what is whole from the batch at `begin` on; returns the position behind it."""
+        batches = scan_batches(segment.data, start=begin, stop=True)
+        if begin and len(batches):  # What lies before is not looked at.
+            self.end_offset, self._epoch = int(batches.base_offset[0]), int(batches.partition_leader_epoch[0])
+        count = _whole(batches, self.end_offset, self._epoch)
+        if count:
+            epochs = batches.partition_leader_epoch[:count]
+            rises = np.flatnonzero(np.diff(epochs, prepend=self._epoch)).tolist()
+            for row in [*rises, count - 1]:
+                self.seen.append((int(batches.base_offset[row]), int(epochs[row])))
+            self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
+        return int(batches.position[count]) if count < len(batches) else batches.end
+
+
+def _whole(batches: RecordBatches, end_offset: int, epoch: int) -> int:
+    """How many batches are, from the first on: their CRC right, offsets and epochs going on."""
+    epochs = batches.partition_leader_epoch  # The CRC is not about it.
+    ends = batches.last_offset + 1
+    goes_on = batches.base_offset == np.concatenate([[end_offset], ends[:-1]])[: len(ends)]
+    rises = epochs >= np.concatenate([[epoch], epochs[:-1]])[: len(epochs)]
+    bad = np.flatnonzero(~(batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)))
+    return int(bad[0]) if bad.size else len(batches)
+
+
+def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
+    """The segment's index if it can be believed: whole, only of batches below that offset, and its last one there."""
+    try:
+        index, times = segment.offset_index, segment.time_index
+    except StorageError:
+        return None
+    if index is None or times is None or max(times.offsets, default=-1) >= below:
+        return None
+    if len(index.offsets):
+        last = scan_batches(segment.data, start=int(index.positions[-1]), limit=1, check_crc=False, stop=True)
+        if not len(last) or last.last_offset[0] != index.offsets[-1] or index.offsets[-1] >= below:
+            return None
+    return index
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int) -> None:
+    """What the file says, without what was cut off; from the batches if it is not there or says something else."""
+    path = folder / LEADER_EPOCHS
+    try:
+        entries = read_leader_epochs(path) if path.exists() else None
+    except StorageError:
+        entries = None
+    epochs = EpochCache(entries or ())
+    epochs.truncate_from_end(end_offset)
+    if any(epochs.epoch_for_offset(offset) != epoch for offset, epoch in seen):
+        epochs = EpochCache()
+        for segment_path in segment_files(folder):
+            with Segment(segment_path) as segment:
+                batches = scan_batches(segment.data, check_crc=False, stop=True)
+            column = batches.partition_leader_epoch
+            for row in np.flatnonzero(np.diff(column, prepend=-1)).tolist():
+                epochs.assign(int(column[row]), int(batches.base_offset[row]))
+    if epochs.entries != entries:
+        write_leader_epochs(path, epochs.entries)

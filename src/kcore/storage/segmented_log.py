@@ -1,0 +1,197 @@
+"""The segments of a partition's folder while they are in use: appended to, read and cut at once (LocalLog)."""
+
+from bisect import bisect_right
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kcore.replication.epochs import EpochCache
+from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
+from kcore.storage.files import sync_folder
+from kcore.storage.live_segment import LiveSegment
+from kcore.storage.log import segment_files
+from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
+from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, segment_path
+from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches
+
+BESIDE: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+class Settings(NamedTuple):
+    """Of a log; as Kafka's, whose defaults they have."""
+
+    segment_bytes: int = SEGMENT_BYTES
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+
+
+def remove_indexes(path: Path) -> None:
+    """Those beside that segment."""
+    for suffix in BESIDE:
+        path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def remove_segment(path: Path) -> None:
+    """The file and those beside it; indexes first, so that none is left of a segment that there is no more."""
+    remove_indexes(path)
+    path.unlink(missing_ok=True)
+
+
+class SegmentedLog:
+    """The one owner of a folder's segments and leader epochs. OSError and StorageError where the disk fails.
+
+    Appended bytes are with the operating system: only a roll and `close` fsync.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        *,
+        start_offset: int = 0,
+        end_offset: int | None = None,
+        indexed: bool = False,
+    ) -> None:
+        """As LogWriter; `indexed`: what indexes lie there may be believed, so that reading needs no scan."""
+        self.folder, self._settings, self._indexed = folder, settings, indexed
+        self._open(start_offset, end_offset)
+
+    def _open(self, start_offset: int, end_offset: int | None = None) -> None:
+        settings = self._settings._asdict()
+        self._writer = LogWriter(self.folder, start_offset=start_offset, end_offset=end_offset, **settings)
+        self.segments = [self._live(path) for path in segment_files(self.folder)]
+
+    def _live(self, path: Path) -> LiveSegment:
+        return LiveSegment(path, self._settings.index_interval_bytes, indexed=self._indexed)
+
+    def close(self) -> None:
+        """All is on the disk, the indexes too. `let_go` is the caller's."""
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Files are closed as they are."""
+        self._writer.abandon()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """No file is held for reading; a later read takes it again."""
+        for segment in self.segments:
+            segment.close()
+
+    @property
+    def first_offset(self) -> int:
+        """Where the first segment begins."""
+        return self.segments[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._writer.end_offset
+
+    @property
+    def epochs(self) -> EpochCache:
+        return self._writer.epochs
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """Of the segments."""
+        return [segment.base_offset for segment in self.segments]
+
+    def path_of(self, offset: int) -> Path:
+        """The segment that has that offset, or would have it."""
+        return self.segments[max(bisect_right(self.base_offsets, offset) - 1, 0)].path
+
+    def duplicate(self) -> int | None:
+        """As LogWriter has it: older segments are on the disk."""
+        return self._writer.duplicate()
+
+    # Written.
+
+    def append(self, data: bytes, batches: RecordBatches) -> bool:
+        """Whole batches, `batches` their scan; whether they begin a new segment. After an error nothing is there."""
+        writer = self._writer
+        writer.append(data, sync=False, batches=batches)
+        if is_new := writer.base_offset != self.segments[-1].base_offset:
+            self.segments.append(self._live(segment_path(self.folder, writer.base_offset)))
+        self.segments[-1].appended(batches, writer.size - len(data))
+        return is_new
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """On the disk when this returns."""
+        self._writer.assign_epoch(epoch, start_offset)
+
+    # Cut.
+
+    def truncate_to(self, offset: int) -> bool:
+        """Nothing from `offset` on is left, nor of epochs from there on; whether there was any of it.
+
+        A batch that reaches over `offset` goes whole. `offset` is not below the first segment.
+        """
+        is_cut = offset < self.end_offset
+        if is_cut:
+            self._cut(offset)
+        self._forget_epochs(min(offset, self.end_offset))
+        return is_cut
+
+    def _cut(self, offset: int) -> None:
+        """From the end backwards, so that a crash in between leaves a log that is longer, but whole."""
+        self._writer.abandon()
+        self.let_go()
+        *_, path = self._remove_segments(offset)
+        remove_indexes(path)
+        last = self._live(path)
+        last.cut(offset)
+        end_offset = last.end_offset
+        last.close()
+        sync_folder(self.folder)
+        self._open(last.base_offset, end_offset)
+
+    def start_anew(self, offset: int) -> None:
+        """Nothing is left; the next record gets `offset`."""
+        self._writer.abandon()
+        self.let_go()
+        self._remove_segments(-1)
+        write_leader_epochs(self.folder / LEADER_EPOCHS, ())
+        sync_folder(self.folder)
+        self._open(offset, offset)
+
+    def _remove_segments(self, above: int) -> list[Path]:
+        """Those that begin above that offset, last ones first; returns the others."""
+        paths = segment_files(self.folder)
+        while paths and base_offset_of(paths[-1]) > above:
+            remove_segment(paths.pop())
+        return paths
+
+    def remove_before(self, offset: int) -> int:
+        """Forgets what is wholly below `offset`: segments, and epochs; how many segments went. The last stays."""
+        gone = max(bisect_right(self.base_offsets, offset) - 1, 0)
+        for _ in range(gone):
+            segment = self.segments.pop(0)
+            segment.close()
+            remove_segment(segment.path)
+        if gone:
+            sync_folder(self.folder)
+        known = self.epochs.entries[:]
+        self.epochs.truncate_from_start(offset)
+        self._write_epochs_unless(known)
+        return gone
+
+    def _forget_epochs(self, end_offset: int) -> None:
+        known = self.epochs.entries[:]
+        self.epochs.truncate_from_end(end_offset)
+        self._write_epochs_unless(known)
+
+    def _write_epochs_unless(self, known: object) -> None:
+        if self.epochs.entries != known:
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self.epochs.entries)
+
+    # Read.
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
+        """Whole batches from the one that reaches `offset` on, below `end_offset`; of one segment, as Kafka does."""
+        if offset >= min(end_offset, self.end_offset):
+            return b""
+        first = max(bisect_right(self.base_offsets, offset) - 1, 0)
+        for segment in self.segments[first:]:
+            if found := segment.read(offset, max_bytes, end_offset, at_least_one=at_least_one):
+                return found
+            if segment.reaches(offset):
+                break  # What there is, is too large or not to be read yet.
+        return b""
