@@ -153,14 +153,18 @@ class LiveSegment:
                 position += batches.end
             elif int.from_bytes(data[:8], signed=True) + int.from_bytes(data[23:27], signed=True) >= offset:
                 return position  # Larger than what was read of it.
-            elif (length := int.from_bytes(data[8:LENGTH_END], signed=True)) >= HEADER_END - LENGTH_END:
-                position += LENGTH_END + length
             else:
-                raise StorageError(f"{self.path}: no batch at position {position}")
+                position += self._size_of(data, position)
 
     def _one_batch(self, position: int) -> bytes:
-        length = int.from_bytes(self._bytes(position, LENGTH_END)[8:], signed=True)
-        return self._bytes(position, LENGTH_END + length)
+        return self._bytes(position, self._size_of(self._bytes(position, LENGTH_END), position))
+
+    def _size_of(self, header: bytes, position: int) -> int:
+        """Of the batch that begins with `header`, bytes."""
+        length = int.from_bytes(header[8:LENGTH_END], signed=True)
+        if length < HEADER_END - LENGTH_END:
+            raise StorageError(f"{self.path}: no batch at position {position}")
+        return LENGTH_END + length
 
     def _bytes(self, position: int, most: int) -> bytes:
         if self._file < 0:

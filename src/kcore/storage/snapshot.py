@@ -1,7 +1,7 @@
 """Snapshots of a metadata log (KIP-630): `<end offset>-<epoch>.checkpoint`, batches between a header and a footer."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -91,23 +91,38 @@ def write_snapshot(
     batch_bytes: int = BATCH_BYTES,
 ) -> Path:
     """Writes a snapshot of these records' values, whole or not at all; returns its path."""
+    path = folder / snapshot.file_name
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
     begin = [("SNAPSHOT_HEADER", header), ("KRAFT_VERSION", kraft_version), ("KRAFT_VOTERS", voters)]
+    write_atomically(path, _encode(snapshot.epoch, begin, _batched(values, batch_bytes), time_ms))
+    return path
+
+
+def write_bootstrap(directory: Path, values: Iterable[bytes], *, time_ms: int) -> Path:
+    """Writes the records that a cluster begins with, as a snapshot of no log (BootstrapDirectory, BatchFileWriter)."""
+    path = directory / BOOTSTRAP
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
+    write_atomically(path, _encode(0, [("SNAPSHOT_HEADER", header)], _batched(values, BATCH_BYTES), time_ms))
+    return path
+
+
+def _encode(
+    epoch: int, begin: Sequence[tuple[str, Data | None]], batches: Iterable[list[bytes]], time_ms: int
+) -> bytes:
+    """A snapshot's bytes: a batch of control records, those of the state machine, a batch of the footer."""
     offset, data = 0, bytearray()
 
     def add(records: list[tuple[bytes | None, bytes]], control: bool) -> None:
         nonlocal offset
         rows = [Record(offset + k, time_ms, key, value) for k, (key, value) in enumerate(records)]
-        data.extend(encode_records(rows, control=control, partition_leader_epoch=snapshot.epoch))
+        data.extend(encode_records(rows, control=control, partition_leader_epoch=epoch))
         offset += len(rows)
 
     add([_control(name, message) for name, message in begin if message is not None], control=True)
-    for batch in _batched(values, batch_bytes):
+    for batch in batches:
         add([(None, value) for value in batch], control=False)
     add([_control("SNAPSHOT_FOOTER", SnapshotFooterRecord(version=0))], control=True)
-    path = folder / snapshot.file_name
-    write_atomically(path, bytes(data))
-    return path
+    return bytes(data)
 
 
 def _control(name: str, message: Data) -> tuple[bytes, bytes]:

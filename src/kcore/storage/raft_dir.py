@@ -1,0 +1,116 @@
+"""A node's metadata directory: whose it is, the election it must not forget, its log.
+
+Source: KRaft's `metadata.log.dir`: MetaPropertiesEnsemble, FileQuorumStateStore, KafkaRaftManager.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import StorageError
+from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
+from kcore.schema.quorum_state import QuorumStateData, Voter
+from kcore.storage.files import naming
+from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
+from kcore.storage.raft_log import DiskRaftLog, refusals
+from kcore.storage.segmented_log import Settings
+from kcore.types import Uuid
+
+META_PROPERTIES: Final = "meta.properties"
+METADATA_FOLDER: Final = "__cluster_metadata-0"
+METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
+QUORUM_STATE: Final = "quorum-state"
+_RESERVED: Final = 100  # DirectoryId: ids below this are no directory's.
+_UNKNOWN: Final = -1
+
+
+def random_directory_id() -> Uuid:
+    """One that Kafka would give: none that it reserves, or that a command line takes for an option."""
+    while True:
+        made = Uuid(secrets.token_bytes(16))
+        if int.from_bytes(made) >= _RESERVED and not str(made).startswith("-"):
+            return made
+
+
+class RaftDirectory:
+    """A formatted directory, held by one node. StorageError names the file and what is wrong with it."""
+
+    def __init__(
+        self, path: Path, *, node_id: int | None = None, cluster_id: str | None = None, voters: Sequence[int] = ()
+    ) -> None:
+        """Whose it must be, if that is given; `voters` are the static ones, for the file of the election."""
+        self.path, self._voters = path, voters
+        self.folder = path / METADATA_FOLDER
+        with refusals(path):
+            self.meta = self._read_meta(node_id, cluster_id)
+
+    def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
+        path = self.path / META_PROPERTIES
+        if not path.exists():
+            raise StorageError(f"{path}: there is none: the directory is not formatted")
+        meta = read_meta_properties(path)
+        with naming(path):
+            if meta.version != 1:
+                raise StorageError(f"version {meta.version} is of a ZooKeeper cluster's broker, a quorum's node has 1")
+            if node_id is not None and meta.node_id != node_id:
+                raise StorageError(f"node.id is {meta.node_id}, not {node_id}")
+            if cluster_id is not None and meta.cluster_id != cluster_id:
+                raise StorageError(f"cluster.id is {meta.cluster_id}, not {cluster_id}")
+        if meta.directory_id is None:  # Formatted by a release before KIP-858: it gets one, as in Kafka.
+            meta = replace(meta, directory_id=random_directory_id())
+            write_meta_properties(path, meta)
+        return meta
+
+    @property
+    def directory_id(self) -> Uuid:
+        return self.meta.directory_id or NO_DIRECTORY
+
+    @property
+    def cluster_id(self) -> str:
+        return self.meta.cluster_id or ""
+
+    @property
+    def node_id(self) -> int:
+        return _UNKNOWN if self.meta.node_id is None else self.meta.node_id
+
+    def open(self, settings: Settings | None = None) -> tuple[DiskRaftLog, ElectionState | None]:
+        """The log, recovered, and the last election that was stored; the caller closes the log."""
+        log = DiskRaftLog(self.folder, settings)
+        try:
+            with refusals(self.folder):
+                self._check_topic_id()
+                return log, self._read_election()
+        except BaseException:
+            log.abandon()
+            raise
+
+    def _check_topic_id(self) -> None:
+        path = self.folder / PARTITION_METADATA
+        if not path.exists():
+            write_partition_metadata(path, METADATA_TOPIC_ID)
+        elif (topic_id := read_partition_metadata(path)) != METADATA_TOPIC_ID:
+            raise StorageError(f"{path}: topic_id is {topic_id}, not the metadata's {METADATA_TOPIC_ID}")
+
+    def _read_election(self) -> ElectionState | None:
+        path = self.folder / QUORUM_STATE
+        if not path.exists():
+            return None
+        state, _ = read_quorum_state(path)
+        voted = None if state.voted_id < 0 else ReplicaKey(state.voted_id, Uuid(state.voted_directory_id))
+        return ElectionState(state.leader_epoch, state.leader_id, voted)
+
+    def store_election(self, election: ElectionState, kraft_version: int) -> None:
+        """Durable when it returns; after a crash in between, the one before is there."""
+        version = min(kraft_version, 1)
+        voted = election.voted or ReplicaKey(_UNKNOWN)
+        state = QuorumStateData(leader_id=election.leader_id, leader_epoch=election.epoch, voted_id=voted.id)
+        if version:
+            state.voted_directory_id = voted.directory_id
+        else:
+            state.current_voters = [Voter(voter_id=voter_id) for voter_id in self._voters]
+        with refusals(self.folder):
+            write_quorum_state(self.folder / QUORUM_STATE, state, version)

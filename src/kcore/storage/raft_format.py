@@ -1,0 +1,83 @@
+"""New metadata directories, as `kafka-storage format` makes them (Formatter, StorageTool)."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kcore.errors import StorageError
+from kcore.raft.replicas import Voter
+from kcore.raft.voters import VoterSet
+from kcore.schema.control_records import KRaftVersionRecord
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.storage.files import sync_folder
+from kcore.storage.meta_properties import MetaProperties, write_meta_properties
+from kcore.storage.raft_dir import META_PROPERTIES, METADATA_FOLDER, RaftDirectory, random_directory_id
+from kcore.storage.raft_log import refusals
+from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
+from kcore.types import Uuid
+from kcore.wire.metadata_frames import encode_metadata_record
+
+METADATA_VERSION = "metadata.version"
+
+
+def format_directory(
+    path: Path,
+    *,
+    node_id: int,
+    features: Mapping[str, int],
+    cluster_id: str | None = None,
+    directory_id: Uuid | None = None,
+    initial_voters: Sequence[Voter] = (),
+) -> RaftDirectory:
+    """Makes a directory for a node that has none yet; the ids that are not given are drawn.
+
+    `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
+    dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
+    A node of static voters, and one that joins a dynamic quorum later, has none. StorageError for a directory that is
+    formatted, and for ids and levels that cannot be.
+    """
+    meta_path = path / META_PROPERTIES
+    if node_id < 0:
+        raise StorageError(f"{path}: node.id {node_id} is below 0")
+    if METADATA_VERSION not in features:
+        raise StorageError(f"{path}: no level of {METADATA_VERSION}")
+    named = next((voter.key.directory_id for voter in initial_voters if voter.key.id == node_id), None)
+    if directory_id is not None and named not in (None, directory_id):
+        raise StorageError(f"{path}: directory.id {directory_id} is not the {named} of the initial voters")
+    meta = MetaProperties(
+        1,
+        cluster_id=cluster_id or str(random_directory_id()),
+        node_id=node_id,
+        directory_id=directory_id or named or random_directory_id(),
+    )
+    with refusals(path):
+        if meta_path.exists():
+            raise StorageError(f"{path}: it is formatted already")
+        path.mkdir(parents=True, exist_ok=True)
+        now_ms = time.time_ns() // 1_000_000
+        write_bootstrap(path, _feature_records(features), time_ms=now_ms)
+        if initial_voters:
+            _write_voters(path, initial_voters, now_ms)
+        write_meta_properties(meta_path, meta)  # Last: with it, the directory is formatted.
+    return RaftDirectory(path)
+
+
+def _feature_records(features: Mapping[str, int]) -> list[bytes]:
+    """`metadata.version` before the others, which go by name (BootstrapMetadata.fromVersions)."""
+    names = [METADATA_VERSION, *sorted(name for name in features if name != METADATA_VERSION and features[name])]
+    return [encode_metadata_record(FeatureLevelRecord(name=name, feature_level=features[name]), 0) for name in names]
+
+
+def _write_voters(path: Path, voters: Sequence[Voter], now_ms: int) -> None:
+    folder = path / METADATA_FOLDER
+    folder.mkdir(exist_ok=True)
+    write_snapshot(
+        folder,
+        SnapshotId(0, 0),
+        (),
+        time_ms=now_ms,
+        last_contained_log_timestamp=now_ms,
+        kraft_version=KRaftVersionRecord(version=0, kraft_version=1),
+        voters=VoterSet.of(voters).to_record(),
+    )
+    sync_folder(path)
