@@ -1,0 +1,74 @@
+"""All that was ever committed in a world, once for all its nodes."""
+
+from typing import Final
+
+from kcore.raft.batches import split_batches
+from kcore.sim.disk import SimLog
+from kcore.sim.machine import Append, Machine
+from kcore.sim.violation import Violation
+from kcore.wire.record_batch import crc32c
+
+ALL: Final = 1 << 40
+
+
+class CommittedLog:
+    """The batches below the highest high watermark, as bytes, and where each begins."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.end = 0
+        self.positions = {0: 0}  # Bytes before the batch that begins at an offset; the end is one, too.
+        self.checksums = {0: 0}  # Over all bytes before it.
+        self.epochs = {0: 0}  # Of the record before it.
+        self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
+        self._values: dict[int, bytes] = {}  # Batches by their last offset.
+
+    def compare(self, machine: Machine, high_watermark: int, leader_epoch: int | None) -> None:
+        """What the node has below it is what all have; only a leader may be the first."""
+        begin = max(machine.checked_to, machine.log.start_offset)
+        if high_watermark > self.end:
+            if leader_epoch is None:
+                raise Violation("SameCommittedData", f"node {machine.index} is the first at {high_watermark}")
+            self._extend(machine, high_watermark)
+        if leader_epoch is not None:
+            self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
+        if high_watermark > begin:
+            self._check(machine.log, begin, high_watermark, machine.index)
+            machine.checked_to = high_watermark
+
+    def _extend(self, machine: Machine, end_offset: int) -> None:
+        begin = max(self.end, machine.log.start_offset)
+        if begin != self.end:
+            raise Violation("SameCommittedData", f"the log of node {machine.index} begins at {begin} > {self.end}")
+        for batch in split_batches(machine.log.read(begin, ALL, end_offset))[0]:
+            if batch.base_offset != self.end:
+                raise Violation("SameCommittedData", f"node {machine.index} has {batch} at {self.end}")
+            checksum = crc32c(batch.data) ^ self.checksums[self.end] * 31 & 0xFFFFFFFF
+            self.data += batch.data
+            self.end = batch.last_offset + 1
+            self.positions[self.end] = len(self.data)
+            self.checksums[self.end] = checksum
+            self.epochs[self.end] = batch.epoch
+            self._values[batch.last_offset] = batch.data
+
+    def _check(self, log: SimLog, begin: int, end: int, index: int) -> None:
+        first, last = self.positions.get(begin), self.positions.get(end)
+        if first is None or last is None:
+            raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
+        if log.read(begin, ALL, end) != self.data[first:last]:
+            raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
+
+    def check_leader(self, log: SimLog, epoch: int) -> None:
+        """A leader has all that leaders before it have committed (Leader Completeness)."""
+        end = max((end for known, end in self._ends.items() if known < epoch), default=0)
+        if log.end_offset < end:
+            told = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
+            raise Violation("LeaderCompleteness", told)
+        if end > log.start_offset:
+            self._check(log, log.start_offset, end, -1)
+
+    def check_append(self, append: Append) -> None:
+        """What was acknowledged is where its leader said."""
+        batch = next((self._values[at] for at in range(append.offset, self.end) if at in self._values), b"")
+        if append.value not in batch:
+            raise Violation("NoAckedAppendLost", f"{append.value!r} of epoch {append.epoch} is not at {append.offset}")

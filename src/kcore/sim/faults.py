@@ -1,0 +1,247 @@
+"""What goes wrong in a world, one function a fault; most end after a while."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kcore.raft.states import Follower, Leader
+from kcore.sim.clients import alive
+from kcore.sim.machine import NEVER_US, PAUSED, Machine
+from kcore.sim.options import WEIGHTS
+
+if TYPE_CHECKING:
+    from kcore.sim.world import World
+
+SLOWEST_LINK_US: Final = 1_500_000
+SLOWEST_DISK: Final = 200  # Times.
+MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way, or what came of it is not committed.
+
+
+def begin(world: "World") -> None:
+    """Faults of the world's kinds, at random times."""
+    names = world.options.faults
+    weights = [WEIGHTS.get(name, 1) for name in names]
+
+    def next_fault() -> None:
+        if not world.is_healing:
+            [name] = world.random.choices(names, weights)
+            FAULTS[name](world)
+
+    world.every_us(world.options.fault_every_us, next_fault)
+
+
+def duration_us(world: "World") -> int:
+    """Mostly around the time-outs, so that now one side wins and now the other."""
+    return int(world.random.choice((100_000, 1_000_000, 4_000_000, 10_000_000)) * (0.5 + world.dice()))
+
+
+def up(world: "World") -> list[Machine]:
+    return [machine for machine in world.machines if machine.is_up]
+
+
+def chosen(world: "World") -> Machine | None:
+    """One that is up; every other time one that leads."""
+    machines = up(world)
+    leading = [machine for machine in machines if type(machine.node.state) is Leader]
+    if leading and world.dice() < 0.5:
+        machines = leading
+    return world.random.choice(machines) if machines else None
+
+
+def note(world: "World", name: str) -> None:
+    world.seen[f"fault: {name}"] += 1
+
+
+def restart_later(world: "World", machine: Machine) -> None:
+    """As soon as a supervisor does it, or long after."""
+
+    def restart() -> None:
+        if not machine.is_up:
+            world.boot(machine)
+
+    world.after_us(world.random.choice((1_000, 500_000, duration_us(world))), restart)
+
+
+def crash(world: "World") -> None:
+    """kill -9, or power that fails: the unflushed tail may go."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "crash")
+        world.crash(machine, peers_know=world.dice() < 0.5)
+        restart_later(world, machine)
+
+
+def power_cut(world: "World") -> None:
+    """Many machines at once, or all."""
+    machines = up(world)
+    machines = machines if world.dice() < 0.5 else [machine for machine in machines if world.dice() < 0.5]
+    if machines:
+        note(world, "power cut")
+    for machine in machines:
+        world.crash(machine, peers_know=False)
+        restart_later(world, machine)
+
+
+def stop(world: "World") -> None:
+    """A graceful shutdown."""
+    machine = chosen(world)
+    if machine is None or machine.gate or machine.is_stopping:
+        return
+    note(world, "graceful stop")
+    machine.is_stopping = True
+    world.tell(machine, machine.node.shutdown(machine.clock.ms(world.now_us)))
+
+
+def pause(world: "World") -> None:
+    """As by a garbage collection, or a suspended machine."""
+    machine = chosen(world)
+    if machine is not None and not machine.gate & PAUSED:
+        note(world, "pause")
+        world.pause(machine, duration_us(world))
+
+
+def resign(world: "World") -> None:
+    """The state machine of a leader gives up."""
+    machine = chosen(world)
+    if machine is not None and not machine.gate and type(machine.node.state) is Leader:
+        note(world, "resign")
+        world.tell(machine, machine.node.resign(machine.node.epoch, machine.clock.ms(world.now_us)))
+
+
+def clock_jump(world: "World") -> None:
+    """Forward; all timers come early."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "clock jump")
+        machine.clock.jump(world.now_us, world.random.choice((100, 1_000, 10_000)))
+        machine.timer_us = NEVER_US
+        world.arm(machine)
+
+
+def slow_disk(world: "World") -> None:
+    machine = world.random.choice(world.machines)
+    note(world, "slow disk")
+    machine.fsync_factor = world.random.randrange(2, SLOWEST_DISK)
+
+    def heal() -> None:
+        machine.fsync_factor = 1
+
+    world.after_us(duration_us(world), heal)
+
+
+def cut(world: "World", links: list[tuple[int, int]]) -> None:
+    """Those directions, for a while; cuts add up."""
+    cuts = world.network.cuts
+    for source, destination in links:
+        cuts[source][destination] += 1
+
+    def heal() -> None:
+        if world.network.cuts is cuts:
+            for source, destination in links:
+                cuts[source][destination] -= 1
+
+    world.after_us(duration_us(world), heal)
+
+
+def others(world: "World", machine: Machine) -> list[int]:
+    return [other.index for other in world.machines if other is not machine]
+
+
+def one_way_cut(world: "World") -> None:
+    """What one machine sends is lost, or what is sent to it; to or from some others, or all."""
+    machine = chosen(world)
+    if machine is None:
+        return
+    note(world, "one-way cut")
+    share = world.random.choice((0.3, 1.0))
+    ends = [other for other in others(world, machine) if world.dice() <= share]
+    outward = world.dice() < 0.5
+    cut(world, [(machine.index, end) if outward else (end, machine.index) for end in ends])
+
+
+def isolate(world: "World") -> None:
+    """One machine hears nobody, and nobody hears it."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "isolated")
+        ends = others(world, machine)
+        cut(world, [(machine.index, end) for end in ends] + [(end, machine.index) for end in ends])
+
+
+def split(world: "World") -> None:
+    """Two sides."""
+    note(world, "split")
+    sides = [world.dice() < 0.5 for _ in world.machines]
+    size = range(len(sides))
+    cut(world, [(source, end) for source in size for end in size if sides[source] != sides[end]])
+
+
+def slow_link(world: "World") -> None:
+    """From one machine to another, and not back."""
+    source, end = (world.random.choice(world.machines).index for _ in range(2))
+    slowness_us = world.network.slowness_us
+    note(world, "slow link")
+    slowness_us[source][end] = world.random.randrange(SLOWEST_LINK_US)
+
+    def heal() -> None:
+        slowness_us[source][end] = 0
+
+    world.after_us(duration_us(world), heal)
+
+
+def lossy(world: "World") -> None:
+    """Every link loses much."""
+    note(world, "lossy")
+    world.network.lost_more = world.random.choice((0.1, 0.5))
+
+    def heal() -> None:
+        world.network.lost_more = 0.0
+
+    world.after_us(duration_us(world), heal)
+
+
+def lost_disk(world: "World") -> None:
+    """A machine comes back with an empty disk: an observer, or a voter that the quorum can do without."""
+    machine = world.random.choice(world.machines)
+    if machine.is_up and may_lose_disk(world, machine):
+        note(world, "lost disk")
+        world.crash(machine, peers_know=True)
+        world.replace_disk(machine)
+        restart_later(world, machine)
+
+
+def may_lose_disk(world: "World", machine: Machine) -> bool:
+    """Whether nothing can hang on what it forgets: neither a vote, nor a record that only it and a minority have."""
+    if not all(each.is_up and not each.gate and each.fsync is None for each in world.machines):
+        return False
+    sets = [each.node.voters for each in world.machines]
+    if any(each != sets[0] for each in sets):
+        return False
+    if world.options.dynamic:  # It comes back as another replica; the quorum has lost a voter for good.
+        left = [key for key in alive(world, sets[0].keys) if key != machine.key]
+        is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
+        return not is_asked_for and (machine.key not in sets[0].keys or len(left) >= sets[0].majority)
+    if machine.index not in sets[0].ids:
+        return True
+    rest = [world.machines[voter] for voter in sorted(sets[0].ids) if voter != machine.index]
+    epoch = machine.node.epoch
+    follow = [each for each in rest if isinstance(each.node.state, Leader | Follower) and each.node.epoch == epoch]
+    durable = [each for each in rest if each.log.flushed_end >= machine.log.end_offset]
+    led = any(type(each.node.state) is Leader for each in rest)
+    return led and len(follow) == len(rest) and len(durable) >= sets[0].majority
+
+
+FAULTS: Final[dict[str, Callable[["World"], None]]] = {
+    "crash": crash,
+    "power_cut": power_cut,
+    "stop": stop,
+    "pause": pause,
+    "one_way_cut": one_way_cut,
+    "isolate": isolate,
+    "split": split,
+    "slow_link": slow_link,
+    "lossy": lossy,
+    "slow_disk": slow_disk,
+    "clock_jump": clock_jump,
+    "lost_disk": lost_disk,
+    "resign": resign,
+}

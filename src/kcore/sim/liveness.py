@@ -1,0 +1,50 @@
+"""All is healed: from here on the quorum must find a leader, and every node must learn of a new record."""
+
+from typing import Final
+
+from kcore.raft.states import Leader
+from kcore.sim.machine import Append, Machine
+from kcore.sim.violation import Violation
+from kcore.sim.world import World
+
+WITHIN_US: Final = 60_000_000
+STEP: Final = 100  # Events between two looks.
+
+
+def heal_and_demand(world: World) -> int:
+    """How long it took, in simulated microseconds; Violation if it takes too long."""
+    world.heal()
+    began_us = world.now_us
+    marker: tuple[Machine, Append] | None = None
+    while world.now_us < began_us + WITHIN_US:
+        world.take(STEP, began_us + WITHIN_US)
+        leader = _only_leader(world)
+        if leader is None:
+            marker = None
+        elif marker is None or marker[0] is not leader or marker[1].epoch != leader.node.epoch:
+            append = world.append(leader, b"the last record") if not leader.gate else None
+            marker = (leader, append) if append is not None else None
+        elif all(machine.seen_high_watermark > marker[1].offset for machine in world.machines):
+            return world.now_us - began_us
+    states = ", ".join(_told(machine) for machine in world.machines)
+    raise Violation("Liveness", f"{WITHIN_US // 1_000_000} s after all is well: {states}")
+
+
+def _only_leader(world: World) -> Machine | None:
+    """The one that all follow."""
+    leading = [machine for machine in world.machines if machine.is_up and type(machine.node.state) is Leader]
+    if len(leading) != 1:
+        return None
+    [leader] = leading
+    agreed = all(
+        machine.is_up and machine.node.leader_id == leader.index and machine.node.epoch == leader.node.epoch
+        for machine in world.machines
+    )
+    return leader if agreed else None
+
+
+def _told(machine: Machine) -> str:
+    if not machine.is_up:
+        return f"{machine.index} down"
+    log = machine.log
+    return f"{machine.index} {machine.node.state} {log.start_offset}..{log.end_offset} hw {machine.node.high_watermark}"

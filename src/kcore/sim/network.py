@@ -1,0 +1,49 @@
+"""The links between machines: each direction of each pair on its own."""
+
+from random import Random
+from typing import Final
+
+from kcore.sim.options import Options
+
+LOST: Final = -1
+MOST_DELAY_US: Final = 1_000_000
+
+
+class Network:
+    """How long a message takes, if it arrives at all."""
+
+    def __init__(self, options: Options, machines: int, random: Random) -> None:
+        self._latency_us = options.latency_us
+        self._dice = random.random
+        self._calm = (options.lost, options.lost + options.delayed, options.lost + options.delayed + options.duplicated)
+        self._size = machines
+        self.lost_more = 0.0
+        self.heal()
+
+    def heal(self) -> None:
+        """Every link as it was at first."""
+        self.cuts = [[0] * self._size for _ in range(self._size)]  # How many faults cut it.
+        self.slowness_us = [[0] * self._size for _ in range(self._size)]
+        self.lost_more = 0.0
+        self.is_reliable = False
+
+    def be_reliable(self) -> None:
+        """From here on nothing is lost, late or twice."""
+        self.heal()
+        self._calm = (0.0, 0.0, 0.0)
+
+    def delays_us(self, source: int, destination: int) -> tuple[int, ...]:
+        """One for each copy that arrives: mostly one."""
+        if self.cuts[source][destination]:
+            return ()
+        dice = self._dice
+        luck = dice()
+        delay_us = self._latency_us + int(dice() * self._latency_us) + self.slowness_us[source][destination]
+        lost, delayed, duplicated = self._calm
+        if luck >= duplicated + self.lost_more:
+            return (delay_us,)
+        if luck < lost or luck >= duplicated:
+            return ()
+        if luck < delayed:
+            return (delay_us + int(dice() * MOST_DELAY_US),)
+        return (delay_us, delay_us + int(dice() * MOST_DELAY_US))

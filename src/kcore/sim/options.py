@@ -1,0 +1,65 @@
+"""What one simulated world is like: drawn from its seed, so that a thousand seeds are a thousand kinds of world."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+LEVELS: Final = ("3.9", "4.3")
+MOST_VOTERS: Final = 5
+MOST_OBSERVERS: Final = 5
+FAULTS: Final = (
+    *("crash", "power_cut", "stop", "pause", "one_way_cut", "isolate", "split", "slow_link"),
+    *("lossy", "slow_disk", "clock_jump", "lost_disk", "resign"),
+)
+WEIGHTS: Final = {"crash": 4, "pause": 2, "isolate": 2, "one_way_cut": 2}  # 1 for the others.
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Times are simulated; those of a fault, a client's turn or a delay are means."""
+
+    level: str  # Of RaftConfig.
+    voters: int
+    observers: int
+    dynamic: bool  # The log names the voters, and they change (KIP-853).
+    append_linger_ms: int
+    latency_us: int  # One way, at least; as much again by chance.
+    lost: float  # Of all messages.
+    duplicated: float
+    delayed: float  # By up to a second, so that others overtake them.
+    fsync_us: int
+    drift: float  # How much faster or slower than true time a clock may go.
+    fault_every_us: int
+    faults: tuple[str, ...]
+    append_every_us: int
+    snapshot_every_us: int
+    change_every_us: int  # Of the voters.
+    ask_every_us: int  # Administrators, and strangers who have no business here.
+    codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
+
+
+def draw(seed: int, **fixed: Any) -> Options:
+    """The world of that seed; what is `fixed` (not None) is so, with everything else as it would have been."""
+    random = Random(f"options {seed}")
+    level = random.choice(LEVELS)
+    calm = random.random() < 0.1  # No lost messages: what goes wrong then is nobody's fault.
+    options = Options(
+        level=level,
+        voters=random.choice((1, 2, 3, 3, 3, 4, 5, 5)),
+        observers=random.choice((0, 0, 1, 1, 2, 3, 5)),
+        dynamic=random.random() < 0.5 and level != "3.9",
+        append_linger_ms=random.choice((0, 0, 5, 25)),
+        latency_us=random.choice((100, 500, 2_000, 10_000)),
+        lost=0.0 if calm else random.choice((0.0, 0.001, 0.01, 0.05)),
+        duplicated=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
+        delayed=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
+        fsync_us=random.choice((50, 1_000, 5_000, 20_000)),
+        drift=random.choice((0.0, 0.0001, 0.01)),
+        fault_every_us=random.choice((300_000, 1_000_000, 3_000_000)),
+        faults=tuple(name for name in FAULTS if random.random() < 0.6) or ("crash",),
+        append_every_us=random.choice((20_000, 50_000, 200_000)),
+        snapshot_every_us=random.choice((500_000, 2_000_000, 10_000_000)),
+        change_every_us=random.choice((1_000_000, 3_000_000)),
+        ask_every_us=random.choice((200_000, 1_000_000)),
+    )
+    return replace(options, **{name: value for name, value in fixed.items() if value is not None})

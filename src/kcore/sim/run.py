@@ -1,0 +1,95 @@
+"""A world from its seed to its end: so many events, then all is healed, and what must come, comes."""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Final
+
+from kcore.sim.answers import name_of
+from kcore.sim.liveness import heal_and_demand
+from kcore.sim.options import draw
+from kcore.sim.planted import planted
+from kcore.sim.story import story
+from kcore.sim.violation import Violation
+from kcore.sim.world import World
+
+EVENTS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a seed; `invariant` is None if all held."""
+
+    seed: int
+    events: int
+    simulated_ms: int
+    seconds: float
+    hash: str  # Of all events: the same for the same seed, on any machine.
+    committed: int  # Records.
+    acknowledged: int  # Appends.
+    epochs: int  # That had a leader.
+    healed_ms: int  # How long it took the quorum; -1 if it did not come to that.
+    invariant: str | None = None
+    text: str = ""
+    story: tuple[str, ...] = ()
+    coverage: Mapping[str, int] = field(default_factory=dict)
+
+
+def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed: Any) -> Outcome:
+    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted.py` in it."""
+    began = perf_counter()
+    with planted(plant):
+        world, broken, healed_us = _live(seed, events, fixed)
+    invariants = world.invariants
+    return Outcome(
+        seed,
+        world.count,
+        world.now_us // 1000,
+        perf_counter() - began,
+        f"{world.hash:016x}",
+        invariants.committed.end,
+        invariants.acknowledged,
+        len(invariants.leaders),
+        healed_us // 1000,
+        broken.invariant if broken else None,
+        broken.text if broken else "",
+        tuple(story(world)) if broken else (),
+        {_name(key): count for key, count in sorted(world.seen.items(), key=lambda item: _name(item[0]))},
+    )
+
+
+def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Violation | None, int]:
+    world = World(seed, draw(seed, **fixed))
+    try:
+        world.begin()
+        world.take(events - world.count)
+        healed_us = heal_and_demand(world)
+        world.invariants.at_end()
+    except Violation as violation:
+        return world, violation, -1
+    except Exception as error:  # Whatever a node raises, it must not.
+        return world, Violation(f"Raises{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
+    return world, None, healed_us
+
+
+def _name(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if key[0] == "transition":
+        return f"transition: {key[1]} to {key[2]}"
+    return f"answer: {name_of(key)}"
+
+
+def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:
+    """What shows the same again."""
+    options = [f"--{name.replace('_', '-')} {value}" for name, value in fixed.items() if value is not None]
+    return " ".join(
+        [
+            "./kcore sim raft",
+            f"--seed {seed}",
+            f"--events {events}",
+            *options,
+            *([f"--planted {plant}"] if plant else []),
+        ]
+    )

@@ -1,0 +1,36 @@
+"""The version that each request has between nodes of one release, and messages as bytes and back."""
+
+from typing import Any, Final
+
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest
+from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
+from kcore.schema.raft_votes import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest
+from kcore.schema.structure import Message
+from kcore.sim.violation import Violation
+from kcore.wire.codec import decode, encode
+
+Versions = dict[type[Message], int]
+
+_SAME: Final[Versions] = {
+    BeginQuorumEpochRequest: 1,
+    EndQuorumEpochRequest: 1,
+    FetchSnapshotRequest: 1,
+    DescribeQuorumRequest: 2,
+    RemoveRaftVoterRequest: 0,
+    UpdateRaftVoterRequest: 0,
+}
+VERSIONS: Final[dict[str, Versions]] = {
+    "3.9": {**_SAME, VoteRequest: 1, FetchRequest: 17, AddRaftVoterRequest: 0},
+    "4.3": {**_SAME, VoteRequest: 2, FetchRequest: 18, AddRaftVoterRequest: 1},
+}
+
+
+def through_codec(message: Message, version: int) -> Message:
+    """What the other side reads; Violation if it is not what was written."""
+    data = encode(message, version)
+    read: Any = decode(type(message), version, data)
+    if encode(read, version) != data:
+        raise Violation("Codec", f"{message} of version {version} comes back as {read}")
+    return read  # type: ignore[no-any-return]

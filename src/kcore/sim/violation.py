@@ -1,0 +1,10 @@
+"""What a simulated world ends with if something does not hold."""
+
+
+class Violation(AssertionError):
+    """An invariant, by its name, and what broke it."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant = invariant
+        self.text = text
