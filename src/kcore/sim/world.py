@@ -47,7 +47,7 @@ Event = tuple[int, int, int, Machine | None, Any]  # When (us), a number of its 
 
 
 class World:
-    """A queue of events and all that they touch. `begin()` and `take(n)` are the world's life, `Violation` its sudden end."""
+    """A queue of events and all that they touch; `take` ends with a Violation where an invariant does not hold."""
 
     cluster_id: Final = "simulated-cluster-id00"
 

@@ -1,0 +1,139 @@
+"""`kcore sim raft`: from options to an exit code."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from time import perf_counter
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kcore.cli.console import fail, wide_console
+from kcore.report import keep
+from kcore.report.exits import Exit
+from kcore.report.machine import facts
+from kcore.sim.campaign import Campaign, Row, cores, rows, table_of
+from kcore.sim.coverage import never_seen
+from kcore.sim.options import LEVELS
+from kcore.sim.planted import PLANTED
+from kcore.spark.java import NoJavaError
+
+QUIET_S = 5.0  # Between two lines of progress.
+MOST_SHOWN = 5  # Failures, with their stories; all are kept.
+
+
+def list_planted() -> None:
+    """A line each."""
+    for name, plant in PLANTED.items():
+        typer.echo(f"{name:32} {(plant.__doc__ or '').strip().splitlines()[0]}")
+
+
+def check(level: str | None, plant: str | None) -> None:
+    """Ends the command with exit code 2 for words that name nothing."""
+    if level is not None and level not in LEVELS:
+        fail(f"--level: {level!r} is none of {', '.join(LEVELS)}")
+    if plant is not None and plant not in PLANTED:
+        fail(f"--planted: {plant!r} is none of {', '.join(PLANTED)}")
+
+
+def run(campaign: Campaign, master: str | None, processes: int | None, out: Path | None, as_json: bool) -> Exit:
+    """Runs the seeds, shows and keeps what came of them."""
+    console = wide_console(stderr=as_json)
+    began_s = perf_counter()
+    try:
+        found = _over_spark(campaign, master) if master else _here(campaign, processes or cores(), console)
+    except NoJavaError as error:
+        fail(str(error))
+    elapsed_s = perf_counter() - began_s
+    if as_json:
+        for row in found:
+            typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
+    _show(console, campaign, found, elapsed_s)
+    if len(campaign.seeds) > 1:
+        _keep(campaign, found, master, out or Path("out") / f"sim-{datetime.now():%Y%m%d-%H%M%S}", console)
+    is_caught = any(row["invariant"] is not None for row in found)
+    return Exit.GOOD if is_caught == (campaign.plant is not None) else Exit.FAILED
+
+
+def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
+    """All; with a planted bug, up to the first that finds it."""
+    found: list[Row] = []
+    last_s = perf_counter()
+    with closing(rows(campaign, processes)) as coming:
+        for row in coming:
+            found.append(row)
+            if perf_counter() - last_s > QUIET_S:
+                last_s = perf_counter()
+                console.print(f"{len(found):,} of {len(campaign.seeds):,} seeds, {len(_failed(found))} failed")
+            if campaign.plant is not None and row["invariant"] is not None:
+                break
+    return found
+
+
+def _over_spark(campaign: Campaign, master: str) -> list[Row]:
+    from kcore.spark import session
+    from kcore.spark.simulation import simulate
+
+    spark = session.start(master)
+    try:
+        found: list[Row] = simulate(spark, campaign).orderBy("seed").toArrow().to_pylist()
+        return found
+    finally:
+        spark.stop()
+
+
+def _failed(found: Sequence[Row]) -> list[Row]:
+    return [row for row in found if row["invariant"] is not None]
+
+
+def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s: float) -> None:
+    failed = _failed(found)
+    for row in failed[:MOST_SHOWN]:
+        for line in row["story"]:
+            console.print(escape(line), soft_wrap=True, highlight=False)
+        console.print(f"[bold red]{row['invariant']}[/] {escape(row['text'])}", soft_wrap=True, highlight=False)
+        console.print(f"seed {row['seed']}, event {row['events']:,}; again: {row['replay']}\n", soft_wrap=True)
+    if len(failed) > MOST_SHOWN:
+        rest = Counter(row["invariant"] for row in failed[MOST_SHOWN:])
+        told = ", ".join(f"{name} {count}" for name, count in rest.most_common())
+        console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {told}\n", soft_wrap=True)
+    if len(found) > 1:
+        console.print(_coverage(found))
+    events, seconds = sum(row["events"] for row in found), sum(row["seconds"] for row in found)
+    simulated_s = sum(row["simulated_ms"] for row in found) / 1000
+    console.print(
+        f"{len(found):,} seeds, {len(failed)} failed: {events:,} events, {simulated_s / 3600:,.1f} simulated hours "
+        f"in {elapsed_s:,.1f} s; {events / seconds * 60 / 1e6:.2f} million events a minute a core",
+        soft_wrap=True,
+    )
+    if campaign.plant is not None:
+        caught = f"caught by seed {failed[0]['seed']}: {failed[0]['invariant']}" if failed else "not caught"
+        console.print(f"planted bug {campaign.plant}: {caught}", soft_wrap=True)
+
+
+def _coverage(found: Sequence[Row]) -> Table:
+    """How often everything happened, and in how many seeds; then what never did."""
+    times: Counter[str] = Counter()
+    seeds: Counter[str] = Counter()
+    for row in found:
+        times.update(dict(row["coverage"]))
+        seeds.update(name for name, _ in row["coverage"])
+    table = Table("what", "times", "seeds", title="what happened")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name in sorted(times):
+        table.add_row(escape(name), f"{times[name]:,}", f"{seeds[name]:,}")
+    for name in never_seen(times):
+        table.add_row(escape(name), "[yellow]never[/]", "")
+    return table
+
+
+def _keep(campaign: Campaign, found: Sequence[Row], master: str | None, directory: Path, console: Console) -> None:
+    about = {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
+    keep.write(keep.with_facts(table_of(found), facts() | about), directory)
+    console.print(f"Results in {directory}: results.parquet, results.jsonl", soft_wrap=True)

@@ -1,0 +1,31 @@
+"""Simulated worlds over Spark: seeds spread over tasks, a row each."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kcore.sim.campaign import SCHEMA, Campaign
+
+_TASKS_A_SLOT: Final = 8  # Worlds differ in how long they take: whoever is done early takes another task.
+
+
+def simulate(spark: SparkSession, campaign: Campaign, tasks: int | None = None) -> DataFrame:
+    """A row a seed, of `campaign.SCHEMA`, run whenever the DataFrame is asked for rows.
+
+    `tasks`: eight a core of the cluster, unless told otherwise.
+    """
+    seeds = campaign.seeds
+    count = min(len(seeds), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    ids = spark.range(seeds.start, seeds.stop, seeds.step, count)
+    return ids.mapInArrow(partial(_lived, campaign), from_arrow_schema(SCHEMA))
+
+
+def _lived(campaign: Campaign, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In the executor: its share of the seeds."""
+    for batch in batches:
+        for seed in batch.column(0).to_pylist():
+            yield pa.RecordBatch.from_pylist([campaign.row(seed)], schema=SCHEMA)
