@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kcore.cli import broker_command, controller_command, storm_options
+from kcore.cli import broker_command, controller_command, quorum_command, storm_options
 
 
 class Commands(TyperGroup):
@@ -30,6 +30,7 @@ app = typer.Typer(
 
 app.add_typer(controller_command.app, name="controller")
 app.add_typer(broker_command.app, name="broker")
+app.add_typer(quorum_command.app, name="quorum")
 
 Sizes = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
 

@@ -1,0 +1,153 @@
+"""What `kcore quorum serve` does: options to a raft node's settings, and the process until a signal comes."""
+
+import asyncio
+import logging
+import re
+import signal
+from dataclasses import fields
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, Final, NamedTuple
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.processes import address_of
+from kcore.errors import KcoreError, TableError
+from kcore.raft.config import RaftConfig
+from kcore.raft.log import RaftLog
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.report.exits import Exit
+from kcore.server.quorum_process import Elections, MemoryElections, QuorumServer
+from kcore.server.quorum_workload import AppendWorkload, Stats
+from kcore.types import ZERO_UUID
+
+LEVELS: Final = ("4.3", "3.9")
+PREFIX: Final = "controller.quorum."
+ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
+VOTER: Final = re.compile(r"(\d+)@(.+):(\d+)")
+
+
+class Plan(NamedTuple):
+    """The options as they were given."""
+
+    node_id: int
+    data: Path | None
+    voters: str | None
+    bootstrap: str | None
+    listen: str | None
+    advertise: str | None
+    listener: str
+    level: str
+    cluster_id: str | None
+    settings: list[str]
+
+
+class Opened(NamedTuple):
+    """Where a node keeps what it must not forget."""
+
+    cluster_id: str
+    directory_id: Any
+    log: RaftLog
+    elections: Elections
+
+
+def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
+    """Until a signal comes, or a fault."""
+    if plan.level not in LEVELS:
+        fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
+    if (plan.voters is None) == (plan.bootstrap is None):
+        fail("give either --voters or --bootstrap-controller")
+    voters = _voters(plan.voters, plan.listener) if plan.voters else ()
+    settings = _settings(plan.settings)
+    own = next((each.endpoints[plan.listener] for each in voters if each.key.id == plan.node_id), None)
+    where = Address(*address_of("--listen", plan.listen)) if plan.listen else own or ANY_PORT_OF_LOOPBACK
+    told = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
+    if told.port == 0 and plan.data is not None:
+        fail("others must be able to reach a node that may vote: give --listen or --advertise with a port")
+    opened = _open(plan, is_voter=own is not None)
+    config = RaftConfig(
+        opened.cluster_id,
+        plan.node_id,
+        opened.directory_id,
+        {plan.listener: told} if told.port else {},
+        SystemRandom().randrange,
+        voters=voters,
+        bootstrap_servers=tuple(_addresses(plan.bootstrap)) if plan.bootstrap else (),
+        listener=plan.listener,
+        level=plan.level,
+        can_become_voter=plan.data is not None,
+        **settings,
+    )
+    workload = AppendWorkload(plan.node_id, rate, record_bytes, _report) if rate else None
+    return asyncio.run(_serve(config, opened, where, workload))
+
+
+def _voters(text: str, listener: str) -> tuple[Voter, ...]:
+    found = [VOTER.fullmatch(each.strip()) for each in text.split(",")]
+    voters = tuple(
+        Voter(ReplicaKey(int(each[1])), {listener: Address(each[2].strip("[]"), int(each[3]))})
+        for each in found
+        if each
+    )
+    if None in found or len({each.key.id for each in voters}) < len(found):
+        fail(f"--voters {text!r}: give ID@HOST:PORT,..., each id once")
+    return voters
+
+
+def _addresses(text: str) -> list[Address]:
+    return [Address(*address_of("--bootstrap-controller", each.strip())) for each in text.split(",")]
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """Fields of RaftConfig by Kafka's names."""
+    kinds = {each.name: type(each.default) for each in fields(RaftConfig) if type(each.default) in (int, bool)}
+    settings: dict[str, Any] = {}
+    for line in given:
+        name, _, text = line.partition("=")
+        field, text = name.strip().removeprefix(PREFIX).replace(".", "_"), text.strip()
+        kind = kinds.get(field)
+        if kind is bool and text in ("true", "false"):
+            settings[field] = text == "true"
+        elif kind is int and text.isdecimal():
+            settings[field] = int(text)
+        else:
+            known = ", ".join(f"{PREFIX}{each.replace('_', '.')} ({kind.__name__})" for each, kind in kinds.items())
+            fail(f"--config {line}: it takes NAME=VALUE of {known}")
+    return settings
+
+
+def _open(plan: Plan, *, is_voter: bool) -> Opened:
+    if plan.data is None:
+        if is_voter:
+            fail("a voter must not forget its vote: give --data DIR")
+        if plan.cluster_id is None:
+            fail("an observer without --data needs --cluster-id")
+        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(), MemoryElections())
+    raise NotImplementedError
+
+
+async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None) -> Exit:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    listener = workload.hear if workload else None
+    try:
+        server = QuorumServer(config, opened.log, opened.elections, host=where.host, port=where.port, listener=listener)
+        async with server:
+            logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
+            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+            if workload:
+                ends.append(asyncio.create_task(workload.run(server.append)))
+            _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in rest:
+                task.cancel()
+            logging.info("stopping")
+    except (OSError, KcoreError, TableError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED
+
+
+def _report(stats: Stats) -> None:
+    typer.echo(stats)

@@ -1,0 +1,139 @@
+"""What a quorum says of itself: DescribeQuorum, followed to the leader (KIP-595, KIP-836, KIP-919)."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+from kcore.net.retry import Backoff, is_retriable, retry
+from kcore.protocol_errors import Errors, RetriableException
+from kcore.raft.replicas import Address
+from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    Node,
+)
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+BROKERS, CONTROLLERS = 1, 2  # The endpoint types of DescribeCluster.
+LIMITS: Final = Limits(connect_s=5.0, request_s=5.0, close_s=0.2)
+BACKOFF: Final = Backoff(first_s=0.05, highest_s=1.0)
+HOPS: Final = 3  # From a node that does not lead to the one that it says does.
+
+
+class QuorumDescription(NamedTuple):
+    """The leader's view; `nodes` are where voters listen, none before KIP-853."""
+
+    cluster_id: str
+    partition: DescribeQuorumResponsePartitionData
+    nodes: Sequence[Node]
+
+
+async def describe_quorum(
+    bootstrap: Sequence[Address], *, controllers: bool, timeout_s: float, random: Random
+) -> QuorumDescription:
+    """Asks controllers, or brokers, which ask the active controller; again until `timeout_s` are over.
+
+    RequestTimeoutError with what was wrong last; at once an ApiException for an error that stays one, NetworkError for
+    an answer that is none, UnsupportedVersionError if no node of a KRaft cluster is there.
+    """
+    search = _Search(bootstrap, CONTROLLERS if controllers else BROKERS)
+    return await retry(search.once, timeout_s=timeout_s, random=random, backoff=BACKOFF)
+
+
+class _Search:
+    """For the node that can tell; what one try learns, the next one knows."""
+
+    def __init__(self, bootstrap: Sequence[Address], endpoint_type: int) -> None:
+        self._bootstrap, self._endpoint_type = list(bootstrap), endpoint_type
+        self._learnt: list[Address] = []  # The leader first, where that is known.
+
+    async def once(self) -> QuorumDescription:
+        """The answer of the first address that has one. DisconnectedError tells of all of them."""
+        problems: list[str] = []
+        for address in dict.fromkeys([*self._learnt, *self._bootstrap]):
+            leader: Address | None = address
+            for _ in range(HOPS):
+                if leader is None:
+                    break
+                try:
+                    found = await self._ask(leader)
+                except (NetworkError, RetriableException) as error:
+                    if not is_retriable(error):
+                        raise
+                    problems.append(f"{leader.host}:{leader.port}: {error}")
+                    break
+                if isinstance(found, QuorumDescription):
+                    return found
+                problems.append(f"{leader.host}:{leader.port} does not lead")
+                leader = found if found != leader else None
+        raise DisconnectedError("; ".join(dict.fromkeys(problems)))
+
+    async def _ask(self, address: Address) -> QuorumDescription | Address | None:
+        """The description, or where the leader is as far as this node knows."""
+        async with await connect(*address, limits=LIMITS) as connection:
+            try:
+                return await self._asked(connection)
+            except UnsupportedVersionError as error:
+                raise UnsupportedVersionError(
+                    f"{connection.peer} is no node of a KRaft cluster that can tell: {error}"
+                ) from None
+
+    async def _asked(self, connection: Connection) -> QuorumDescription | Address | None:
+        cluster = await connection.send(DescribeClusterRequest(endpoint_type=self._endpoint_type))
+        _check(cluster.error_code, f"DescribeCluster to {connection.peer}")
+        answer = await connection.send(_request())
+        _check(answer.error_code, f"DescribeQuorum to {connection.peer}")
+        partition = _partition_of(answer, connection.peer)
+        if partition.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
+            return self._leader_of(partition, answer, cluster)
+        _check(partition.error_code, f"DescribeQuorum to {connection.peer}")
+        return QuorumDescription(cluster.cluster_id, partition, answer.nodes)
+
+    def _leader_of(
+        self,
+        partition: DescribeQuorumResponsePartitionData,
+        answer: DescribeQuorumResponse,
+        cluster: DescribeClusterResponse,
+    ) -> Address | None:
+        """By the answer's LeaderId, or else by the metadata.
+
+        Kafka leaves LeaderId and LeaderEpoch 0 in such an answer; no leader ever had epoch 0.
+        """
+        where = {each.broker_id: Address(each.host, each.port) for each in cluster.brokers}
+        where |= {
+            each.node_id: Address(each.listeners[0].host, each.listeners[0].port)
+            for each in answer.nodes
+            if each.listeners
+        }
+        leader_id = partition.leader_id if partition.leader_epoch > 0 else cluster.controller_id
+        leader = where.get(leader_id)
+        self._learnt = [*([leader] if leader else []), *where.values()]
+        return leader
+
+
+def _request() -> DescribeQuorumRequest:
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    return DescribeQuorumRequest(
+        topics=[DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
+    )
+
+
+def _check(error_code: int, what: str) -> None:
+    Errors.of(error_code).raise_for(what)
+
+
+def _partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumResponsePartitionData:
+    """The one that was asked for; NetworkError if the answer is about others."""
+    found = [(topic.topic_name, each) for topic in answer.topics for each in topic.partitions]
+    if [(name, each.partition_index) for name, each in found] != [(METADATA_TOPIC, 0)]:
+        told = ", ".join(f"{name}-{each.partition_index}" for name, each in found) or "nothing"
+        raise NetworkError(f"DescribeQuorum to {peer}: it tells of {told}, not of {METADATA_TOPIC}-0")
+    return found[0][1]

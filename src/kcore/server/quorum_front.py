@@ -1,0 +1,103 @@
+"""The requests that a node of a quorum answers: raft's are the node's, those for the active controller are refused.
+
+Which APIs real brokers and controllers expect is what Kafka advertises for a CONTROLLER listener (ApiMessageType).
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from itertools import count
+from typing import Final
+
+from kcore.net.server import RequestContext, Server, serve
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.raft.effects import Answer
+from kcore.raft.replicas import Endpoints
+from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.index import message_class
+from kcore.schema.structure import Message
+from kcore.server.quorum_peers import NEWEST
+
+CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
+# Of the active controller, which this node is not, whoever leads: the asker looks for another.
+OTHERS: Final = {
+    "BrokerHeartbeat": (0, 2),
+    "BrokerRegistration": (0, 4),
+    "ControllerRegistration": (0, 0),
+    "Envelope": (0, 0),
+}
+_OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
+
+TakeRequest = Callable[[Message, int, Hashable], None]
+
+
+def apis_of(level: str) -> dict[str, tuple[int, int]]:
+    """By name the lowest and the highest version, as a release's controllers have them."""
+    raft = {
+        request.__name__.removesuffix("Request"): (max(request.versions.lowest, 0), newest)
+        for request, newest in NEWEST[level].items()
+    }
+    return {**raft, **OTHERS, "DescribeCluster": (0, 2 if level != "3.9" else 1)}
+
+
+class QuorumFront:
+    """The server of a node."""
+
+    def __init__(self, level: str, take: TakeRequest, describe: Callable[[], DescribeClusterResponse]) -> None:
+        """`take` gets a raft request, its version, and what `answer` is to be called with."""
+        self._level, self._take, self._describe = level, take, describe
+        self._waiting: dict[Hashable, asyncio.Future[Message]] = {}
+        self._ids = count()
+        self._server: Server | None = None
+
+    async def open(self, host: str, port: int) -> int:
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
+        self._server = await serve(host, port, self._handle, apis_of(self._level))
+        return self._server.port
+
+    async def close(self) -> None:
+        """Who still waits gets no answer, but an end of the connection."""
+        for future in self._waiting.values():
+            future.cancel()
+        self._waiting.clear()
+        if self._server is not None:
+            await self._server.close()
+
+    def answer(self, answer: Answer) -> None:
+        """To whoever waits for it."""
+        future = self._waiting.pop(answer.reply_to, None)
+        if future is not None and not future.done():
+            future.set_result(answer.response)
+
+    async def _handle(self, context: RequestContext, request: Message) -> Message:
+        if type(request) in _OTHERS:
+            refused: Message = response_of(type(request))(error_code=Errors.NOT_CONTROLLER.value)
+            return refused
+        if isinstance(request, DescribeClusterRequest):
+            return self._described(request)
+        reply_to = next(self._ids)
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[reply_to] = answer
+        self._take(request, context.version, reply_to)
+        return await answer
+
+    def _described(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        if request.endpoint_type != CONTROLLERS:
+            return DescribeClusterResponse(
+                error_code=Errors.MISMATCHED_ENDPOINT_TYPE.value,
+                error_message="The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of "
+                "type BROKER",
+            )
+        return self._describe()
+
+
+def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:
+    """What DescribeCluster of controllers says: the voters at a listener."""
+    nodes = [
+        DescribeClusterBroker(broker_id=node_id, host=endpoints[listener].host, port=endpoints[listener].port)
+        for node_id, endpoints in sorted(voters.items())
+        if listener in endpoints
+    ]
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLERS, cluster_id=cluster_id, controller_id=leader_id, brokers=nodes
+    )

@@ -1,0 +1,231 @@
+"""A node of a KRaft quorum as a process: events go into a raft node one at a time, its effects are performed in order.
+
+Source: KafkaRaftManager and KafkaRaftClientDriver of 4.3.1.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Final, Protocol, Self
+
+from kcore.raft.config import RaftConfig
+from kcore.raft.effects import (
+    Answer,
+    Committed,
+    Effect,
+    Flush,
+    LeaderChanged,
+    Send,
+    SnapshotLoaded,
+    Stopped,
+    StoreElection,
+)
+from kcore.raft.log import Appended, RaftLog
+from kcore.raft.node import RaftNode
+from kcore.raft.replicas import ElectionState
+from kcore.schema.cluster_metadata import DescribeClusterResponse
+from kcore.schema.structure import Message
+from kcore.server.quorum_front import QuorumFront, described
+from kcore.server.quorum_peers import QuorumPeers
+
+logger = logging.getLogger(__name__)
+STOP_MS: Final = 5_000
+
+
+class Elections(Protocol):
+    """Where a node's epoch and vote are kept."""
+
+    def read(self) -> ElectionState | None:
+        """What was written last, None before."""
+
+    def write(self, election: ElectionState, kraft_version: int) -> None:
+        """Durable when it returns."""
+
+
+class MemoryElections:
+    """For a node that forgets everything with its process."""
+
+    def __init__(self) -> None:
+        self._election: ElectionState | None = None
+
+    def read(self) -> ElectionState | None:
+        return self._election
+
+    def write(self, election: ElectionState, kraft_version: int) -> None:
+        self._election = election
+
+
+class Clock:
+    """Milliseconds since 1970 as they were at the start, and from there on by a clock that only goes forward."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_ms(self) -> int:
+        return (time.monotonic_ns() + self._ahead_ns) // 1_000_000
+
+    def seconds_of(self, at_ms: int) -> float:
+        """As the loop counts them."""
+        return (at_ms * 1_000_000 - self._ahead_ns) / 1e9
+
+
+Listener = Callable[[Effect], None]
+
+
+class QuorumServer:
+    """`async with` it: then it takes part. `wait_failed` raises what it cannot go on with: a disk, or a bug.
+
+    `listener` hears of Committed, LeaderChanged and SnapshotLoaded; it must not call back into the server.
+    """
+
+    def __init__(
+        self, config: RaftConfig, log: RaftLog, elections: Elections, *, host: str, port: int, listener: Listener | None
+    ) -> None:
+        self.config, self.log, self.port = config, log, port
+        self.node = RaftNode(config, log)
+        self._elections, self._host, self._listener = elections, host, listener
+        self._clock = Clock()
+        self._stopped = asyncio.Event()
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._front = QuorumFront(config.level, self._requested, self._describe_cluster)
+        self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded)
+        self._timer: asyncio.TimerHandle | None = None
+        self._flusher = ThreadPoolExecutor(1, "flush")
+        self._flushing: asyncio.Task[None] | None = None
+        self._flush_wanted = False
+        self._end_offset, self._cuts = log.end_offset, 0
+
+    async def __aenter__(self) -> Self:
+        self._take(partial(self.node.start, self._elections.read()))
+        if self._failed.done():
+            self._failed.result()
+        self.port = await self._front.open(self._host, self.port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """A leader says good-bye, so that another need not wait for a time-out (EndQuorumEpoch)."""
+        if not self._failed.done():
+            self._take(lambda now_ms: self.node.shutdown(now_ms, STOP_MS))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2 * STOP_MS / 1000):
+                    await self._stopped.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._front.close()
+        self._peers.close()
+        if self._flushing is not None:
+            await asyncio.gather(self._flushing, return_exceptions=True)
+        self._flusher.shutdown()
+        self._failed.cancel()
+
+    async def wait_failed(self) -> None:
+        """For ever, or until there is a fault: it is raised."""
+        await asyncio.shield(self._failed)
+
+    def append(self, records: Sequence[bytes], epoch: int) -> Appended:
+        """As the leader of `epoch`. RaftLogError if it is not that."""
+        appended, effects = self.node.append(records, epoch, self._clock.now_ms())
+        self._perform(effects)
+        return appended
+
+    # Events.
+
+    def _requested(self, request: Message, version: int, reply_to: Hashable) -> None:
+        self._take(partial(self.node.on_request, request, version, reply_to))
+
+    def _responded(self, correlation_id: int, response: Message | None) -> None:
+        self._take(partial(self.node.on_response, correlation_id, response))
+
+    def _timed(self) -> None:
+        self._timer = None
+        self._take(self.node.on_timer)
+
+    def _take(self, event: Callable[[int], list[Effect]]) -> None:
+        """A fault ends the process, as Kafka's fault handler does: what it would do next is not known to be right."""
+        if self._failed.done():
+            return
+        try:
+            self._perform(event(self._clock.now_ms()))
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        logger.critical("node %s cannot go on", self.config.node_id, exc_info=error)
+        if not self._failed.done():
+            self._failed.set_exception(error)
+
+    # Effects.
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        end_offset = self.log.end_offset
+        self._cuts += end_offset < self._end_offset
+        self._end_offset = end_offset
+        for effect in effects:
+            match effect:
+                case Answer():
+                    self._front.answer(effect)
+                case Send():
+                    self._peers.send(effect)
+                case Flush():
+                    self._flush_soon()
+                case StoreElection(election, kraft_version):
+                    self._elections.write(election, kraft_version)
+                case Stopped():
+                    self._stopped.set()
+                case Committed() | LeaderChanged() | SnapshotLoaded():
+                    self._tell(effect)
+        self._wake_at(self.node.next_deadline_ms)
+
+    def _tell(self, effect: Committed | LeaderChanged | SnapshotLoaded) -> None:
+        if isinstance(effect, LeaderChanged):
+            logger.info(
+                "epoch %s: the leader is %s", effect.epoch, effect.leader_id if effect.leader_id >= 0 else "unknown"
+            )
+        if self._listener is not None:
+            self._listener(effect)
+
+    def _wake_at(self, at_ms: int | None) -> None:
+        when_s = None if at_ms is None else self._clock.seconds_of(at_ms)
+        if self._timer is not None:
+            if self._timer.when() == when_s:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if when_s is not None:
+            self._timer = asyncio.get_running_loop().call_at(when_s, self._timed)
+
+    def _flush_soon(self) -> None:
+        self._flush_wanted = True
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._flush())
+
+    async def _flush(self) -> None:
+        """One at a time; what was wanted meanwhile is one more. A log that was cut meanwhile is flushed again:
+
+        below the end that it had may be records now that were not there.
+        """
+        loop = asyncio.get_running_loop()
+        while self._flush_wanted and not self._failed.done():
+            self._flush_wanted = False
+            end_offset, cuts = self.log.end_offset, self._cuts
+            try:
+                await loop.run_in_executor(self._flusher, self.log.flush)
+            except Exception as error:
+                self._fail(error)
+                break
+            if cuts == self._cuts:
+                self._take(partial(self.node.on_flushed, end_offset))
+            else:
+                self._flush_wanted = True
+        self._flushing = None
+
+    # What others ask.
+
+    def _describe_cluster(self) -> DescribeClusterResponse:
+        config, node = self.config, self.node
+        voters = {voter.key.id: voter.endpoints for voter in node.voters.voters.values()}
+        return described(config.cluster_id, node.leader_id, voters, config.listener)

@@ -1,0 +1,117 @@
+"""Records that a leader appends at a rate, and how long each took to be committed: as kafka.tools.TestRaftServer."""
+
+import asyncio
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kcore.errors import RaftLogError
+from kcore.raft.effects import Committed, Effect, LeaderChanged
+from kcore.raft.log import Appended
+
+TICK_S: Final = 0.001
+REPORT_S: Final = 5.0
+MOST_PENDING: Final = 1_000_000  # Records: beyond that the rate cannot be held, and memory is not the place to wait.
+
+
+class Stats(NamedTuple):
+    """Of one stretch of time: what was committed in it, and how long that took since it was due (ms)."""
+
+    records_per_s: float
+    bytes_per_s: float
+    p50_ms: float
+    p75_ms: float
+    p99_ms: float
+    p999_ms: float
+
+    def __str__(self) -> str:
+        """As TestRaftServer prints it, and the median and the records behind."""
+        return (
+            f"Throughput (bytes/second): {self.bytes_per_s:.2f}, Latency (ms): {self.p75_ms:.1f} p75 {self.p99_ms:.1f} "
+            f"p99 {self.p999_ms:.1f} p999, {self.p50_ms:.1f} p50, {self.records_per_s:.0f} records/second"
+        )
+
+
+def stats_of(latencies_ms: "array[float]", record_bytes: int, seconds: float) -> Stats | None:
+    """None where nothing was committed."""
+    if not latencies_ms:
+        return None
+    ordered = sorted(latencies_ms)
+
+    def at(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    rate = len(ordered) / seconds
+    return Stats(rate, rate * record_bytes, at(0.5), at(0.75), at(0.99), at(0.999))
+
+
+class Pending(NamedTuple):
+    """Records that were appended together, and when the first of them was due."""
+
+    last_offset: int
+    records: int
+    due_s: float
+
+
+class AppendWorkload:
+    """Appends while its node leads. A record's time runs from when it was due, also if the append itself was late."""
+
+    def __init__(self, node_id: int, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
+        """`rate`: records a second. `report` hears every `REPORT_S`."""
+        self._node_id, self._rate, self._report = node_id, rate, report
+        self._record = bytes(record_bytes)
+        self._pending: deque[Pending] = deque()
+        self._latencies_ms = array("d")
+        self._epoch: int | None = None
+        self._claimed_s, self._appended, self._waiting = 0.0, 0, 0
+
+    def hear(self, effect: Effect) -> None:
+        """A listener of a QuorumServer."""
+        match effect:
+            case LeaderChanged(leader_id, epoch, _):
+                mine = leader_id == self._node_id
+                self._epoch = epoch if mine else None
+                self._claimed_s, self._appended, self._waiting = time.monotonic(), 0, 0
+                self._pending.clear()
+            case Committed(high_watermark):
+                self._committed(high_watermark)
+
+    async def run(self, append: Callable[[list[bytes], int], Appended]) -> None:
+        """Until it is cancelled."""
+        last_report_s = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._epoch is not None:
+                self._append_due(append, self._epoch)
+            now_s = time.monotonic()
+            if now_s - last_report_s >= REPORT_S:
+                stats = stats_of(self._latencies_ms, len(self._record), now_s - last_report_s)
+                self._latencies_ms, last_report_s = array("d"), now_s
+                if stats is not None:
+                    self._report(stats)
+
+    def _append_due(self, append: Callable[[list[bytes], int], Appended], epoch: int) -> None:
+        due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
+        due = min(due, MOST_PENDING - self._waiting)
+        if due <= 0:
+            return
+        first_due_s = self._claimed_s + (self._appended + 1) / self._rate
+        try:
+            appended = append([self._record] * due, epoch)
+        except RaftLogError:
+            self._epoch = None  # It leads no more; that will be told.
+            return
+        self._appended += due
+        self._waiting += due
+        self._pending.append(Pending(appended.last_offset, due, first_due_s))
+
+    def _committed(self, high_watermark: int) -> None:
+        now_s, pending = time.monotonic(), self._pending
+        while pending and pending[0].last_offset < high_watermark:
+            batch = pending.popleft()
+            self._waiting -= batch.records
+            first_ms = (now_s - batch.due_s) * 1000
+            step_ms = 1000 / self._rate
+            self._latencies_ms.extend(max(0.0, first_ms - at * step_ms) for at in range(batch.records))
