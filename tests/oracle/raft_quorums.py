@@ -163,7 +163,9 @@ class RaftQuorum(Started):
         ids = ["--cluster-id", self.cluster_id, "--directory-id", node.directory_id]
         if self.dynamic and not joins:
             ids += ["--initial-controllers", self._initial_controllers()]
-        self._run([*KCORE, "format", "--id", str(node.node_id), "--data", str(node.data), *ids])
+        self._run(
+            [*KCORE, "format", "--id", str(node.node_id), "--data", str(node.data), "--level", self.release[:3], *ids]
+        )
         voters = ",".join(f"{each.node_id}@{each.address}" for each in self.voters)
         known = ["--bootstrap-controller", self.bootstrap] if self.dynamic else ["--voters", voters]
         node._command += ["--id", str(node.node_id), "--data", str(node.data), "--listen", node.address, *known]

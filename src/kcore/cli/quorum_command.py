@@ -88,6 +88,7 @@ def format_directory(
         str | None, typer.Option(metavar="HOST:PORT", help="A dynamic quorum that begins with this node alone.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
+    level: Annotated[str, typer.Option(help="The release whose features a new cluster gets: 4.3 or 3.9.")] = "4.3",
 ) -> None:
     """Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.
 
@@ -96,7 +97,16 @@ def format_directory(
     """
     from kcore.cli import quorum_format
 
-    quorum_format.run(id, data, cluster_id, directory_id, initial_controllers, standalone, listener_name)
+    quorum_format.run(
+        id,
+        data,
+        cluster_id=cluster_id,
+        directory_id=directory_id,
+        initial_controllers=initial_controllers,
+        standalone=standalone,
+        listener=listener_name,
+        level=level,
+    )
 
 
 @app.command()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import signal
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from random import SystemRandom
@@ -13,15 +14,16 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of
-from kcore.errors import KcoreError, TableError
+from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.report.exits import Exit
 from kcore.server.quorum_process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum_workload import AppendWorkload, Stats
-from kcore.types import ZERO_UUID
+from kcore.storage.raft_dir import RaftDirectory
+from kcore.types import ZERO_UUID, Uuid
 
 LEVELS: Final = ("4.3", "3.9")
 PREFIX: Final = "controller.quorum."
@@ -44,13 +46,27 @@ class Plan(NamedTuple):
     settings: list[str]
 
 
+class DirectoryElections(NamedTuple):
+    """The file `quorum-state`."""
+
+    directory: RaftDirectory
+    at_start: ElectionState | None
+
+    def read(self) -> ElectionState | None:
+        return self.at_start
+
+    def write(self, election: ElectionState, kraft_version: int) -> None:
+        self.directory.store_election(election, kraft_version)
+
+
 class Opened(NamedTuple):
     """Where a node keeps what it must not forget."""
 
     cluster_id: str
-    directory_id: Any
+    directory_id: Uuid
     log: RaftLog
     elections: Elections
+    close: Callable[[], None]
 
 
 def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
@@ -66,7 +82,7 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     told = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
     if told.port == 0 and plan.data is not None:
         fail("others must be able to reach a node that may vote: give --listen or --advertise with a port")
-    opened = _open(plan, is_voter=own is not None)
+    opened = _open(plan, [each.key.id for each in voters], is_voter=own is not None)
     config = RaftConfig(
         opened.cluster_id,
         plan.node_id,
@@ -81,7 +97,10 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
         **settings,
     )
     workload = AppendWorkload(plan.node_id, rate, record_bytes, _report) if rate else None
-    return asyncio.run(_serve(config, opened, where, workload))
+    try:
+        return asyncio.run(_serve(config, opened, where, workload))
+    finally:
+        opened.close()
 
 
 def _voters(text: str, listener: str) -> tuple[Voter, ...]:
@@ -118,14 +137,20 @@ def _settings(given: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _open(plan: Plan, *, is_voter: bool) -> Opened:
+def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
     if plan.data is None:
         if is_voter:
             fail("a voter must not forget its vote: give --data DIR")
         if plan.cluster_id is None:
             fail("an observer without --data needs --cluster-id")
-        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(), MemoryElections())
-    raise NotImplementedError
+        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(), MemoryElections(), lambda: None)
+    try:
+        directory = RaftDirectory(plan.data, node_id=plan.node_id, cluster_id=plan.cluster_id, voters=voters)
+        log, election = directory.open()
+    except StorageError as error:
+        fail(str(error))
+    elections = DirectoryElections(directory, election)
+    return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close)
 
 
 async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None) -> Exit:
@@ -144,7 +169,7 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
             for task in rest:
                 task.cancel()
             logging.info("stopping")
-    except (OSError, KcoreError, TableError) as error:
+    except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED
 

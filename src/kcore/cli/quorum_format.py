@@ -1,0 +1,94 @@
+"""What `kcore quorum format` does: a metadata directory as `kafka-storage.sh format` makes it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.processes import address_of
+from kcore.errors import StorageError
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.storage.raft_dir import random_directory_id
+from kcore.storage.raft_format import format_directory
+from kcore.types import Uuid
+
+CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
+MOST_KRAFT_VERSION: Final = 1
+# What the first active controller is to finalise, by the release that is followed (Feature.PRODUCTION_FEATURES).
+FEATURES: Final = {
+    "3.9": {"metadata.version": 21},
+    "4.3": {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    },
+}
+
+
+def run(
+    node_id: int,
+    data: Path,
+    *,
+    cluster_id: str | None,
+    directory_id: str | None,
+    initial_controllers: str | None,
+    standalone: str | None,
+    listener: str,
+    level: str,
+) -> None:
+    """Prints the ids as JSON; ends the command where they cannot be, or the directory is formatted."""
+    if initial_controllers and standalone:
+        fail("give either --initial-controllers or --standalone")
+    if level not in FEATURES:
+        fail(f"--level {level}: {' or '.join(FEATURES)}")
+    own = _uuid("--directory-id", directory_id) if directory_id else None
+    if cluster_id:
+        _uuid("--cluster-id", cluster_id)
+    voters: tuple[Voter, ...] = ()
+    if initial_controllers:
+        voters = _controllers(initial_controllers, listener)
+    elif standalone:
+        own = own or random_directory_id()
+        voters = (_voter(node_id, Address(*address_of("--standalone", standalone)), own, listener),)
+    try:
+        made = format_directory(
+            data,
+            node_id=node_id,
+            features=FEATURES[level],
+            cluster_id=cluster_id,
+            directory_id=own,
+            initial_voters=voters,
+        )
+    except StorageError as error:
+        fail(str(error))
+    ids = {"clusterId": made.cluster_id, "nodeId": node_id, "directoryId": str(made.directory_id)}
+    typer.echo(json.dumps(ids))
+
+
+def _controllers(text: str, listener: str) -> tuple[Voter, ...]:
+    found = [CONTROLLER.fullmatch(each.strip()) for each in text.split(",")]
+    voters = tuple(
+        _voter(int(each[1]), Address(each[2].strip("[]"), int(each[3])), Uuid(each[4]), listener)
+        for each in found
+        if each
+    )
+    if None in found or len({voter.key.id for voter in voters}) < len(found):
+        fail(f"--initial-controllers {text!r}: give ID@HOST:PORT:DIRECTORY,..., each id once")
+    return voters
+
+
+def _voter(node_id: int, address: Address, directory_id: Uuid, listener: str) -> Voter:
+    return Voter(ReplicaKey(node_id, directory_id), {listener: address}, 0, MOST_KRAFT_VERSION)
+
+
+def _uuid(option: str, text: str) -> Uuid:
+    try:
+        return Uuid(text)
+    except ValueError:
+        fail(f"{option} {text!r}: give a uuid of 22 characters, as kafka-storage.sh random-uuid prints one")

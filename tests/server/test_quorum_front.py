@@ -1,0 +1,112 @@
+"""What a node of a quorum answers by itself, and what it leaves to raft."""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.errors import DisconnectedError
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.raft.effects import Answer
+from kcore.raft.replicas import Address
+from kcore.schema.raft_votes import VoteRequest, VoteResponse
+from kcore.schema.structure import Message
+from kcore.server.quorum_front import QuorumFront, described
+from net.loops import story
+
+# What real controllers and brokers of that release ask a controller's listener for, and in which version.
+NEEDED = {
+    "4.3": {"Fetch": 18, "Vote": 2, "BeginQuorumEpoch": 1, "EndQuorumEpoch": 1, "FetchSnapshot": 1, "DescribeQuorum": 2,
+            "AddRaftVoter": 1, "RemoveRaftVoter": 0, "UpdateRaftVoter": 0, "ControllerRegistration": 0,
+            "BrokerRegistration": 4, "BrokerHeartbeat": 2, "Envelope": 0, "DescribeCluster": 2, "ApiVersions": 4},
+    "3.9": {"Fetch": 17, "Vote": 1, "DescribeCluster": 1, "DescribeQuorum": 2, "FetchSnapshot": 1},
+}  # fmt: skip
+
+
+class Raft:
+    """A node that keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Message, int, Hashable]] = []
+
+    def take(self, request: Message, version: int, reply_to: Hashable) -> None:
+        self.asked.append((request, version, reply_to))
+
+
+@asynccontextmanager
+async def front(level: str = "4.3") -> AsyncIterator[tuple[QuorumFront, Raft, Connection]]:
+    raft = Raft()
+    voters = {2: {"CONTROLLER": Address("there", 9093)}, 1: {"CONTROLLER": Address("here", 9093)}, 3: {}}
+    made = QuorumFront(level, raft.take, lambda: described("us", 2, voters, "CONTROLLER"))
+    port = await made.open("127.0.0.1", 0)
+    try:
+        async with await connect("127.0.0.1", port) as connection:
+            yield made, raft, connection
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize("level", NEEDED)
+@story
+async def test_it_advertises_what_real_nodes_need(level: str) -> None:
+    async with front(level) as (_, _, connection):
+        assert connection.versions is not None
+        by_key = connection.versions.by_key
+        for name, newest in NEEDED[level].items():
+            assert by_key[s.index.message_class(f"{name}Request").api_key].highest == newest, name
+
+
+@story
+async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
+    async with front() as (made, raft, connection):
+        answer = connection.send(VoteRequest(voter_id=7), 1)
+        while not raft.asked:
+            await asyncio.sleep(0.001)
+        request, version, reply_to = raft.asked[0]
+        assert (request, version) == (VoteRequest(voter_id=7), 1)
+        assert not answer.done()
+        made.answer(Answer(reply_to, VoteResponse(error_code=Errors.INVALID_REQUEST.value)))
+        assert (await answer).error_code == Errors.INVALID_REQUEST
+        made.answer(Answer(reply_to, VoteResponse()))  # Nobody waits for that any more.
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [s.BrokerRegistrationRequest(), s.BrokerHeartbeatRequest(), s.ControllerRegistrationRequest(), s.EnvelopeRequest()],
+    ids=lambda each: type(each).__name__,
+)
+@story
+async def test_the_active_controllers_requests_are_refused(request_: Any) -> None:
+    async with front() as (_, raft, connection):
+        answer = await connection.send(request_)
+        assert type(answer) is response_of(type(request_))
+        assert answer.error_code == Errors.NOT_CONTROLLER
+        assert raft.asked == []
+
+
+@story
+async def test_it_describes_the_controllers_and_no_brokers() -> None:
+    """KIP-919: a client that bootstraps with controllers finds the others, and the active one."""
+    async with front() as (_, _, connection):
+        told = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
+        assert (told.error_code, told.cluster_id, told.controller_id, told.endpoint_type) == (0, "us", 2, 2)
+        assert [(each.broker_id, each.host) for each in told.brokers] == [(1, "here"), (2, "there")]
+        told = await connection.send(s.DescribeClusterRequest(endpoint_type=1))
+        assert told.error_code == Errors.MISMATCHED_ENDPOINT_TYPE
+
+
+@story
+async def test_who_waits_when_it_closes_learns_it() -> None:
+    async with front() as (made, raft, connection):
+        answer = connection.send(VoteRequest())
+        while not raft.asked:
+            await asyncio.sleep(0.001)
+        await made.close()
+        with pytest.raises(DisconnectedError):
+            await answer

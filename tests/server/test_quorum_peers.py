@@ -1,0 +1,178 @@
+"""How a raft node's requests reach other nodes, and what it hears when they do not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kcore.hollow.kafka import free_ports
+from kcore.net.server import RequestContext, Server, serve
+from kcore.protocol_errors import Errors
+from kcore.raft.effects import Send
+from kcore.raft.replicas import Address
+from kcore.schema.fetch import FetchRequest, FetchResponse
+from kcore.schema.raft_votes import VoteRequest, VoteResponse
+from kcore.schema.structure import Message
+from kcore.server.quorum_peers import QuorumPeers
+from net.loops import story, until
+
+
+class Peer:
+    """A node that answers votes at once, and fetches when `held` is set."""
+
+    def __init__(self) -> None:
+        self.versions: list[tuple[str, int]] = []
+        self.connections: set[int] = set()
+        self.held = asyncio.Event()
+        self.held.set()
+        self.server: Server | None = None
+
+    @property
+    def address(self) -> Address:
+        assert self.server is not None
+        return Address("127.0.0.1", self.server.port)
+
+    async def handle(self, context: RequestContext, request: Any) -> Any:
+        self.versions.append((type(request).__name__, context.version))
+        self.connections.add(context.connection_id)
+        if isinstance(request, FetchRequest):
+            await self.held.wait()
+            return FetchResponse(error_code=Errors.NONE.value)
+        return VoteResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value)
+
+
+class Heard:
+    """What the node is told, by correlation id."""
+
+    def __init__(self, level: str = "4.3") -> None:
+        self.answers: dict[int, Message | None] = {}
+        self.peers = QuorumPeers(level, "raft-client-1", self._heard)
+
+    def _heard(self, correlation_id: int, response: Message | None) -> None:
+        assert correlation_id not in self.answers, "told once"
+        self.answers[correlation_id] = response
+
+    def ask(self, correlation_id: int, request: Message, address: Address, timeout_ms: int = 2_000) -> None:
+        self.peers.send(Send(2, address, correlation_id, request, timeout_ms))
+        assert correlation_id not in self.answers, "never from within"
+
+    async def answer(self, correlation_id: int) -> Any:
+        await until(lambda: correlation_id in self.answers)
+        return self.answers[correlation_id]
+
+
+@asynccontextmanager
+async def peer(apis: dict[str, tuple[int, int]] | None = None, level: str = "4.3") -> AsyncIterator[tuple[Heard, Peer]]:
+    heard, there = Heard(level), Peer()
+    there.server = await serve("127.0.0.1", 0, there.handle, apis or {"Vote": (0, 2), "Fetch": (4, 18)})
+    try:
+        yield heard, there
+    finally:
+        heard.peers.close()
+        there.held.set()
+        await there.server.close()
+
+
+@story
+async def test_the_newest_version_that_both_speak() -> None:
+    async with peer() as (heard, there):
+        heard.ask(1, VoteRequest(), there.address)
+        heard.ask(2, FetchRequest(max_wait_ms=0), there.address)
+        answer = await heard.answer(1)
+        assert answer == VoteResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value)
+        await heard.answer(2)
+        assert sorted(there.versions) == [("FetchRequest", 18), ("VoteRequest", 2)]
+
+
+@story
+async def test_a_node_of_3_9_knows_no_pre_vote() -> None:
+    """Vote 2 and Fetch 18 came with 4.0 and 4.1 (KIP-996, KIP-1166)."""
+    async with peer(level="3.9") as (heard, there):
+        heard.ask(1, VoteRequest(), there.address)
+        heard.ask(2, FetchRequest(max_wait_ms=0), there.address)
+        await heard.answer(1)
+        await heard.answer(2)
+        assert sorted(there.versions) == [("FetchRequest", 17), ("VoteRequest", 1)]
+    async with peer({"Vote": (0, 0)}) as (heard, there):
+        heard.ask(1, VoteRequest(), there.address)
+        await heard.answer(1)
+        assert there.versions == [("VoteRequest", 0)]
+
+
+@story
+async def test_no_common_version_is_an_answer() -> None:
+    """So that a node which wants a pre-vote learns that there is none: error 35."""
+    async with peer({"Fetch": (4, 18)}) as (heard, there):
+        heard.ask(1, VoteRequest(), there.address)
+        answer = await heard.answer(1)
+        assert isinstance(answer, VoteResponse)
+        assert answer.error_code == Errors.UNSUPPORTED_VERSION
+
+
+@story
+async def test_a_vote_does_not_wait_behind_a_fetch() -> None:
+    """A leader holds a fetch back until there is something; a server answers a connection's requests one by one."""
+    async with peer() as (heard, there):
+        there.held.clear()
+        heard.ask(1, FetchRequest(max_wait_ms=500), there.address)
+        heard.ask(2, VoteRequest(), there.address)
+        await heard.answer(2)
+        assert 1 not in heard.answers
+        there.held.set()
+        await heard.answer(1)
+        assert len(there.connections) == 2
+
+
+@story
+async def test_connections_are_kept() -> None:
+    async with peer() as (heard, there):
+        for at in range(5):
+            heard.ask(at, VoteRequest(), there.address)
+            await heard.answer(at)
+        assert len(there.connections) == 1
+
+
+@story
+async def test_nobody_there() -> None:
+    heard, [port] = Heard(), free_ports(1)
+    heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
+    assert await heard.answer(1) is None
+    heard.peers.close()
+
+
+@story
+async def test_no_answer_in_time_and_a_connection_that_ends() -> None:
+    async with peer() as (heard, there):
+        there.held.clear()
+        heard.ask(1, FetchRequest(max_wait_ms=500), there.address, timeout_ms=50)
+        assert await heard.answer(1) is None
+        heard.ask(2, FetchRequest(max_wait_ms=500), there.address)
+        await until(lambda: len(there.versions) == 2)
+        assert there.server is not None
+        for connection in list(there.server.connections):
+            connection.abort()
+        assert await heard.answer(2) is None
+        there.held.set()
+        heard.ask(3, VoteRequest(), there.address)
+        assert await heard.answer(3) is not None
+
+
+@story
+async def test_a_node_that_has_moved() -> None:
+    """The log may name another address of a voter (KIP-853): what was on its way to the old one is lost."""
+    async with peer() as (heard, old), peer() as (_, new):
+        old.held.clear()
+        heard.ask(1, FetchRequest(max_wait_ms=500), old.address)
+        await until(lambda: len(old.versions) == 1)
+        heard.ask(2, FetchRequest(max_wait_ms=500), new.address)
+        assert await heard.answer(1) is None
+        assert await heard.answer(2) is not None
+        assert len(new.versions) == 1
+
+
+@story
+async def test_closed_while_it_connects() -> None:
+    heard, [port] = Heard(), free_ports(1)
+    heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
+    heard.peers.close()
+    assert await heard.answer(1) is None
