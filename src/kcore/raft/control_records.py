@@ -1,8 +1,9 @@
 """The control records of a metadata log: built by its leader, read by all (KIP-595, KIP-853, KIP-630)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.log import RaftLog
 from kcore.raft.voters import VoterHistory, VoterSet
@@ -11,6 +12,8 @@ from kcore.schema.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
     VotersRecord,
 )
 from kcore.schema.structure import Data
@@ -21,6 +24,8 @@ from kcore.wire.records import CONTROL_TYPES, Record, control_message, decode_re
 READ_BYTES: Final = 1 << 20
 TYPES: Final = {
     LeaderChangeMessage: CONTROL_TYPES.index("LEADER_CHANGE"),
+    SnapshotHeaderRecord: CONTROL_TYPES.index("SNAPSHOT_HEADER"),
+    SnapshotFooterRecord: CONTROL_TYPES.index("SNAPSHOT_FOOTER"),
     KRaftVersionRecord: CONTROL_TYPES.index("KRAFT_VERSION"),
     VotersRecord: CONTROL_TYPES.index("KRAFT_VOTERS"),
 }
@@ -43,6 +48,32 @@ def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[in
         voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in voters.voters],
         granting_voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in granting_voters],
     )
+
+
+def snapshot_batches(
+    epoch: int,
+    values: Iterable[bytes],
+    last_contained_log_timestamp: int,
+    kraft_version: int,
+    voters: VoterSet | None,
+    now_ms: int,
+) -> Iterator[bytes]:
+    """A snapshot: its header with the version and the voters, the records, its footer; offsets from 0 on."""
+    header: list[Data] = [
+        SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp),
+    ]
+    if kraft_version > 0:
+        header.append(kraft_version_record(kraft_version))
+        header += [voters.to_record()] if voters else []
+    yield control_batch(header, 0, epoch, now_ms)
+    filling = Accumulator(len(header))
+    for value in values:
+        if not filling.has_room([value]):
+            yield filling.drain(epoch)
+        filling.add([value], now_ms, 0)
+    if filling.records:
+        yield filling.drain(epoch)
+    yield control_batch([SnapshotFooterRecord(version=0)], filling.next_offset, epoch, now_ms)
 
 
 def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:

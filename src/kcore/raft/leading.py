@@ -140,7 +140,7 @@ class LeaderState:
 
     def count_fetch(self, node: "RaftNode", key: ReplicaKey, now_ms: int) -> None:
         """A majority that fetches, the leader among it if it votes, shows that it leads still (KAFKA-15489)."""
-        if not self.is_voter(key):
+        if key.id == self.local.id or not self.is_voter(key):
             return
         self.fetched_voters.add(key.id)
         itself = 1 if self.is_voter(self.local) else 0
@@ -265,9 +265,9 @@ def end(node: "RaftNode") -> None:
 
 
 def poll(node: "RaftNode", now_ms: int) -> int:
-    """Writes what has lingered long enough, gives up changes that take too long; when it is wanted next."""
+    """Writes what has lingered long enough, answers whoever has waited long enough; when it is wanted next."""
     leading = node.leading
-    deadline_ms = voter_changes.poll(node, now_ms)
+    deadline_ms = min(voter_changes.poll(node, now_ms), fetching.poll(node, now_ms))
     linger_ms = leading.accumulator.deadline_ms
     if linger_ms is not None and linger_ms <= now_ms:
         leading.drain(node, now_ms)

@@ -185,6 +185,10 @@ class VoterHistory:
         self.voters.truncate_old_entries(start_offset)
         self.kraft_versions.truncate_old_entries(start_offset)
 
+    def replace(self, other: "VoterHistory") -> None:
+        """What `other` knows, and nothing else."""
+        self.voters, self.kraft_versions = other.voters, other.kraft_versions
+
     def clear(self) -> None:
         self.voters.clear()
         self.kraft_versions.clear()

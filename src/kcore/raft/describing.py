@@ -1,0 +1,107 @@
+"""DescribeQuorum (KIP-595, KIP-836, KIP-853): what the leader knows of its replicas.
+
+Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from kcore.protocol_errors import Errors
+from kcore.raft.responses import PARTITION, TOPIC
+from kcore.schema.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+
+if TYPE_CHECKING:
+    from kcore.raft.leading import ReplicaProgress
+    from kcore.raft.node import RaftNode
+
+NODES_VERSION = 2
+
+
+def on_describe_quorum_request(
+    node: "RaftNode", request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
+) -> DescribeQuorumResponse:
+    """Of the leader alone; others name it if they know it."""
+    asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
+    if asked != [(TOPIC, PARTITION)]:
+        return _unknown(request)
+    if node.leading is None:
+        partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER)
+        partition.leader_id, partition.leader_epoch = node.leader_id, node.epoch
+        return _response([partition], [])
+    return _response([_description(node, now_ms)], _nodes(node) if version >= NODES_VERSION else [])
+
+
+def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """All that was asked for, and that none of it has a quorum."""
+    error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=[_refusal(partition.partition_index, error) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _response(partitions: list[DescribeQuorumResponsePartitionData], nodes: list[Node]) -> DescribeQuorumResponse:
+    topics = [DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=partitions)]
+    return DescribeQuorumResponse(topics=topics, nodes=nodes)
+
+
+def _refusal(index: int, error: Errors) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=index,
+        error_code=error,
+        error_message=error.name,
+        leader_id=-1,
+        leader_epoch=-1,
+        high_watermark=-1,
+    )
+
+
+def _description(node: "RaftNode", now_ms: int) -> DescribeQuorumResponsePartitionData:
+    leading, known = node.leading, node.quorum.high_watermark
+    leading.forget_silent_observers(now_ms)
+    return DescribeQuorumResponsePartitionData(
+        partition_index=PARTITION,
+        leader_id=node.local.id,
+        leader_epoch=leading.epoch,
+        high_watermark=-1 if known is None else known,
+        current_voters=[_replica(node, progress, now_ms) for progress in leading.voters.values()],
+        observers=[_replica(node, progress, now_ms) for progress in leading.observers.values()],
+    )
+
+
+def _replica(node: "RaftNode", progress: "ReplicaProgress", now_ms: int) -> ReplicaState:
+    """The leader itself is always caught up."""
+    is_leader = progress.key.id == node.local.id
+    return ReplicaState(
+        replica_id=progress.key.id,
+        replica_directory_id=progress.key.directory_id,
+        log_end_offset=node.log.end_offset if is_leader else progress.end_offset,
+        last_fetch_timestamp=now_ms if is_leader else progress.last_fetch_ms,
+        last_caught_up_timestamp=now_ms if is_leader else progress.last_caught_up_ms,
+    )
+
+
+def _nodes(node: "RaftNode") -> list[Node]:
+    """Where the voters are reached."""
+    return [
+        Node(
+            node_id=voter.key.id,
+            listeners=[
+                Listener(name=name, host=address.host, port=address.port) for name, address in voter.endpoints.items()
+            ],
+        )
+        for voter in node.voters.voters.values()
+    ]

@@ -1,0 +1,148 @@
+"""The follower's side of Fetch (KIP-595): what it asks for, and what it makes of the answer.
+
+It fetches only behind what it has flushed: its fetch offset says so to the leader, who counts on it.
+Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
+"""
+
+from typing import TYPE_CHECKING
+
+from kcore.errors import DecodeError, RaftLogError
+from kcore.protocol_errors import Errors
+from kcore.raft import snapshots
+from kcore.raft.batches import split_batches
+from kcore.raft.config import FETCH_MAX_WAIT_MS, MAX_BATCH_BYTES
+from kcore.raft.control_records import replay_batches
+from kcore.raft.effects import Committed, Flush
+from kcore.raft.fetching import TOPIC_ID
+from kcore.raft.responses import PARTITION, TOPIC, handle_common, leader_endpoints
+from kcore.raft.states import Follower
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+
+def fetch_request(node: "RaftNode") -> FetchRequest | FetchSnapshotRequest | None:
+    """What goes out next, to the leader or to whoever may know it; None while what came last is not flushed."""
+    state = node.quorum.state
+    if type(state) is Follower and state.fetching_snapshot is not None:
+        return snapshots.fetch_snapshot_request(node, state.fetching_snapshot)
+    if node.flushed_end_offset < node.log.end_offset:
+        return None
+    known = node.quorum.high_watermark
+    partition = FetchPartition(
+        partition=PARTITION,
+        current_leader_epoch=state.epoch,
+        fetch_offset=node.log.end_offset,
+        last_fetched_epoch=node.log.last_epoch,
+        partition_max_bytes=0,
+        replica_directory_id=node.local.directory_id,
+        high_watermark=-1 if known is None else known,
+    )
+    return FetchRequest(
+        cluster_id=node.config.cluster_id,
+        replica_state=ReplicaState(replica_id=node.local.id),
+        max_wait_ms=FETCH_MAX_WAIT_MS,
+        max_bytes=MAX_BATCH_BYTES,
+        topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+    )
+
+
+def on_fetch_response(
+    node: "RaftNode", destination: int, request: FetchRequest, response: FetchResponse, now_ms: int
+) -> bool:
+    """False where the one who answered is better left alone for a while."""
+    data = metadata_partition(response)
+    if response.error_code != Errors.NONE or data is None:
+        return False
+    leader = data.current_leader
+    endpoints = leader_endpoints(node, leader.leader_id, response.node_endpoints)
+    handled = handle_common(node, data.error_code, leader.leader_id, leader.leader_epoch, endpoints, now_ms)
+    if handled is not None:
+        return handled
+    state = node.quorum.state
+    if data.error_code != Errors.NONE or type(state) is not Follower:
+        return False
+    if request.topics[0].partitions[0].fetch_offset != node.log.end_offset:
+        return True  # It answers what this node asks no more.
+    if not _take(node, state, data):
+        return False
+    succeeded(node, state, now_ms)
+    return True
+
+
+def metadata_partition(response: FetchResponse) -> PartitionData | None:
+    """The one partition of the one topic."""
+    topics = response.responses
+    if len(topics) != 1 or topics[0].topic_id != TOPIC_ID or len(topics[0].partitions) != 1:
+        return None
+    data = topics[0].partitions[0]
+    return data if data.partition_index == PARTITION else None
+
+
+def succeeded(node: "RaftNode", state: Follower, now_ms: int) -> None:
+    """The leader lives and answers: no election for another fetch time-out."""
+    state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
+    state.has_fetched_from_leader = True
+
+
+def _take(node: "RaftNode", state: Follower, data: PartitionData) -> bool:
+    """The log becomes what the leader says; False where that cannot be."""
+    if data.diverging_epoch.epoch >= 0:
+        return truncate(node, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
+    if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
+        return snapshots.begin(node, state, OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch))
+    if not append(node, bytes(data.records or b"")):
+        return False
+    state.leader_high_watermark = data.high_watermark
+    update_high_watermark(node, state)
+    return True
+
+
+def truncate(node: "RaftNode", end: OffsetAndEpoch) -> bool:
+    """Cuts what the leader does not have, voter sets in it too; never below the high watermark."""
+    known = node.quorum.high_watermark
+    if known is not None and end.offset < known:
+        return False
+    try:
+        offset = node.log.truncate_to_end_offset(end)
+    except RaftLogError:
+        return False
+    node.voter_history.truncate_new_entries(offset)
+    node.flushed_end_offset = min(node.flushed_end_offset, offset)
+    return True
+
+
+def append(node: "RaftNode", records: bytes) -> bool:
+    """Writes what came; voter sets in it count at once. What is damaged is left out, and fetched again."""
+    before = node.log.end_offset
+    try:
+        node.log.append_as_follower(records, node.epoch)
+    except DecodeError:
+        pass  # What comes before the damage is in the log.
+    except RaftLogError:
+        return False
+    if node.log.end_offset > before:
+        node.effects.append(Flush(node.log.end_offset))
+        written = [batch for batch in split_batches(records)[0] if batch.base_offset < node.log.end_offset]
+        replay_batches(node.voter_history, written)
+    return True
+
+
+def on_flushed(node: "RaftNode", now_ms: int) -> None:
+    """More of the log counts."""
+    state = node.quorum.state
+    if type(state) is Follower:
+        update_high_watermark(node, state)
+
+
+def update_high_watermark(node: "RaftNode", state: Follower) -> None:
+    """As far as the leader says, and as this node has it on its disk; it never goes back."""
+    offset, known = min(state.leader_high_watermark, node.flushed_end_offset), node.quorum.high_watermark
+    if offset < node.log.high_watermark or (known is not None and offset <= known):
+        return
+    node.quorum.high_watermark = offset
+    node.log.update_high_watermark(offset)
+    node.effects.append(Committed(offset))

@@ -1,0 +1,250 @@
+"""Snapshots (KIP-630): written of the state machine's records, served to followers, loaded from a leader.
+
+Source: KafkaRaftClient.handleFetchSnapshotRequest and handleFetchSnapshotResponse, RecordsSnapshotWriter.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kcore.errors import DecodeError
+from kcore.protocol_errors import Errors
+from kcore.raft.batches import split_batches
+from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES
+from kcore.raft.control_records import replay_batches, snapshot_batches
+from kcore.raft.effects import Committed, SnapshotLoaded
+from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
+from kcore.raft.replicas import ReplicaKey
+from kcore.raft.responses import (
+    PARTITION,
+    TOPIC,
+    handle_common,
+    is_this_cluster,
+    leader_endpoints,
+    leader_only_error,
+)
+from kcore.raft.states import Follower
+from kcore.raft.voters import VoterHistory
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotRequestPartitionSnapshot,
+    FetchSnapshotRequestTopicSnapshot,
+    FetchSnapshotResponse,
+    FetchSnapshotResponsePartitionSnapshot,
+    FetchSnapshotResponseTopicSnapshot,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    SnapshotId,
+)
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
+
+# Written.
+
+
+def write(
+    node: "RaftNode", snapshot: OffsetAndEpoch, values: Iterable[bytes], last_contained_log_timestamp: int, now_ms: int
+) -> bool:
+    """Writes the state at `snapshot`, as records' values, with the version and the voters as they were there.
+
+    False, and nothing written, where the log cannot begin there or has that snapshot. Source: createSnapshot.
+    """
+    log, history = node.log, node.voter_history
+    is_known = log.snapshot_piece(snapshot, 0, 0) is not None
+    if is_known or snapshot.offset < log.start_offset or log.why_no_snapshot(snapshot) is not None:
+        return False
+    last = snapshot.offset - 1  # The id is an end: the state is that behind the record before it (KAFKA-14618).
+    version, voters = history.kraft_version_at(last), history.voters_at(last)
+    log.begin_snapshot(snapshot)
+    for batch in snapshot_batches(snapshot.epoch, values, last_contained_log_timestamp, version, voters, now_ms):
+        log.append_snapshot(snapshot, batch)
+    log.freeze_snapshot(snapshot)
+    return True
+
+
+def delete_before(node: "RaftNode", snapshot: OffsetAndEpoch) -> bool:
+    """The log begins at `snapshot`: what is older is gone, voter sets too. False if it does so, or knows it not."""
+    if not node.log.delete_before(snapshot):
+        return False
+    node.voter_history.truncate_old_entries(snapshot.offset)
+    return True
+
+
+# Served.
+
+
+def on_fetch_snapshot_request(
+    node: "RaftNode", request: FetchSnapshotRequest, version: int, reply_to: Hashable, now_ms: int
+) -> FetchSnapshotResponse:
+    """A piece of it, or why not."""
+    if not is_this_cluster(node, request.cluster_id):
+        return FetchSnapshotResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return FetchSnapshotResponse(error_code=Errors.INVALID_REQUEST)
+    topic, partition = request.topics[0], request.topics[0].partitions[0]
+    answer = FetchSnapshotResponsePartitionSnapshot(index=partition.partition, unaligned_records=b"")
+    if topic.name != TOPIC or partition.partition != PARTITION:
+        answer.error_code = Errors.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        state = node.quorum.state
+        answer.current_leader = LeaderIdAndEpoch(leader_id=state.leader_id, leader_epoch=state.epoch)
+        key = ReplicaKey(request.replica_id, partition.replica_directory_id)
+        answer.error_code = _fill(node, answer, partition, request.max_bytes, key)
+        if answer.error_code == Errors.NONE:
+            node.leading.count_fetch(node, key, now_ms)
+    topics = [FetchSnapshotResponseTopicSnapshot(name=topic.name, partitions=[answer])]
+    return FetchSnapshotResponse(topics=topics, node_endpoints=_leader_endpoints(node, version))
+
+
+def _leader_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
+    state = node.quorum.state
+    address = state.leader_endpoints.get(node.config.listener)
+    if version < ENDPOINTS_VERSION or state.leader_id < 0 or address is None:
+        return []
+    return [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
+
+
+def _fill(
+    node: "RaftNode",
+    answer: FetchSnapshotResponsePartitionSnapshot,
+    partition: FetchSnapshotRequestPartitionSnapshot,
+    max_bytes: int,
+    key: ReplicaKey,
+) -> Errors:
+    error = leader_only_error(node, partition.current_leader_epoch)
+    if error is not Errors.NONE:
+        return error
+    if key.id == node.local.id or max_bytes <= 0:
+        return Errors.INVALID_REQUEST
+    snapshot, position = (
+        OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        partition.position,
+    )
+    piece = node.log.snapshot_piece(snapshot, max(position, 0), max_bytes)
+    if piece is None or snapshot == BOOTSTRAP_SNAPSHOT:
+        return Errors.SNAPSHOT_NOT_FOUND
+    if not 0 <= position < piece.size:
+        return Errors.POSITION_OUT_OF_RANGE
+    answer.snapshot_id = SnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch)
+    answer.size, answer.position, answer.unaligned_records = piece.size, position, piece.data
+    return Errors.NONE
+
+
+# Loaded.
+
+
+class LoadingSnapshot:
+    """One that comes in pieces, cut anywhere; read along as it comes, so that no damaged one is ever installed."""
+
+    __slots__ = ("history", "id", "size", "unread")
+
+    def __init__(self, node: "RaftNode", snapshot: OffsetAndEpoch) -> None:
+        self.id = snapshot
+        self.size = 0
+        self.unread = b""  # The beginning of a batch.
+        self.history = VoterHistory(node.voter_history.static_voters)
+
+    def read(self, data: bytes) -> None:
+        """DecodeError for what is no snapshot."""
+        batches, problem = split_batches(self.unread + data)
+        if problem:
+            raise problem
+        self.unread = (self.unread + data)[sum(len(batch.data) for batch in batches) :]
+        replay_batches(self.history, batches, at=self.id.offset - 1)
+
+
+def begin(node: "RaftNode", state: Follower, snapshot: OffsetAndEpoch) -> bool:
+    """The leader's log begins behind the end of this one: its snapshot comes first."""
+    if snapshot.epoch < 0 or snapshot.offset < 0 or node.log.snapshot_piece(snapshot, 0, 0) is not None:
+        return False
+    node.log.begin_snapshot(snapshot)
+    state.fetching_snapshot = LoadingSnapshot(node, snapshot)
+    return True
+
+
+def fetch_snapshot_request(node: "RaftNode", loading: LoadingSnapshot) -> FetchSnapshotRequest:
+    partition = FetchSnapshotRequestPartitionSnapshot(
+        partition=PARTITION,
+        current_leader_epoch=node.epoch,
+        snapshot_id=SnapshotId(end_offset=loading.id.offset, epoch=loading.id.epoch),
+        position=loading.size,
+        replica_directory_id=node.local.directory_id,
+    )
+    return FetchSnapshotRequest(
+        cluster_id=node.config.cluster_id,
+        replica_id=node.local.id,
+        max_bytes=FETCH_SNAPSHOT_MAX_BYTES,
+        topics=[FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[partition])],
+    )
+
+
+def on_fetch_snapshot_response(
+    node: "RaftNode", destination: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse, now_ms: int
+) -> bool:
+    """False where the leader is better left alone for a while; what was loaded is dropped then."""
+    piece = _metadata_partition(response)
+    if response.error_code != Errors.NONE or piece is None:
+        # Kafka 4.3.1 answers all errors about the snapshot with UNKNOWN_SERVER_ERROR: it is to be asked for anew.
+        return _start_over(node)
+    leader = piece.current_leader
+    endpoints = leader_endpoints(node, leader.leader_id, response.node_endpoints)
+    handled = handle_common(node, piece.error_code, leader.leader_id, leader.leader_epoch, endpoints, now_ms)
+    if handled is not None:
+        return handled
+    state = node.quorum.state
+    if type(state) is not Follower or state.fetching_snapshot is None:
+        return True  # It answers what this node asks no more.
+    if piece.error_code != Errors.NONE or not _take(node, state.fetching_snapshot, piece):
+        # SNAPSHOT_NOT_FOUND: the leader has a newer one by now.
+        return _start_over(node) or piece.error_code == Errors.SNAPSHOT_NOT_FOUND
+    state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
+    state.has_fetched_from_leader = True
+    loading = state.fetching_snapshot
+    return loading.size < piece.size or _install(node, state, loading)
+
+
+def _metadata_partition(response: FetchSnapshotResponse) -> FetchSnapshotResponsePartitionSnapshot | None:
+    topics = response.topics
+    if len(topics) != 1 or topics[0].name != TOPIC or len(topics[0].partitions) != 1:
+        return None
+    piece = topics[0].partitions[0]
+    return piece if piece.index == PARTITION else None
+
+
+def _start_over(node: "RaftNode") -> bool:
+    """The next Fetch tells which snapshot it should be."""
+    state = node.quorum.state
+    if type(state) is Follower:
+        state.fetching_snapshot = None
+    return False
+
+
+def _take(node: "RaftNode", loading: LoadingSnapshot, piece: FetchSnapshotResponsePartitionSnapshot) -> bool:
+    """Whether it is the next piece, and a sound one."""
+    data = bytes(piece.unaligned_records)
+    if (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) != loading.id or piece.position != loading.size:
+        return False
+    if not data or loading.size + len(data) > piece.size:
+        return False
+    try:
+        loading.read(data)
+    except DecodeError:
+        return False
+    loading.size = node.log.append_snapshot(loading.id, data)
+    return not loading.unread or loading.size < piece.size
+
+
+def _install(node: "RaftNode", state: Follower, loading: LoadingSnapshot) -> bool:
+    """It is whole: the log begins anew behind it."""
+    state.fetching_snapshot = None
+    node.log.freeze_snapshot(loading.id)
+    if not node.log.truncate_to_latest_snapshot():
+        return False  # The log had all of that.
+    node.voter_history.replace(loading.history)
+    node.flushed_end_offset = node.log.end_offset
+    node.quorum.high_watermark = node.log.high_watermark
+    node.effects += [SnapshotLoaded(loading.id), Committed(node.log.high_watermark)]
+    return True
