@@ -1,34 +1,36 @@
-"""A node of a quorum: one event at a time goes in, what the edge must do for it comes out, in order.
-
-What is asked of the other parts, and when:
-
-- `voters.VoterSet`: `key in voters` (a voter without a directory takes any), `voters.keys()` (ReplicaKeys),
-  `voters.endpoints(id)` ({} if unknown), `voters.address(id, listener)` (None if unknown), `voters.is_only_voter(key)`;
-  `voters.VoterHistory(config)`: `.last`, `.kraft_version`, `.load(log)` (snapshot and log, by `RaftNode.start`).
-- `leading.begin(node, now_ms)` once the state is Leader (makes `node.leading`, appends), `leading.end(node)` when it
-  is that no more, `leading.poll(node, now_ms) -> deadline_ms` behind every event (linger, pending voter changes),
-  `leading.on_flushed(node, now_ms)`; `node.leading`: `.check_quorum_deadline_ms` (NEVER_MS for an only voter),
-  `.last_fetch_ms(voter_key)` (-NEVER_MS for never), `.successors()` (the other voters, longest logs first),
-  `.epoch_start_offset`, `.append(node, records, now_ms) -> Appended`.
-- `fetching.poll(node, now_ms) -> deadline_ms` behind every event: fetches whose wait is over.
-- `following.begin(node, now_ms)` once the state is Follower; `following.fetch_request(node)`: the Fetch (or
-  FetchSnapshot) that goes out next, or None while what came last is not flushed; `following.on_flushed(node, now_ms)`.
-- `voter_changes.own_request(node, now_ms)`: the Add-, Remove- or UpdateRaftVoter that a follower should send its
-  leader now instead of a Fetch, or None.
-- Of `node.quorum`: `become_follower(epoch, leader_id, endpoints, now_ms)`, `become_unattached(epoch, now_ms)`,
-  `request_resign()`. Of `responses`: `handle_common(...)`.
-"""
+"""A node of a quorum: one event at a time goes in, what the edge must do for it comes out, in order."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
+from kcore.errors import RaftLogError
+from kcore.raft import (
+    control_records,
+    describing,
+    epochs,
+    fetching,
+    following,
+    leading,
+    snapshots,
+    timers,
+    voter_changes,
+    votes,
+)
 from kcore.raft.config import RaftConfig
-from kcore.raft.connections import Connections
+from kcore.raft.connections import FIRST_BOOTSTRAP_ID, Connections
 from kcore.raft.effects import Answer, Effect
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
-from kcore.raft.replicas import ElectionState, ReplicaKey
-from kcore.raft.states import State
+from kcore.raft.replicas import Address, ElectionState, ReplicaKey
+from kcore.raft.states import NO_LEADER, Candidate, Follower, Leader, Resigned, State, Unattached
+from kcore.raft.transitions import Event
+from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest
+from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
+from kcore.schema.raft_votes import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest
 from kcore.schema.structure import Message
 
 # (node, request, version, reply_to, now_ms): the response, or None if it is answered later, to `reply_to`.
@@ -38,9 +40,29 @@ ResponseHandler: TypeAlias = "Callable[[RaftNode, int, Any, Any, int], bool]"
 # (node, destination, request, now_ms): no answer came; only where it is more than a reason to try again.
 LostHandler: TypeAlias = "Callable[[RaftNode, int, Any, int], None]"
 
-REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {}
-RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {}  # By the class of the request.
-LOST_HANDLERS: dict[type[Message], LostHandler] = {}
+REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
+    VoteRequest: votes.on_vote_request,
+    BeginQuorumEpochRequest: epochs.on_begin_quorum_epoch_request,
+    EndQuorumEpochRequest: epochs.on_end_quorum_epoch_request,
+    FetchRequest: fetching.on_fetch_request,
+    FetchSnapshotRequest: snapshots.on_fetch_snapshot_request,
+    DescribeQuorumRequest: describing.on_describe_quorum_request,
+    AddRaftVoterRequest: voter_changes.on_add_raft_voter_request,
+    RemoveRaftVoterRequest: voter_changes.on_remove_raft_voter_request,
+    UpdateRaftVoterRequest: voter_changes.on_update_raft_voter_request,
+}
+RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of the request.
+    VoteRequest: votes.on_vote_response,
+    BeginQuorumEpochRequest: epochs.on_begin_quorum_epoch_response,
+    EndQuorumEpochRequest: epochs.on_end_quorum_epoch_response,
+    FetchRequest: following.on_fetch_response,
+    FetchSnapshotRequest: snapshots.on_fetch_snapshot_response,
+    AddRaftVoterRequest: voter_changes.on_add_raft_voter_response,
+    RemoveRaftVoterRequest: voter_changes.on_remove_raft_voter_response,
+    UpdateRaftVoterRequest: voter_changes.on_update_raft_voter_response,
+    ApiVersionsRequest: voter_changes.on_api_versions_response,
+}
+LOST_HANDLERS: dict[type[Message], LostHandler] = {ApiVersionsRequest: voter_changes.on_api_versions_lost}
 
 
 class RaftNode:
@@ -51,11 +73,13 @@ class RaftNode:
     """
 
     __slots__ = (
+        "announced",
         "config",
         "connections",
         "effects",
         "fetches",
         "flushed_end_offset",
+        "is_stopped",
         "leading",
         "local",
         "log",
@@ -69,41 +93,83 @@ class RaftNode:
         self.config = config
         self.log = log
         self.local = ReplicaKey(config.node_id, config.directory_id)
-        self.quorum = Quorum()
+        self.voter_history = VoterHistory(VoterSet.of(config.voters))
         self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
-        self.voter_history: Any = None  # voters.VoterHistory: `.last` is the latest VoterSet, `.kraft_version`.
+        self.quorum = Quorum(self)
         self.leading: Any = None  # leading.LeaderState while it leads.
         self.fetches: Any = None  # Fetches that wait for records.
         self.effects: list[Effect] = []  # What the event at hand has led to so far.
         self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
         self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
+        self.is_stopped = False
+        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
 
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
         """What the file `quorum-state` said, None if there is none; first of all calls.
 
-        Source: KafkaRaftClient.initialize, QuorumState.initialize.
+        RaftLogError for a vote of a node that has no id. Source: KafkaRaftClient.initialize.
         """
-        raise NotImplementedError
+        if election is not None and election.voted is not None and self.local.id < 0:
+            raise RaftLogError(f"quorum-state holds a vote, but a node without an id does not vote: {election}")
+        control_records.replay_log(self.voter_history, self.log)
+        self.connections.bootstrap = self._bootstrap_servers()
+        quorum = self.quorum
+        quorum.initialize(election, now_ms)
+        state = quorum.state
+        if type(state) is Candidate:
+            votes.settle(self, state, now_ms)
+        if isinstance(quorum.state, Unattached | Follower | Resigned) and self.voters.is_only_voter(self.local):
+            votes.seek_election(self, Event.ONLY_VOTER, now_ms)
+        return self._finish(now_ms)
+
+    def _bootstrap_servers(self) -> list[tuple[int, Address]]:
+        """As configured, or else the other configured voters."""
+        if self.config.bootstrap_servers:
+            return [(FIRST_BOOTSTRAP_ID - i, address) for i, address in enumerate(self.config.bootstrap_servers)]
+        return [
+            (voter.key.id, voter.endpoints[self.config.listener])
+            for voter in self.config.voters
+            if voter.key.id != self.local.id and self.config.listener in voter.endpoints
+        ]
 
     def on_request(self, request: Message, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
         """A request of `version`; its Answer comes in these effects or later ones, once."""
-        raise NotImplementedError
+        response = REQUEST_HANDLERS[type(request)](self, request, version, reply_to, now_ms)
+        if response is not None:
+            self.effects.append(Answer(reply_to, response))
+        return self._finish(now_ms)
 
     def on_response(self, correlation_id: int, response: Message | None, now_ms: int) -> list[Effect]:
         """What a Send led to; None if the connection was lost or refused, or the time is over.
 
-        Where the other side knows no version of the request, a response with the error UNSUPPORTED_VERSION.
+        Where the other side knows no version that can say it, a response with the error UNSUPPORTED_VERSION.
         """
-        raise NotImplementedError
+        open_request = self.connections.expected(correlation_id)
+        if open_request is None:
+            return []  # Of another round.
+        destination, request = open_request
+        ok = False
+        if response is not None:
+            ok = RESPONSE_HANDLERS[type(request)](self, destination, request, response, now_ms)
+        elif lost := LOST_HANDLERS.get(type(request)):
+            lost(self, destination, request, now_ms)
+        self.connections.answered(correlation_id, ok, now_ms)
+        return self._finish(now_ms)
 
     def on_timer(self, now_ms: int) -> list[Effect]:
         """Does what is due; at any time."""
-        raise NotImplementedError
+        return self._finish(now_ms)
 
     def on_flushed(self, end_offset: int, now_ms: int) -> list[Effect]:
         """A Flush is done: what lies below is durable."""
-        raise NotImplementedError
+        if end_offset > self.flushed_end_offset:
+            self.flushed_end_offset = end_offset
+            if type(self.quorum.state) is Leader:
+                leading.on_flushed(self, now_ms)
+            else:
+                following.on_flushed(self, now_ms)
+        return self._finish(now_ms)
 
     def append(self, records: Sequence[bytes], epoch: int, now_ms: int) -> tuple[Appended, list[Effect]]:
         """Takes records (value bytes) as the leader of `epoch`, all in one batch; the offsets that they will have.
@@ -111,15 +177,34 @@ class RaftNode:
         RaftLogError if it does not lead that epoch. They are in the log for ever once Committed says so; a leader
         that loses its place before may lose them.
         """
-        raise NotImplementedError
+        state = self.quorum.state
+        if type(state) is not Leader or state.epoch != epoch:
+            raise RaftLogError(f"only the leader of epoch {epoch} appends to it, and this node is {state}")
+        appended = self.leading.append(self, records, now_ms)
+        return appended, self._finish(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> list[Effect]:
-        """The state machine gives up `epoch`; nothing happens if another one has begun. RaftLogError if it is ahead."""
-        raise NotImplementedError
+        """The state machine gives up `epoch`; nothing happens if another one has begun, or it gave it up already.
+
+        RaftLogError for an epoch that this node does not lead or led. Source: KafkaRaftClient.resign.
+        """
+        state = self.quorum.state
+        if epoch < 0 or epoch > state.epoch or (epoch == state.epoch and state.leader_id != self.local.id):
+            raise RaftLogError(f"only a leader resigns from epoch {epoch}, and this node is {state}")
+        if type(state) is Leader and epoch == state.epoch:
+            state.resign_requested = True
+        return self._finish(now_ms)
 
     def shutdown(self, now_ms: int, timeout_ms: int = 5000) -> list[Effect]:
         """Leaves gracefully; Stopped when another node leads, or at the time-out."""
-        raise NotImplementedError
+        self.shutdown_deadline_ms = now_ms + timeout_ms
+        return self._finish(now_ms)
+
+    def _finish(self, now_ms: int) -> list[Effect]:
+        """What is due by now, then all effects of the event."""
+        timers.poll(self, now_ms)
+        effects, self.effects = self.effects, []
+        return effects
 
     @property
     def state(self) -> State:
@@ -141,14 +226,14 @@ class RaftNode:
         return self.quorum.high_watermark
 
     @property
-    def voters(self) -> Any:
-        """The latest VoterSet, committed or not."""
-        return self.voter_history.last
+    def voters(self) -> VoterSet:
+        """The latest ones, committed or not."""
+        return self.voter_history.last_voters
 
     @property
     def is_voter(self) -> bool:
         """It is in the latest voter set, with this directory."""
-        return self.local in self.voter_history.last
+        return self.voter_history.last_voters.is_voter(self.local)
 
     # For the handlers.
 

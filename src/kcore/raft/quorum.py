@@ -1,20 +1,49 @@
 """Which state a node is in, and the ways between the states. Source: QuorumState."""
 
-from kcore.raft.states import Leader, State, Unattached
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kcore.raft import leading
+from kcore.raft.effects import StoreElection
+from kcore.raft.elections import Election
+from kcore.raft.replicas import NO_DIRECTORY, ElectionState, Endpoints, ReplicaKey
+from kcore.raft.states import (
+    NEVER_MS,
+    NO_LEADER,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    State,
+    Unattached,
+)
+from kcore.raft.transitions import START, Event, Transition, transitions
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
 
 
 class Quorum:
-    """The state of the node `node`; the epoch, the leader and the vote in it are those of the state.
+    """The state of `node`, and the only place that changes it.
 
     `high_watermark` is None until this state knows one: a new leader forgets it, so that what it exposes never goes
-    back (`following.py` and `leading.py` set it).
+    back (`following.py` and `leading.py` set it). `taken` counts the ways gone.
     """
 
-    __slots__ = ("high_watermark", "state")
+    __slots__ = ("_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
 
-    def __init__(self) -> None:
-        self.state: State = Unattached(0, -1, None, 0)
+    def __init__(self, node: "RaftNode") -> None:
+        self.node = node
+        self.pre_vote = node.config.level != "3.9"
+        self.state: State = Unattached(0, NO_LEADER, None, NEVER_MS)
         self.high_watermark: int | None = None
+        self.stored: ElectionState | None = None  # What quorum-state says.
+        self.taken: Counter[tuple[str, Event, str]] = Counter()
+        ways = transitions(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
+        self._ways: dict[tuple[str, Event, str], Transition] = {way[:3]: way for way in ways}
+
+    # Questions.
 
     @property
     def epoch(self) -> int:
@@ -23,3 +52,154 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         return type(self.state) is Leader
+
+    def random_election_timeout_ms(self) -> int:
+        """Once to twice the time-out."""
+        timeout_ms = self.node.config.election_timeout_ms
+        return timeout_ms + (self.node.config.jitter_ms(timeout_ms) if timeout_ms else 0)
+
+    # The start.
+
+    def initialize(self, election: ElectionState | None, now_ms: int) -> None:
+        """Takes up what quorum-state says, unless the log is ahead of it. Source: QuorumState.initialize."""
+        log_epoch = self.node.log.last_epoch
+        self.stored = election
+        if election is None or election.epoch < log_epoch:
+            election = ElectionState(log_epoch)
+        self._go(self._first_state(election, now_ms), Event.INITIALIZE, START)
+
+    def _first_state(self, election: ElectionState, now_ms: int) -> State:
+        node, local = self.node, self.node.local
+        voters = node.voter_history.last_voters
+        deadline_ms = now_ms + self.random_election_timeout_ms()
+        if local.id >= 0 and election.leader_id == local.id:
+            # What it wrote and did not flush may be gone: as the leader of this epoch it would give the same offsets
+            # to other records, and as a voter it would elect another leader for it (KAFKA-10527, KAFKA-10661).
+            return self._resigned_state(election.epoch, (), deadline_ms)
+        if _is_own(election.voted, local) and voters.is_voter(local):
+            return Candidate(election.epoch, local, Election(voters.keys, local.id), deadline_ms)
+        if election.leader_id >= 0 and election.leader_id in voters.voters:
+            endpoints = voters.voters[election.leader_id].endpoints
+            if node.config.listener in endpoints:
+                return self._follower_state(election.epoch, election.leader_id, endpoints, election.voted, now_ms)
+        # A leader that cannot be reached is looked for at the bootstrap servers.
+        deadline_ms = deadline_ms if voters.is_voter(local) else NEVER_MS
+        return Unattached(election.epoch, election.leader_id, election.voted, deadline_ms)
+
+    # The ways.
+
+    def become_unattached(self, epoch: int, now_ms: int, event: Event = Event.HIGHER_EPOCH) -> None:
+        """A higher epoch without a known leader; or, of a Prospective that lost, the same epoch.
+
+        An election time-out that runs goes on: else a candidate that nobody can elect would keep the others from ever
+        standing for election.
+        """
+        state = self.state
+        assert epoch > state.epoch or event is Event.PRE_VOTE_LOST
+        same_epoch = epoch == state.epoch
+        leader_id = state.leader_id if same_epoch else NO_LEADER
+        voted = state.voted if same_epoch else None
+        self._go(Unattached(epoch, leader_id, voted, self._election_deadline_ms(now_ms)), event)
+
+    def _election_deadline_ms(self, now_ms: int) -> int:
+        """Of a node that is about to become Unattached."""
+        state = self.state
+        if not self.node.is_voter:
+            return NEVER_MS
+        if type(state) is Unattached and state.election_deadline_ms < NEVER_MS:
+            return state.election_deadline_ms
+        if type(state) is Candidate or (type(state) is Resigned and self.pre_vote):
+            return state.election_deadline_ms
+        if type(state) is Prospective and not state.election.is_lost:
+            return state.election_deadline_ms
+        return now_ms + self.random_election_timeout_ms()
+
+    def grant_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
+        """Unattached or Prospective, it votes; the time-out begins anew: the candidate may well win."""
+        state = self.state
+        assert state.voted is None
+        deadline_ms = now_ms + self.random_election_timeout_ms()
+        if type(state) is Prospective:
+            after = self._prospective_state(deadline_ms)
+            after.voted = candidate
+            self._go(after, Event.VOTE_GRANTED)
+        else:
+            self._go(Unattached(state.epoch, state.leader_id, candidate, deadline_ms), Event.VOTE_GRANTED)
+
+    def become_prospective(self, event: Event, now_ms: int) -> None:
+        self._go(self._prospective_state(now_ms + self.random_election_timeout_ms()), event)
+
+    def become_candidate(self, event: Event, now_ms: int) -> None:
+        """The next epoch, and the own vote in it."""
+        retries = self.state.retries + 1 if type(self.state) is Candidate else 1
+        node = self.node
+        election = Election(node.voter_history.last_voters.keys, node.local.id)
+        deadline_ms = now_ms + self.random_election_timeout_ms()
+        self._go(Candidate(self.state.epoch + 1, node.local, election, deadline_ms, retries), event)
+
+    def become_leader(self, now_ms: int) -> None:
+        """Of the epoch that it stood for; the high watermark is unknown until this epoch has committed a record."""
+        candidate = self.state
+        assert type(candidate) is Candidate and candidate.election.is_won
+        node = self.node
+        granting = candidate.election.granting_voters
+        self._go(Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON)
+        self.high_watermark = None
+        leading.begin(node, now_ms)
+
+    def become_follower(
+        self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int, event: Event = Event.LEADER_FOUND
+    ) -> None:
+        """Of a leader that can be reached. A vote given in the same epoch stays, so that none is given twice."""
+        assert leader_id != self.node.local.id and epoch >= self.state.epoch and self.node.config.listener in endpoints
+        voted = self.state.voted if epoch == self.state.epoch else None
+        self._go(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
+
+    def become_resigned(self, event: Event, successors: tuple[ReplicaKey, ...], now_ms: int) -> None:
+        """Leads no more, and may not vote in this epoch; not stored: a leader that starts again is Resigned anyway."""
+        self._go(self._resigned_state(self.state.epoch, successors, now_ms + self.random_election_timeout_ms()), event)
+
+    # Their common part.
+
+    def _follower_state(
+        self, epoch: int, leader_id: int, endpoints: Endpoints, voted: ReplicaKey | None, now_ms: int
+    ) -> Follower:
+        return Follower(epoch, leader_id, endpoints, voted, now_ms + self.node.config.fetch_timeout_ms)
+
+    def _prospective_state(self, deadline_ms: int) -> Prospective:
+        return Prospective(
+            self.state, Election(self.node.voter_history.last_voters.keys, self.node.local.id), deadline_ms
+        )
+
+    def _resigned_state(self, epoch: int, successors: tuple[ReplicaKey, ...], deadline_ms: int) -> Resigned:
+        node = self.node
+        others = set(node.voter_history.last_voters.voters) - {node.local.id}
+        return Resigned(epoch, node.local, node.config.endpoints, others, successors, deadline_ms)
+
+    def _go(self, state: State, event: Event, source: str | None = None) -> None:
+        """Every change of state: allowed by the table, stored before anything else leaves the node."""
+        node, before = self.node, self.state
+        step = (source or before.name, event, state.name)
+        way = self._ways.get(step)
+        assert way is not None, f"{step[0]} does not become {step[2]} when {event.value}: {before}"
+        assert node.is_voter or not way.voters_only, f"an observer does not become {step[2]}: {before} (KAFKA-17067)"
+        self.taken[step] += 1
+        if type(before) is Leader:
+            leading.end(node)
+        self.state = state
+        self._store()
+        if event is not Event.VOTE_GRANTED:
+            node.connections.reset_all()
+
+    def _store(self) -> None:
+        """What another vote or leader makes of quorum-state; a barrier for all effects behind it."""
+        state = self.state
+        election = ElectionState(state.epoch, state.leader_id, state.voted)
+        if election != self.stored:
+            self.stored = election
+            self.node.effects.append(StoreElection(election, self.node.voter_history.kraft_version))
+
+
+def _is_own(voted: ReplicaKey | None, local: ReplicaKey) -> bool:
+    """A vote without a directory was cast at kraft.version 0."""
+    return voted is not None and voted.id == local.id and voted.directory_id in (NO_DIRECTORY, local.directory_id)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kcore.protocol_errors import Errors
-from kcore.raft.replicas import Address, Endpoints
+from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints
 from kcore.raft.states import NO_ENDPOINTS, NO_LEADER, Leader
 from kcore.schema.raft_votes import NodeEndpoint
 from kcore.types import Uuid
@@ -35,6 +35,14 @@ def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
     return partition if partition.partition_index == PARTITION else None  # type: ignore[attr-defined]
 
 
+class NamedEndpoint(Protocol):
+    """Where a node is reached, as every kind of answer has it in a class of its own."""
+
+    node_id: int
+    host: str
+    port: int
+
+
 def is_this_cluster(node: "RaftNode", cluster_id: str | None) -> bool:
     """Who names no cluster is not asked."""
     return cluster_id is None or cluster_id == node.config.cluster_id
@@ -44,7 +52,7 @@ def is_this_voter(node: "RaftNode", voter_id: int, directory_id: Uuid) -> bool:
     """Whether a request that names its voter means this node; a zero directory is not compared (KIP-853)."""
     if voter_id < 0:
         return True
-    return voter_id == node.local.id and directory_id in (bytes(16), node.local.directory_id)
+    return voter_id == node.local.id and directory_id in (NO_DIRECTORY, node.local.directory_id)
 
 
 def voter_only_error(node: "RaftNode", remote_id: int, epoch: int) -> Errors:
@@ -75,7 +83,7 @@ def node_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
     return [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
 
 
-def leader_endpoints(node: "RaftNode", leader_id: int, named: Sequence[NodeEndpoint]) -> Endpoints:
+def leader_endpoints(node: "RaftNode", leader_id: int, named: Sequence[NamedEndpoint]) -> Endpoints:
     """Of the leader that an answer names: as it says, or else as the voter set does; empty if neither knows."""
     if leader_id < 0:
         return NO_ENDPOINTS
@@ -128,9 +136,10 @@ def maybe_transition(node: "RaftNode", leader_id: int, epoch: int, endpoints: En
             quorum.become_follower(epoch, leader_id, endpoints, now_ms)
         else:
             quorum.become_unattached(epoch, now_ms)
-    elif leader_id not in (NO_LEADER, node.local.id) and can_be_reached:
-        if state.leader_id < 0 or len(endpoints) > len(state.leader_endpoints):
-            quorum.become_follower(epoch, leader_id, endpoints, now_ms)
+        return True
+    is_news = state.leader_id < 0 or len(endpoints) > len(state.leader_endpoints)
+    if is_news and can_be_reached and leader_id not in (NO_LEADER, node.local.id):
+        quorum.become_follower(epoch, leader_id, endpoints, now_ms)
     return True
 
 

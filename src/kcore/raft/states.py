@@ -97,6 +97,7 @@ class Follower(EpochState):
         "fetching_snapshot",
         "has_fetched_from_leader",
         "has_updated_leader",
+        "leader_high_watermark",
         "update_voter_deadline_ms",
     )
     name = "Follower"
@@ -109,6 +110,7 @@ class Follower(EpochState):
         self.update_voter_deadline_ms = deadline_ms  # When a voter may tell the leader who it is (KIP-853).
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
+        self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
         self.fetching_snapshot: Any = None  # What is being loaded, of `snapshots.py`.
 
 

@@ -1,0 +1,217 @@
+"""What a node does by itself, behind every event: whatever is due in its state. Source: KafkaRaftClient.poll.
+
+Each `_poll_...` does what is due and says when it wants to be called next; as nothing that is due is left undone, that
+is in the future (KAFKA-17751), unless the state changed: then the new state has its turn.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kcore.raft import epochs, following, leading, voter_changes, votes
+from kcore.raft.effects import LeaderChanged, Stopped
+from kcore.raft.states import (
+    NEVER_MS,
+    NO_LEADER,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from kcore.raft.transitions import Event
+
+if TYPE_CHECKING:
+    from kcore.raft.node import RaftNode
+
+MAX_TURNS = 8  # An only voter that starts needs four.
+
+
+def poll(node: "RaftNode", now_ms: int) -> None:
+    """Leaves nothing undone that is due, and `next_deadline_ms` set."""
+    deadline_ms = NEVER_MS
+    for _ in range(MAX_TURNS):
+        if node.is_stopped or _finishes_shutdown(node, now_ms):
+            node.next_deadline_ms = None
+            return
+        state = node.quorum.state
+        deadline_ms = _POLLS[type(state)](node, state, now_ms)
+        if node.quorum.state is state:
+            break
+    node.next_deadline_ms = deadline_ms if deadline_ms < NEVER_MS else None
+    _announce_leader(node)
+
+
+def _announce_leader(node: "RaftNode") -> None:
+    """To the state machine; what it was told last is `node.announced`.
+
+    That this node leads it hears from `leading`, once that is safe; that it leads no more as soon as it has resigned
+    (KAFKA-13104), and never that it leads after that (KAFKA-17333).
+    """
+    state = node.quorum.state
+    kind = type(state)
+    known = (NO_LEADER if kind is Resigned else state.leader_id, state.epoch)
+    if known == node.announced or (kind is Leader and node.quorum.high_watermark is None):
+        return
+    node.announced = known
+    if kind is not Leader:
+        node.effects.append(LeaderChanged(*known))
+
+
+# Shutdown.
+
+
+def _finishes_shutdown(node: "RaftNode", now_ms: int) -> bool:
+    """Nobody waits for this node any more, or its time is up. Source: maybeCompleteShutdown."""
+    if node.shutdown_deadline_ms is None:
+        return False
+    state = node.quorum.state
+    voters = node.voter_history.last_voters
+    has_remote_leader = state.leader_id not in (NO_LEADER, node.local.id)
+    is_needed = voters.is_voter(node.local) and not voters.is_only_voter(node.local) and not has_remote_leader
+    if is_needed and now_ms < node.shutdown_deadline_ms:
+        return False
+    node.is_stopped = True
+    node.effects.append(Stopped())
+    return True
+
+
+# The states.
+
+
+def _poll_unattached(node: "RaftNode", state: Unattached, now_ms: int) -> int:
+    if node.is_voter:
+        if node.shutdown_deadline_ms is not None:
+            return node.shutdown_deadline_ms
+        if state.election_deadline_ms <= now_ms:
+            votes.seek_election(node, Event.ELECTION_TIMEOUT, now_ms)
+            return now_ms
+        return min(state.election_deadline_ms, _fetch_from_bootstrap(node, now_ms))
+    return _fetch_from_bootstrap(node, now_ms)
+
+
+def _poll_prospective(node: "RaftNode", state: Prospective, now_ms: int) -> int:
+    if node.shutdown_deadline_ms is not None:
+        return min(node.shutdown_deadline_ms, votes.ask_for_votes(node, state, now_ms))
+    if state.election_deadline_ms <= now_ms:
+        votes.lose_pre_vote(node, state, now_ms)
+        return now_ms
+    return min(state.election_deadline_ms, votes.ask_for_votes(node, state, now_ms))
+
+
+def _poll_candidate(node: "RaftNode", state: Candidate, now_ms: int) -> int:
+    if node.shutdown_deadline_ms is not None:  # If it wins, it can resign.
+        return min(node.shutdown_deadline_ms, votes.ask_for_votes(node, state, now_ms))
+    if not node.quorum.pre_vote:
+        return _poll_candidate_without_pre_vote(node, state, now_ms)
+    if state.election_deadline_ms <= now_ms:
+        if node.config.endless_elections:
+            votes.stand_for_election(node, Event.ELECTION_TIMEOUT, now_ms)
+        else:
+            votes.seek_election(node, Event.ELECTION_TIMEOUT, now_ms)
+        return now_ms
+    return min(state.election_deadline_ms, votes.ask_for_votes(node, state, now_ms))
+
+
+def _poll_candidate_without_pre_vote(node: "RaftNode", state: Candidate, now_ms: int) -> int:
+    """3.9 takes the next epoch after a back-off behind the time-out, or behind the loss."""
+    if state.backoff_deadline_ms is None and state.election_deadline_ms <= now_ms:
+        state.backoff_deadline_ms = now_ms + votes.backoff_ms(node, state.retries)
+    if state.backoff_deadline_ms is None:
+        return min(state.election_deadline_ms, votes.ask_for_votes(node, state, now_ms))
+    if state.backoff_deadline_ms <= now_ms:
+        votes.stand_for_election(node, Event.ELECTION_TIMEOUT, now_ms)
+    return state.backoff_deadline_ms
+
+
+def _poll_leader(node: "RaftNode", state: Leader, now_ms: int) -> int:
+    progress_deadline_ms: int = node.leading.check_quorum_deadline_ms
+    if node.shutdown_deadline_ms is not None or state.resign_requested:
+        node.quorum.become_resigned(Event.RESIGN, node.leading.successors(), now_ms)
+        return now_ms
+    if progress_deadline_ms <= now_ms:
+        if node.config.endless_elections and node.is_voter:
+            votes.stand_for_election(node, Event.PROGRESS_TIMEOUT, now_ms)
+        else:
+            node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, node.leading.successors(), now_ms)
+        return now_ms
+    return min(progress_deadline_ms, leading.poll(node, now_ms), epochs.announce(node, state, now_ms))
+
+
+def _poll_resigned(node: "RaftNode", state: Resigned, now_ms: int) -> int:
+    deadline_ms = epochs.resign_to_voters(node, state, now_ms)
+    if node.shutdown_deadline_ms is not None:
+        return min(deadline_ms, node.shutdown_deadline_ms)
+    if state.election_deadline_ms <= now_ms:
+        if node.quorum.pre_vote or not node.is_voter:
+            # The next epoch, so that nobody is told that this node leads the one it has resigned.
+            node.quorum.become_unattached(state.epoch + 1, now_ms, Event.ELECTION_TIMEOUT)
+        else:
+            votes.stand_for_election(node, Event.ELECTION_TIMEOUT, now_ms)
+        return now_ms
+    return min(deadline_ms, state.election_deadline_ms)
+
+
+def _poll_follower(node: "RaftNode", state: Follower, now_ms: int) -> int:
+    is_voter = node.is_voter
+    if is_voter and state.fetch_deadline_ms <= now_ms:
+        votes.seek_election(node, Event.FETCH_TIMEOUT, now_ms)
+        return now_ms
+    deadline_ms = state.fetch_deadline_ms if is_voter else NEVER_MS
+    if state.update_voter_deadline_ms <= now_ms:
+        request = voter_changes.own_request(node, now_ms)
+        if request is not None and not node.connections.is_ready(state.leader_id, now_ms):
+            return min(deadline_ms, node.connections.ready_ms(state.leader_id))
+        state.update_voter_deadline_ms = now_ms + node.config.fetch_timeout_ms
+        if request is not None:
+            address = state.leader_endpoints[node.config.listener]
+            node.connections.send(node.effects, state.leader_id, address, request, now_ms)
+            return min(deadline_ms, node.connections.ready_ms(state.leader_id))
+    return min(deadline_ms, state.update_voter_deadline_ms, _fetch_from_best_node(node, state, now_ms))
+
+
+def _fetch_from_best_node(node: "RaftNode", state: Follower, now_ms: int) -> int:
+    """From the leader; while that one gives no answer from any voter: there may be another leader by now.
+
+    Source: maybeSendFetchToBestNode.
+    """
+    connections, leader_id = node.connections, state.leader_id
+    if connections.is_overdue(leader_id, now_ms):
+        connections.reset(leader_id)
+        return _fetch_from_bootstrap(node, now_ms)
+    if connections.is_backing_off(leader_id, now_ms):
+        return _fetch_from_bootstrap(node, now_ms)
+    busy_until_ms = connections.busy_until_ms(now_ms)
+    if busy_until_ms:
+        return busy_until_ms
+    request = following.fetch_request(node)
+    if request is None:
+        return NEVER_MS
+    connections.send(node.effects, leader_id, state.leader_endpoints[node.config.listener], request, now_ms)
+    return connections.ready_ms(leader_id)
+
+
+def _fetch_from_bootstrap(node: "RaftNode", now_ms: int) -> int:
+    """Whoever is asked answers with the leader it knows. Source: maybeSendFetchToAnyBootstrap."""
+    connections = node.connections
+    busy_until_ms = connections.busy_until_ms(now_ms)
+    if busy_until_ms:  # Two open fetches could bring the same records twice.
+        return busy_until_ms
+    server = connections.ready_bootstrap_server(now_ms)
+    if server is None:
+        return connections.bootstrap_ready_ms()
+    request = following.fetch_request(node)
+    if request is None:
+        return NEVER_MS
+    connections.send(node.effects, server[0], server[1], request, now_ms)
+    return connections.ready_ms(server[0])
+
+
+_POLLS: dict[type[Any], Callable[["RaftNode", Any, int], int]] = {
+    Unattached: _poll_unattached,
+    Prospective: _poll_prospective,
+    Candidate: _poll_candidate,
+    Leader: _poll_leader,
+    Resigned: _poll_resigned,
+    Follower: _poll_follower,
+}
