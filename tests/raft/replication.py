@@ -1,0 +1,177 @@
+"""A leader and its followers for tests: fetches, flushes and what comes of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kcore.raft.control_records import control_batch, kraft_version_record
+from kcore.raft.effects import Answer, Committed, Effect, Flush
+from kcore.raft.log import RaftLog
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.node import RaftNode
+from kcore.raft.replicas import Voter
+from kcore.raft.voters import VoterSet
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ReplicaState,
+    SnapshotId,
+)
+from kcore.types import Uuid
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
+from raft.batches import snapshot
+from raft.nodes import CLUSTER, address, directory, leader, of, sent, voter
+
+TOPIC_ID = Uuid(bytes(15) + b"\x01")
+LATEST = 18
+
+
+def values(*records: bytes, base_offset: int = 0, epoch: int = 1, now_ms: int = 1000) -> bytes:
+    """A batch of records."""
+    rows = [Record(base_offset + k, now_ms, None, value) for k, value in enumerate(records)]
+    return encode_records(rows, partition_leader_epoch=epoch)
+
+
+def dynamic_log(*voters: Voter) -> MemoryLog:
+    """With the snapshot that a quorum of kraft.version 1 begins with."""
+    log = MemoryLog()
+    records = [kraft_version_record(1), VoterSet.of(voters).to_record()]
+    snapshot(log, OffsetAndEpoch(0, 0), control_batch(records, 0, 0, 0))
+    return log
+
+
+def dynamic_voters(*ids: int) -> list[Voter]:
+    return [voter(node_id, directory(node_id)) for node_id in ids]
+
+
+def dynamic_leader(*ids: int, **settings: Any) -> tuple[RaftNode, list[Effect]]:
+    """Node 1, of a quorum whose voters the log names."""
+    servers = [address(node_id) for node_id in ids]
+    log = dynamic_log(*dynamic_voters(*ids))
+    return leader(voters=(), log=log, bootstrap_servers=tuple(servers), **settings)
+
+
+def flush(node: RaftNode, effects: Iterable[Effect], now_ms: int) -> list[Effect]:
+    """Does what the flushes among the effects ask for; what comes of that."""
+    ends = [effect.end_offset for effect in of(Flush, effects)]
+    if not ends:
+        return []
+    return node.on_flushed(max(ends), now_ms)
+
+
+def committed(effects: Iterable[Effect]) -> list[int]:
+    return [effect.high_watermark for effect in of(Committed, effects)]
+
+
+# What goes in.
+
+
+def fetch_request(
+    offset: int,
+    last_epoch: int = 1,
+    epoch: int = 1,
+    replica: int = 2,
+    *,
+    directory_id: Uuid | None = None,
+    cluster_id: str | None = CLUSTER,
+    high_watermark: int = 2**63 - 1,
+    max_wait_ms: int = 500,
+    max_bytes: int = 1 << 23,
+    topic_id: Uuid = TOPIC_ID,
+    partition: int = 0,
+) -> FetchRequest:
+    """Of a follower that ends at `offset`; by default it knows no high watermark that the leader should tell it."""
+    asked = FetchPartition(
+        partition=partition,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        replica_directory_id=directory(replica) if directory_id is None else directory_id,
+        high_watermark=high_watermark,
+    )
+    return FetchRequest(
+        cluster_id=cluster_id,
+        replica_state=ReplicaState(replica_id=replica),
+        max_wait_ms=max_wait_ms,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic_id=topic_id, partitions=[asked])],
+    )
+
+
+def fetch_response(
+    records: bytes = b"",
+    epoch: int = 1,
+    leader_id: int = 2,
+    *,
+    error: int = 0,
+    high_watermark: int = -1,
+    diverging: tuple[int, int] | None = None,
+    snapshot_id: tuple[int, int] | None = None,
+    endpoints: bool = True,
+) -> FetchResponse:
+    """`diverging` and `snapshot_id`: end offset and epoch."""
+    data = PartitionData(
+        error_code=error,
+        high_watermark=high_watermark,
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
+        aborted_transactions=None,
+        records=records,
+    )
+    if diverging:
+        data.diverging_epoch = EpochEndOffset(end_offset=diverging[0], epoch=diverging[1])
+    if snapshot_id:
+        data.snapshot_id = SnapshotId(end_offset=snapshot_id[0], epoch=snapshot_id[1])
+    named = [NodeEndpoint(node_id=leader_id, host=f"host{leader_id}", port=9000 + leader_id)]
+    return FetchResponse(
+        responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])],
+        node_endpoints=named if endpoints and leader_id >= 0 else [],
+    )
+
+
+def fetch(node: RaftNode, request: FetchRequest, now_ms: int, version: int = LATEST) -> tuple[Any, list[Effect]]:
+    """What a leader does with it, and its answer's partition, None if it waits."""
+    reply_to = object()
+    effects = node.on_request(request, version, reply_to, now_ms)
+    return fetched(effects, reply_to), effects
+
+
+def fetched(effects: Iterable[Effect], reply_to: object) -> Any:
+    """The partition in the answer to that request, if it is among the effects."""
+    answers = [effect.response for effect in of(Answer, effects) if effect.reply_to is reply_to]
+    return answers[0].responses[0].partitions[0] if answers else None
+
+
+def committed_leader(**settings: Any) -> RaftNode:
+    """Of epoch 1, node 1 of three, its LeaderChange at offset 0 committed: node 2 has it."""
+    node, effects = leader(**{"append_linger_ms": 0, **settings})
+    flush(node, effects, 1000)
+    fetch(node, fetch_request(1, max_wait_ms=0), 1000)
+    assert node.high_watermark == 1
+    return node
+
+
+def append(node: RaftNode, *records: bytes, now_ms: int = 1000) -> list[Effect]:
+    """Written and flushed; all effects."""
+    _, effects = node.append(records, node.epoch, now_ms)
+    return effects + flush(node, effects, now_ms)
+
+
+# A follower's.
+
+
+def open_fetch(effects: Iterable[Effect]) -> Any:
+    """The one Fetch among the effects."""
+    (only,) = sent(effects, FetchRequest)
+    return only
+
+
+def whole(log: RaftLog) -> bytes:
+    return log.read(log.start_offset, 1 << 30, log.end_offset)
