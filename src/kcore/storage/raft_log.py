@@ -7,6 +7,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -16,7 +17,7 @@ import numpy as np
 
 from kcore.errors import DecodeError, RaftLogError, StorageError
 from kcore.raft.log import Appended, SnapshotPiece
-from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import sync_folder
@@ -49,8 +50,8 @@ class DiskRaftLog:
     write or a flush it may not: nobody knows then what is on the disk.
     """
 
-    def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        """Opens the folder, made if need be, with its log recovered.
+    def __init__(self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2") -> None:
+        """Opens the folder, made if need be, with its log recovered; `level`: whose rule for new snapshots holds.
 
         The recovery point lies beside the folder, as Kafka has it. StorageError with file and position for damage that
         is no crash's, and for a log whose beginning no snapshot holds.
@@ -59,7 +60,7 @@ class DiskRaftLog:
         partition = partition_of(folder)
         if partition is None:
             raise StorageError(f"{folder}: not named as a partition's folder")
-        self._partition = partition
+        self._partition, self._level = partition, level
         self._lock = Lock()
         self._failure: OSError | None = None
         with refusals(folder):
@@ -157,29 +158,21 @@ class DiskRaftLog:
     # Written.
 
     def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
-        found = scan_batches(batches)
-        if not len(found):
-            raise RaftLogError("a leader appends at least one batch")
-        if (damaged := _first_damaged(found)) < len(found):
-            raise _damage(found, damaged)
+        found, problem = _scan(batches)
+        if problem is not None:
+            raise problem
+        if not len(found) or found.end < len(batches):
+            raise RaftLogError("a leader appends whole batches")
         if (found.partition_leader_epoch != epoch).any():
-            raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch alone")
+            raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
         return self._append(batches, found)
 
     def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
-        found = scan_batches(batches, stop=True)
-        problem = None if _is_cut_off(batches, found.end) else found.problem
-        count = damaged = _first_damaged(found)
-        if damaged < len(found):
-            problem = _damage(found, damaged)
-        newer = np.flatnonzero(found.partition_leader_epoch[:count] > epoch)
+        found, problem = _scan(batches)
+        newer = np.flatnonzero(found.partition_leader_epoch > epoch)
         if newer.size:  # Of a leader after the one that was asked: its epoch is to be learnt first (KAFKA-18723).
-            count, problem = int(newer[0]), None
-        appended = None
-        if count:
-            kept = found.take(slice(count))
-            end = int(kept.position[-1] + kept.size[-1])
-            appended = self._append(batches[:end], kept)
+            found, problem = _first(found, int(newer[0])), None
+        appended = self._append(batches[: found.end], found) if len(found) else None
         if problem is not None:
             raise problem
         return appended
@@ -197,11 +190,11 @@ class DiskRaftLog:
         offsets = np.concatenate([[self.end_offset], batches.last_offset[:-1] + 1])
         if (gaps := np.flatnonzero(batches.base_offset != offsets)).size:
             begins, end = batches.base_offset[gaps[0]], offsets[gaps[0]]
-            raise RaftLogError(f"a batch that begins at {begins} does not go on from {end}")
+            raise RaftLogError(f"a batch that begins at {begins} cannot follow the end {end}")
         epochs = np.concatenate([[self.last_epoch], batches.partition_leader_epoch[:-1]])
         if (falls := np.flatnonzero(batches.partition_leader_epoch < epochs)).size:
             epoch = batches.partition_leader_epoch[falls[0]]
-            raise RaftLogError(f"a batch of epoch {epoch} cannot follow one of epoch {epochs[falls[0]]}")
+            raise RaftLogError(f"a batch of epoch {epoch} cannot follow epoch {epochs[falls[0]]}")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -322,19 +315,24 @@ class DiskRaftLog:
             self._snapshots.freeze(snapshot)
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
-        """As Kafka 4.x has it, which refuses one more than 3.9.1 does: one that ends within a batch."""
         starts = [self._batch_at(snapshot.offset)]
-        return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, "4.1.2")
+        return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
 
 
-def _first_damaged(batches: RecordBatches) -> int:
-    """Its row; their number if none is."""
-    bad = np.flatnonzero(~batches.crc_matches | (batches.last_offset_delta < 0))
-    return int(bad[0]) if bad.size else len(batches)
+def _scan(data: bytes) -> tuple[RecordBatches, DecodeError | None]:
+    """The whole batches up to the first that is damaged, and that one's error; one that is cut off is none."""
+    found = scan_batches(data, stop=True)
+    problem = None if _is_cut_off(data, found.end) else found.problem
+    bad = np.flatnonzero(~found.crc_matches | (found.last_offset_delta < 0))
+    if bad.size:
+        problem = DecodeError("a record batch that is damaged", int(found.position[bad[0]]))
+        found = _first(found, int(bad[0]))
+    return found, problem
 
 
-def _damage(batches: RecordBatches, row: int) -> DecodeError:
-    return DecodeError("a record batch that is damaged", int(batches.position[row]))
+def _first(batches: RecordBatches, count: int) -> RecordBatches:
+    """So many; fewer than all."""
+    return replace(batches.take(slice(count)), end=int(batches.position[count]))
 
 
 def _is_cut_off(data: bytes, position: int) -> bool:
