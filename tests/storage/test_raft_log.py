@@ -3,6 +3,8 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -297,6 +299,37 @@ def test_no_snapshot_for_what_is_not_in_the_log(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StorageError, match="no snapshot there or later"):
         opened(tmp_path)
+
+
+# One owner.
+
+
+def test_a_directory_is_held_by_one_process(tmp_path: Path) -> None:
+    """Two that vote out of one directory would vote twice."""
+    command = [sys.executable, "-c", OPENS, str(tmp_path)]
+
+    def other() -> str:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True)
+        return done.stdout.strip()
+
+    with opened(tmp_path):
+        assert other() == f"{tmp_path}: another process uses it"
+    assert other() == "opened"
+    opened(tmp_path).abandon()
+    assert other() == "opened"
+
+
+OPENS = """
+import sys
+from pathlib import Path
+from kcore.errors import StorageError
+from storage.raft_logs import opened
+try:
+    opened(Path(sys.argv[1]))
+    print("opened")
+except StorageError as error:
+    print(error)
+"""
 
 
 # Disks that fail.

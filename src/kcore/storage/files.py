@@ -1,11 +1,16 @@
 """Small files whole: read with their path in every error, written so that a crash leaves the old or the new one."""
 
+import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from kcore.errors import StorageError
+
+LOCK: Final = ".lock"
 
 
 @contextmanager
@@ -57,3 +62,19 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock_directory(directory: Path) -> int:
+    """Holds a directory for this process, as Kafka does, until the descriptor is closed (FileLock, DataDirLock).
+
+    StorageError if another process has it.
+    """
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        raise StorageError(f"{directory}: another process uses it") from None
+    return descriptor

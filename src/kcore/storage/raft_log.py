@@ -20,7 +20,7 @@ from kcore.raft.log import Appended, SnapshotPiece
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
-from kcore.storage.files import sync_folder
+from kcore.storage.files import lock_directory, sync_folder
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind
 from kcore.storage.raft_snapshots import RaftSnapshots, age
@@ -53,8 +53,8 @@ class DiskRaftLog:
     def __init__(self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2") -> None:
         """Opens the folder, made if need be, with its log recovered; `level`: whose rule for new snapshots holds.
 
-        The recovery point lies beside the folder, as Kafka has it. StorageError with file and position for damage that
-        is no crash's, and for a log whose beginning no snapshot holds.
+        The recovery point and the lock lie beside the folder, as Kafka has them. StorageError if another process has
+        it, with file and position for damage that is no crash's, and for a log whose beginning no snapshot holds.
         """
         self.folder, self._settings = folder, settings or Settings(SEGMENT_BYTES)
         partition = partition_of(folder)
@@ -66,8 +66,13 @@ class DiskRaftLog:
         with refusals(folder):
             folder.mkdir(parents=True, exist_ok=True)
             sync_folder(folder.parent)
-            remove_left_behind(folder)
-            self._open()
+            self._directory_lock = lock_directory(folder.parent)
+            try:
+                remove_left_behind(folder)
+                self._open()
+            except BaseException:
+                os.close(self._directory_lock)
+                raise
         self.high_watermark = min(self.latest_snapshot.offset, self.end_offset) if self.latest_snapshot else 0
 
     def _open(self) -> None:
@@ -109,18 +114,24 @@ class DiskRaftLog:
     def close(self) -> None:
         """All is on the disk, and the next opening has nothing to check."""
         with self._lock, refusals(self.folder):
-            self._snapshots.close()
-            if self._failure is not None:
-                self._log.abandon()
-                return
-            self._log.close()
-            self._log.let_go()
-            self._write_recovery_point(self.end_offset)
+            try:
+                self._snapshots.close()
+                if self._failure is None:
+                    self._log.close()
+                    self._write_recovery_point(self.end_offset)
+            finally:
+                self._let_go()
 
     def abandon(self) -> None:
         """Lets go of all files as they are."""
         with self._lock:
-            self._log.abandon()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._log.abandon()
+        if self._directory_lock >= 0:
+            os.close(self._directory_lock)
+            self._directory_lock = -1
 
     # Where it begins and ends.
 
