@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kcore.raft import snapshots
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import Leader
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -32,13 +33,13 @@ from kcore.schema.raft_votes import (
 )
 from kcore.schema.structure import Message
 from kcore.sim.machine import LISTENER, Machine
-from kcore.sim.snapshots import snapshot_bytes, store
 from kcore.types import Uuid
 
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
 AUDIT_US: Final = 250_000
+PAD_BYTES: Final = 300  # Of a snapshot's second record.
 TOPIC: Final = "__cluster_metadata"
 TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
 
@@ -81,18 +82,14 @@ def snapshot(world: "World") -> None:
         return
     latest = OffsetAndEpoch(offset, epoch)
     if log.latest_snapshot != latest:
-        why = log.why_no_snapshot(latest)
-        if why is not None:
+        values = [committed.checksums[offset].to_bytes(4), bytes(PAD_BYTES)]
+        if not snapshots.write(machine.node, latest, values, 0, 0):
             world.seen["snapshot refused"] += 1
             return
-        voters = machine.node.voter_history.voters_at(offset - 1) if world.options.dynamic else None
-        data = snapshot_bytes(latest, committed.checksums[offset], voters)
-        store(log, latest, data)
         world.seen["snapshot made"] += 1
-        world.invariants.on_snapshot(machine, latest, data)
-    if world.dice() < 0.7 and log.delete_before(latest):
+        world.invariants.on_snapshot(machine, latest)
+    if world.dice() < 0.7 and snapshots.delete_before(machine.node, latest):
         world.seen["log start moved"] += 1
-        machine.node.voter_history.truncate_old_entries(log.start_offset)
         world.invariants.check_start(machine)
 
 

@@ -1,8 +1,34 @@
-"""What a campaign should have seen."""
+"""What happened in a world, by name, and what a campaign should have seen and has not."""
 
+from collections import Counter
 from collections.abc import Collection
+from typing import Any, Final
+
+from kcore.raft.transitions import transitions
+from kcore.sim.answers import name_of
+from kcore.sim.options import FAULTS
+from kcore.sim.world import World
+
+FAULT: Final = "fault: "
+
+
+def coverage_of(world: World) -> dict[str, int]:
+    """Ways between states, faults, answers, and what else the world has counted."""
+    found = {key if isinstance(key, str) else f"answer: {name_of(key)}": n for key, n in world.seen.items()}
+    taken: Counter[Any] = world.taken.copy()
+    for machine in world.machines:
+        if machine.is_up:
+            taken.update(machine.node.quorum.taken)
+    found |= {_way(*way): n for way, n in taken.items()}
+    return dict(sorted(found.items()))
+
+
+def _way(source: str, event: Any, target: str) -> str:
+    return f"way: {source} to {target}, {event.value}"
 
 
 def never_seen(seen: Collection[str]) -> list[str]:
-    """Of what can happen."""
-    return []
+    """Of all ways between states, and of all faults."""
+    ways = (*transitions(pre_vote=True), *transitions(pre_vote=False))
+    all_of_them = [*(f"{FAULT}{name}" for name in FAULTS), *(_way(*way[:3]) for way in ways)]
+    return [name for name in dict.fromkeys(all_of_them) if name not in seen]

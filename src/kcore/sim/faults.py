@@ -75,7 +75,7 @@ def power_cut(world: "World") -> None:
     machines = up(world)
     machines = machines if world.dice() < 0.5 else [machine for machine in machines if world.dice() < 0.5]
     if machines:
-        note(world, "power cut")
+        note(world, "power_cut")
     for machine in machines:
         world.crash(machine, peers_know=False)
         restart_later(world, machine)
@@ -86,7 +86,7 @@ def stop(world: "World") -> None:
     machine = chosen(world)
     if machine is None or machine.gate or machine.is_stopping:
         return
-    note(world, "graceful stop")
+    note(world, "stop")
     machine.is_stopping = True
     world.tell(machine, machine.node.shutdown(machine.clock.ms(world.now_us)))
 
@@ -111,7 +111,7 @@ def clock_jump(world: "World") -> None:
     """Forward; all timers come early."""
     machine = chosen(world)
     if machine is not None:
-        note(world, "clock jump")
+        note(world, "clock_jump")
         machine.clock.jump(world.now_us, world.random.choice((100, 1_000, 10_000)))
         machine.timer_us = NEVER_US
         world.arm(machine)
@@ -119,7 +119,7 @@ def clock_jump(world: "World") -> None:
 
 def slow_disk(world: "World") -> None:
     machine = world.random.choice(world.machines)
-    note(world, "slow disk")
+    note(world, "slow_disk")
     machine.fsync_factor = world.random.randrange(2, SLOWEST_DISK)
 
     def heal() -> None:
@@ -151,7 +151,7 @@ def one_way_cut(world: "World") -> None:
     machine = chosen(world)
     if machine is None:
         return
-    note(world, "one-way cut")
+    note(world, "one_way_cut")
     share = world.random.choice((0.3, 1.0))
     ends = [other for other in others(world, machine) if world.dice() <= share]
     outward = world.dice() < 0.5
@@ -162,7 +162,7 @@ def isolate(world: "World") -> None:
     """One machine hears nobody, and nobody hears it."""
     machine = chosen(world)
     if machine is not None:
-        note(world, "isolated")
+        note(world, "isolate")
         ends = others(world, machine)
         cut(world, [(machine.index, end) for end in ends] + [(end, machine.index) for end in ends])
 
@@ -179,7 +179,7 @@ def slow_link(world: "World") -> None:
     """From one machine to another, and not back."""
     source, end = (world.random.choice(world.machines).index for _ in range(2))
     slowness_us = world.network.slowness_us
-    note(world, "slow link")
+    note(world, "slow_link")
     slowness_us[source][end] = world.random.randrange(SLOWEST_LINK_US)
 
     def heal() -> None:
@@ -203,7 +203,7 @@ def lost_disk(world: "World") -> None:
     """A machine comes back with an empty disk: an observer, or a voter that the quorum can do without."""
     machine = world.random.choice(world.machines)
     if machine.is_up and may_lose_disk(world, machine):
-        note(world, "lost disk")
+        note(world, "lost_disk")
         world.crash(machine, peers_know=True)
         world.replace_disk(machine)
         restart_later(world, machine)

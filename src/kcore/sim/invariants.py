@@ -15,6 +15,7 @@ from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.committed import CommittedLog
+from kcore.sim.disk import SimLog
 from kcore.sim.machine import Call, Machine
 from kcore.sim.violation import Violation
 
@@ -63,7 +64,6 @@ class Invariants:
     def _on_state(self, machine: Machine, state: State) -> None:
         before = machine.seen_state
         machine.seen_state = state
-        self._world.seen[("transition", before.name if before is not None else "Start", state.name)] += 1
         if before is not None and state.epoch < before.epoch:
             raise Violation("MonotonicEpoch", f"node {machine.index} went from {before} to {state}")
         if isinstance(state, Candidate | Prospective) and not machine.node.is_voter:
@@ -87,6 +87,8 @@ class Invariants:
         for machine in world.machines:
             if not machine.is_up or machine.gate or type(machine.node.state) is not Leader:
                 continue
+            if machine.node.voters != machine.seen_voters:  # Who counted before, counted then.
+                machine.seen_voters, machine.led_since_us = machine.node.voters, world.now_us
             since_us = world.now_us - PROGRESS_US
             if max(machine.led_since_us, machine.resumed_us) > since_us:
                 continue
@@ -113,6 +115,14 @@ class Invariants:
         if before != candidate_id:
             told = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
             raise Violation("OneVoteAnEpoch", told)
+
+    def on_never_stored(self, machine: Machine, election: ElectionState, log: SimLog) -> None:
+        """A crash before the barrier: nobody ever saw the leader of that epoch, nor what is gone of its log."""
+        if self.leaders.get(election.epoch) == (machine.key, machine.incarnation):
+            del self.leaders[election.epoch]
+            for batch in log.batches:
+                if batch.epoch == election.epoch and batch.base_offset >= machine.log.end_offset:
+                    del self.written[batch.base_offset, batch.epoch]
 
     def forget_votes(self, machine: Machine) -> None:
         """Its disk is gone."""
@@ -168,9 +178,10 @@ class Invariants:
         if earliest is not None and log.validate_offset_and_epoch(*earliest).kind != "VALID":
             raise Violation("SnapshotAtLogStart", f"node {machine.index}: {earliest} is no valid end of its own log")
 
-    def on_snapshot(self, machine: Machine, snapshot: OffsetAndEpoch, data: bytes) -> None:
-        """Somebody has this one: whoever has it, has the same."""
-        if self.snapshots.setdefault(snapshot, data) != data:
+    def on_snapshot(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
+        """It has this one: whoever has it, has the same."""
+        piece = machine.log.snapshot_piece(snapshot, 0, 1 << 30)
+        if piece is None or self.snapshots.setdefault(snapshot, piece.data) != piece.data:
             raise Violation("SameSnapshots", f"node {machine.index} has another {snapshot}")
         self.check_start(machine)
 
@@ -197,11 +208,8 @@ class Invariants:
         """Only a follower does that, and what it loads is what was made."""
         if type(machine.node.state) is Leader:
             raise Violation("LeaderNeverLoadsSnapshot", f"node {machine.index} says {effect}")
-        piece = machine.log.snapshot_piece(effect.snapshot, 0, 1 << 30)
-        if piece is None or self.snapshots.get(effect.snapshot) != piece.data:
-            raise Violation("SameSnapshots", f"node {machine.index} has loaded another {effect.snapshot}")
+        self.on_snapshot(machine, effect.snapshot)
         machine.checked_to = max(machine.checked_to, effect.snapshot.offset)
-        self.check_start(machine)
 
     def on_vote_asked(self, machine: Machine, request: VoteRequest) -> None:
         """A candidate that asks for votes has given its own."""

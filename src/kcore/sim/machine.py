@@ -6,6 +6,7 @@ from typing import Any, Final
 from kcore.raft.effects import Effect
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.voters import VoterSet
 from kcore.schema.structure import Message
 from kcore.sim.clock import Clock
 from kcore.sim.disk import SimLog
@@ -99,6 +100,7 @@ class Machine:
         self.resumed_us = self.led_since_us = 0
         self.heard_us: dict[int, int] = {}  # When a node fetched last.
         self.seen_state: Any = None
+        self.seen_voters: VoterSet | None = None
         self.seen_high_watermark = -1
         self.checked_to = 0  # Committed batches below were compared.
         self.seen_start = -1

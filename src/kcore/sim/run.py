@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Final
 
-from kcore.sim.answers import name_of
+from kcore.sim.coverage import coverage_of
 from kcore.sim.liveness import heal_and_demand
 from kcore.sim.options import draw
 from kcore.sim.planted import planted
@@ -55,7 +55,7 @@ def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed:
         broken.invariant if broken else None,
         broken.text if broken else "",
         tuple(story(world)) if broken else (),
-        {_name(key): count for key, count in sorted(world.seen.items(), key=lambda item: _name(item[0]))},
+        coverage_of(world),
     )
 
 
@@ -71,14 +71,6 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
     except Exception as error:  # Whatever a node raises, it must not.
         return world, Violation(f"Raises{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
     return world, None, healed_us
-
-
-def _name(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if key[0] == "transition":
-        return f"transition: {key[1]} to {key[2]}"
-    return f"answer: {name_of(key)}"
 
 
 def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
@@ -14,6 +15,7 @@ from kcore.wire.codec import decode, encode
 Versions = dict[type[Message], int]
 
 _SAME: Final[Versions] = {
+    ApiVersionsRequest: 4,
     BeginQuorumEpochRequest: 1,
     EndQuorumEpochRequest: 1,
     FetchSnapshotRequest: 1,
@@ -25,6 +27,11 @@ VERSIONS: Final[dict[str, Versions]] = {
     "3.9": {**_SAME, VoteRequest: 1, FetchRequest: 17, AddRaftVoterRequest: 0},
     "4.3": {**_SAME, VoteRequest: 2, FetchRequest: 18, AddRaftVoterRequest: 1},
 }
+
+# An edge answers that without its node; of all that it could say, a leader asks for this.
+WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
+    api_keys=[], supported_features=[SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)]
+)
 
 
 def through_codec(message: Message, version: int) -> Message:

@@ -22,6 +22,7 @@ from kcore.raft.effects import (
 )
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ReplicaKey
+from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.raft_votes import VoteRequest
 from kcore.schema.structure import Message
 from kcore.sim import clients, faults
@@ -33,7 +34,7 @@ from kcore.sim.machine import FIRST_PORT, NEVER_US, PAUSED, STORING, Append, Cal
 from kcore.sim.network import Network
 from kcore.sim.options import Options
 from kcore.sim.snapshots import first_snapshot
-from kcore.sim.versions import VERSIONS, through_codec
+from kcore.sim.versions import VERSIONS, WHAT_A_VOTER_CAN, through_codec
 from kcore.types import Uuid
 
 EVENTS_TOLD: Final = 30
@@ -63,6 +64,7 @@ class World:
         self.heap: list[Event] = []
         self.recent: deque[Event] = deque(maxlen=EVENTS_TOLD)
         self.seen: Counter[Any] = Counter()  # What happened, for the coverage.
+        self.taken: Counter[tuple[str, Any, str]] = Counter()  # Transitions of nodes that are gone.
         self.versions = VERSIONS[options.level]
         self.invariants = Invariants(self)
         size = options.voters + options.observers
@@ -177,11 +179,15 @@ class World:
 
     def crash(self, machine: Machine, *, peers_know: bool) -> None:
         """The process is gone, and of its disk what no fsync had covered is in doubt."""
-        machine.log, fate = after_crash(machine.log, self.random)
+        before = machine.log
+        machine.log, fate = after_crash(before, self.random)
         self.seen[f"crash: {fate}"] += 1
-        if machine.storing is not None and self.dice() < 0.5:
-            self.seen["crash: election stored, not yet reported"] += 1
-            self._stored(machine, machine.storing)
+        if machine.storing is not None:
+            if self.dice() < 0.5:
+                self.seen["crash: election stored, not yet reported"] += 1
+                self._stored(machine, machine.storing)
+            else:
+                self.invariants.on_never_stored(machine, machine.storing.election, before)
         self.end(machine)
         if peers_know:
             self._reset_connections(machine)
@@ -189,6 +195,7 @@ class World:
     def end(self, machine: Machine) -> None:
         """No process is left."""
         machine.is_up = False
+        self.taken.update(machine.node.quorum.taken)
         machine.forget()
 
     def _reset_connections(self, machine: Machine) -> None:
@@ -266,6 +273,9 @@ class World:
             return
         call.arrived_us, call.served_by = self.now_us, machine.incarnation
         self.invariants.on_request(machine, call)
+        if type(call.request) is ApiVersionsRequest:
+            self._answer(machine, Answer(call, WHAT_A_VOTER_CAN))
+            return
         effects = machine.node.on_request(call.request, call.version, call, machine.clock.ms(self.now_us))
         self._after(machine, effects)
 
