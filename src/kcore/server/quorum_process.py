@@ -174,6 +174,7 @@ class QuorumServer:
                     self._flush_soon()
                 case StoreElection(election, kraft_version):
                     self._elections.write(election, kraft_version)
+                    logger.info("epoch %s, leader %s, voted %s", election.epoch, election.leader_id, election.voted)
                 case Stopped():
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():

@@ -1,0 +1,250 @@
+"""A raft node with its sockets: quorums that elect and commit, and what a process does with what its node asks for."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from kcore.errors import RaftLogError
+from kcore.net.connect import connect
+from kcore.raft.effects import Answer, Effect, Flush, Stopped, StoreElection
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.schema.raft_votes import VoteRequest, VoteResponse
+from kcore.server.quorum_process import Clock, MemoryElections, QuorumServer
+from net.loops import story, until
+from server.quorum_nodes import Nodes, committed_everywhere, started
+
+RECORDS = [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("level", ["4.3", "3.9"])
+@pytest.mark.parametrize("count", [1, 3])
+@story
+async def test_a_leader_is_elected_and_what_it_appends_is_committed_everywhere(count: int, level: str) -> None:
+    async with started(count, level) as nodes:
+        leader = await nodes.leader()
+        appended = leader.append(RECORDS, leader.node.epoch)
+        assert appended.last_offset - appended.first_offset == 2
+        await committed_everywhere(nodes, appended.last_offset + 1)
+        logs = {each.log.read(0, 1 << 20, each.log.end_offset) for each in nodes.servers}
+        assert len(logs) == 1
+        assert all(record in logs.pop() for record in RECORDS[:1])
+        assert {each.node.leader_id for each in nodes.servers} == {leader.config.node_id}
+
+
+@story
+async def test_an_observer_follows() -> None:
+    async with started(3) as nodes, nodes.server(9, can_become_voter=False) as observer:
+        leader = await nodes.leader()
+        appended = leader.append(RECORDS, leader.node.epoch)
+        await committed_everywhere(nodes, appended.last_offset + 1)
+        assert not observer.node.is_voter
+        end_offset = observer.log.end_offset
+        assert observer.log.read(0, 1 << 20, end_offset) == leader.log.read(0, 1 << 20, end_offset)
+
+
+@story
+async def test_a_leader_that_stops_hands_over() -> None:
+    """EndQuorumEpoch: the others need not wait until they miss it."""
+    async with started(3, fetch_timeout_ms=60_000) as nodes:
+        leader = await nodes.leader()
+        epoch = leader.node.epoch
+        await leader.__aexit__()
+        successor = await nodes.leader(but=leader)
+        assert successor.node.epoch > epoch
+        nodes.servers.remove(leader)
+        nodes.heard = [heard for heard in nodes.heard if heard.led_epoch != epoch]
+        appended = successor.append(RECORDS, successor.node.epoch)
+        await committed_everywhere(nodes, appended.last_offset + 1)
+        with pytest.raises(RaftLogError):
+            leader.append(RECORDS, epoch)
+
+
+@story
+async def test_a_foreign_cluster_is_refused() -> None:
+    async with started(1) as nodes, await connect("127.0.0.1", nodes.servers[0].port) as connection:
+        await nodes.leader()
+        answer = await connection.send(VoteRequest(cluster_id="another"))
+        assert answer.error_code == 104
+
+
+# What the process does with effects.
+
+
+class Scripted:
+    """A raft node that returns what a test wants."""
+
+    next_deadline_ms: int | None = None
+
+    def __init__(self, **effects: list[Effect]) -> None:
+        self.effects, self.flushed, self.timers = effects, list[int](), 0
+        self.on_request_effects: Any = lambda reply_to: []
+
+    def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
+        return self.effects.get("start", [])
+
+    def on_request(self, request: Any, version: int, reply_to: Any, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = self.on_request_effects(reply_to)
+        return effects
+
+    def on_flushed(self, end_offset: int, now_ms: int) -> list[Effect]:
+        self.flushed.append(end_offset)
+        return self.effects.get("on_flushed", [])
+
+    def on_timer(self, now_ms: int) -> list[Effect]:
+        self.timers += 1
+        self.next_deadline_ms = None
+        return []
+
+    def shutdown(self, now_ms: int, timeout_ms: int) -> list[Effect]:
+        return [Stopped()]
+
+
+class SlowLog(MemoryLog):
+    """Its flush waits until it may go on; it runs beside the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_flush, self.flushes = threading.Semaphore(0), 0
+        self.end = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.end
+
+    def flush(self) -> None:
+        self.flushes += 1
+        self.may_flush.acquire()
+
+
+class Votes(MemoryElections):
+    """What was written, or a disk that refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[ElectionState] = []
+        self.broken = False
+
+    def write(self, election: ElectionState, kraft_version: int) -> None:
+        if self.broken:
+            raise OSError("no space left")
+        self.written.append(election)
+
+
+def scripted(node: Scripted, log: MemoryLog | None = None) -> tuple[QuorumServer, Votes]:
+    votes = Votes()
+    server = QuorumServer(Nodes(0).config(1), log or MemoryLog(), votes, host="127.0.0.1", port=0, listener=None)
+    server.node = node  # type: ignore[assignment]
+    return server, votes
+
+
+@story
+async def test_a_vote_is_stored_before_it_leaves() -> None:
+    """And if it cannot be stored, it never leaves: the process is at its end."""
+    node = Scripted()
+    voted = ElectionState(3, -1, ReplicaKey(2))
+    node.on_request_effects = lambda reply_to: [StoreElection(voted, 0), Answer(reply_to, VoteResponse())]
+    server, votes = scripted(node)
+    async with server, await connect("127.0.0.1", server.port) as connection:
+        assert await connection.send(VoteRequest()) == VoteResponse()
+        assert votes.written == [voted]
+        votes.broken = True
+        unanswered = connection.send(VoteRequest())
+        with pytest.raises(OSError, match="no space left"):
+            await server.wait_failed()
+        await asyncio.sleep(0.02)
+        assert not unanswered.done()
+        unanswered.cancel()
+
+
+@story
+async def test_flushes_run_beside_the_loop_one_at_a_time() -> None:
+    """What is wanted meanwhile is one more; each tells the end that the log had when it began."""
+    log = SlowLog()
+    node = Scripted()
+    server, _ = scripted(node, log)
+    async with server:
+        for end in (3, 5, 9):
+            log.end = end
+            server._perform([Flush(end)])
+            await until(lambda: log.flushes == 1)
+        assert node.flushed == []
+        log.may_flush.release()
+        await until(lambda: log.flushes == 2)
+        assert node.flushed == [3]
+        log.may_flush.release()
+        await until(lambda: node.flushed == [3, 9])
+        assert log.flushes == 2
+
+
+@story
+async def test_a_log_that_was_cut_while_it_was_flushed_is_flushed_again() -> None:
+    """What stands now below the end that it had was written after the flush began: it counts for nothing."""
+    log = SlowLog()
+    node = Scripted()
+    server, _ = scripted(node, log)
+    async with server:
+        log.end = 10
+        server._perform([Flush(10)])
+        await until(lambda: log.flushes == 1)
+        log.end = 4
+        server._perform([])
+        log.end = 12
+        server._perform([])
+        log.may_flush.release()
+        await until(lambda: log.flushes == 2)
+        assert node.flushed == []
+        log.may_flush.release()
+        await until(lambda: node.flushed == [12])
+
+
+@story
+async def test_the_timer_is_the_nodes() -> None:
+    node = Scripted()
+    server, _ = scripted(node)
+    async with server:
+        await asyncio.sleep(0.02)
+        assert node.timers == 0
+        node.next_deadline_ms = server._clock.now_ms() + 20
+        server._perform([])
+        await until(lambda: node.timers == 1)
+        await asyncio.sleep(0.05)
+        assert node.timers == 1
+
+
+@story
+async def test_a_bug_ends_the_process() -> None:
+    node = Scripted()
+
+    def fails(reply_to: Any) -> list[Effect]:
+        raise AssertionError("a state that cannot be")
+
+    node.on_request_effects = fails
+    server, _ = scripted(node)
+    async with server, await connect("127.0.0.1", server.port) as connection:
+        unanswered = connection.send(VoteRequest())
+        with pytest.raises(AssertionError, match="a state that cannot be"):
+            await server.wait_failed()
+        unanswered.cancel()
+
+
+@story
+async def test_an_address_that_is_taken() -> None:
+    taken, _ = scripted(Scripted())
+    async with taken:
+        other = QuorumServer(Nodes(0).config(1), MemoryLog(), Votes(), host="127.0.0.1", port=taken.port, listener=None)
+        other.node = Scripted()  # type: ignore[assignment]
+        with pytest.raises(OSError, match="in use"):
+            await other.__aenter__()
+        await other.__aexit__()
+
+
+def test_the_clock_goes_forward_from_the_time_of_the_day() -> None:
+    clock = Clock()
+    now_ms = clock.now_ms()
+    assert abs(now_ms - time.time() * 1000) < 60_000
+    assert clock.now_ms() >= now_ms
+    assert abs(clock.seconds_of(now_ms) - time.monotonic()) < 60
