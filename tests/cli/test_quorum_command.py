@@ -1,0 +1,132 @@
+"""`kcore quorum`: what it refuses, what `format` writes. What it does is told by tests/server and tests/oracle."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kcore.cli import app
+from kcore.hollow.kafka import free_ports
+from kcore.storage.meta_properties import read_meta_properties
+
+DIRECTORY = "7VHjOcspTlaDEmxSSjIi9Q"
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+def quorum(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["quorum", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "give either --bootstrap-controller or --bootstrap-server"),
+        (("--bootstrap-controller", "a:1", "--bootstrap-server", "a:1", "--status"), "give either"),
+        (("--bootstrap-controller", "a:1"), "give one of --status, --replication and --json"),
+        (("--bootstrap-controller", "a:1", "--status", "--replication"), "give one of"),
+        (("--bootstrap-controller", "a:1", "--status", "--human-readable"), "--human-readable goes with"),
+        (("--bootstrap-controller", "a:1", "--replication", "--human-readable", "--seed-format"), "not with"),
+        (("--bootstrap-controller", "a:1", "--status", "--level", "4.0"), "--level 4.0: 3.9 or 4.3"),
+        (("--bootstrap-controller", "a", "--status"), "--bootstrap-controller 'a': give HOST:PORT"),
+        (("--bootstrap-server", "a:1,b:", "--status"), "--bootstrap-server 'b:': give HOST:PORT"),
+    ],
+)
+def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: str) -> None:
+    result = quorum("describe", *arguments)
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_describe_gives_up_in_time() -> None:
+    [port] = free_ports(1)
+    result = quorum("describe", "--bootstrap-controller", f"127.0.0.1:{port}", "--status", "--timeout", "200")
+    assert result.exit_code == 1
+    assert f"127.0.0.1:{port}" in result.output
+    assert "given up after 0.2 s" in result.output
+
+
+def test_format_makes_a_directory_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = quorum("format", "--id", 7, "--data", data, "--cluster-id", CLUSTER, "--directory-id", DIRECTORY)
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.output) == {"clusterId": CLUSTER, "nodeId": 7, "directoryId": DIRECTORY}
+    meta = read_meta_properties(data / "meta.properties")
+    assert (meta.version, meta.cluster_id, meta.node_id, str(meta.directory_id)) == (1, CLUSTER, 7, DIRECTORY)
+    again = quorum("format", "--id", 7, "--data", data)
+    assert again.exit_code == 2
+    assert "is formatted already" in again.output
+
+
+@pytest.mark.parametrize("start", ["--standalone", "--initial-controllers"])
+def test_format_writes_the_first_voters(tmp_path: Path, start: str) -> None:
+    voters = "127.0.0.1:9093" if start == "--standalone" else f"7@127.0.0.1:9093:{DIRECTORY}"
+    made = quorum("format", "--id", 7, "--data", tmp_path / "data", start, voters)
+    assert made.exit_code == 0, made.output
+    directory = json.loads(made.output)["directoryId"]
+    assert start == "--standalone" or directory == DIRECTORY
+    [snapshot] = (tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint")
+    dumped = CliRunner().invoke(app, ["dump", str(snapshot), "--metadata"])
+    assert directory in dumped.output or "9093" in dumped.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--standalone", "a:1", "--initial-controllers", "x"), "give either"),
+        (("--standalone", "a"), "--standalone 'a': give HOST:PORT"),
+        (("--initial-controllers", "1@a:1"), "give ID@HOST:PORT:DIRECTORY"),
+        (("--initial-controllers", f"1@a:1:{DIRECTORY},1@b:1:{DIRECTORY}"), "each id once"),
+        (("--directory-id", "short"), "--directory-id 'short': give a uuid"),
+        (("--cluster-id", "short"), "--cluster-id 'short': give a uuid"),
+        (("--level", "4.0"), "--level 4.0"),
+        (("--initial-controllers", f"7@a:1:{DIRECTORY}", "--directory-id", CLUSTER), "is not the"),
+    ],
+)
+def test_format_refuses_what_cannot_be(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    result = quorum("format", "--id", 7, "--data", tmp_path / "data", *arguments)
+    assert result.exit_code == 2
+    assert told in result.output
+    assert not (tmp_path / "data" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "give either --voters or --bootstrap-controller"),
+        (("--voters", "7@a:1", "--bootstrap-controller", "a:1"), "give either"),
+        (("--voters", "7@a"), "give ID@HOST:PORT"),
+        (("--voters", "7@a:1,7@b:1"), "each id once"),
+        (("--voters", "7@127.0.0.1:1"), "a voter must not forget its vote: give --data DIR"),
+        (("--voters", "1@127.0.0.1:1"), "an observer without --data needs --cluster-id"),
+        (("--voters", "1@127.0.0.1:1", "--level", "4.0"), "--level 4.0"),
+        (("--voters", "1@127.0.0.1:1", "--listen", "a"), "--listen 'a': give HOST:PORT"),
+        (("--voters", "1@127.0.0.1:1", "--config", "fetch.timeout.ms=x"), "controller.quorum.fetch.timeout.ms (int)"),
+        (("--voters", "1@127.0.0.1:1", "--config", "auto.join=1"), "controller.quorum.auto.join (bool)"),
+        (("--bootstrap-controller", "127.0.0.1:1", "--data", "nowhere"), "give --listen or --advertise with a port"),
+    ],
+)
+def test_serve_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: str) -> None:
+    result = quorum("serve", "--id", 7, *arguments)
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_serve_refuses_a_directory_that_is_not_its_own(tmp_path: Path) -> None:
+    nowhere = quorum("serve", "--id", 7, "--voters", "7@127.0.0.1:1", "--data", tmp_path / "data")
+    assert nowhere.exit_code == 2
+    assert "is not formatted" in nowhere.output
+    assert quorum("format", "--id", 8, "--data", tmp_path / "data").exit_code == 0
+    other = quorum("serve", "--id", 7, "--voters", "7@127.0.0.1:1", "--data", tmp_path / "data")
+    assert other.exit_code == 2
+    assert "node.id is 8, not 7" in other.output
+
+
+def test_serve_says_that_its_address_is_taken(tmp_path: Path) -> None:
+    assert quorum("format", "--id", 7, "--data", tmp_path / "data").exit_code == 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = quorum("serve", "--id", 7, "--voters", f"7@{address}", "--data", tmp_path / "data")
+    assert result.exit_code == 2
+    assert "in use" in result.output
