@@ -45,10 +45,14 @@ def faults_in(folder: Path) -> list[Fault]:
     return [Fault(**entry | {"tests": tuple(entry["tests"])}) for entry in entries]
 
 
-def copied(folder: Path) -> Path:
-    """The package, each file a link; what the interpreter compiles stays in the copy."""
+def copied(folder: Path) -> None:
+    """The package as it is now; compiled kernels as links."""
+
+    def take(source: str, target: str) -> None:
+        (os.symlink if source.endswith(".so") else shutil.copy2)(source, target)
+
     ignored = shutil.ignore_patterns("__pycache__", "rust")
-    return Path(shutil.copytree(PACKAGE, folder / "kcore", copy_function=os.symlink, ignore=ignored))
+    shutil.copytree(PACKAGE, folder / "kcore", copy_function=take, ignore=ignored)
 
 
 def exit_code(folder: Path, tests: list[str]) -> int | None:
@@ -68,13 +72,11 @@ def verdict(fault: Fault, folder: Path) -> str:
     """Whether the tests found it."""
     path = folder / "kcore" / fault.file
     text = path.read_text(encoding="utf-8")
-    path.unlink()
     path.write_text(fault.planted_in(text), encoding="utf-8")
     try:
         code = exit_code(folder, [*fault.tests])
     finally:
-        path.unlink()
-        path.symlink_to(PACKAGE / fault.file)
+        path.write_text(text, encoding="utf-8")
     return {PASSED: "LIVES", FAILED: "found", None: "HANGS"}.get(code, f"NO VERDICT, exit code {code}")
 
 

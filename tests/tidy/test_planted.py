@@ -1,0 +1,35 @@
+"""Every bug and every broken assumption has a planted fault; each still fits the source, and its tests are there."""
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAULTS: list[dict[str, Any]] = [
+    fault
+    for path in sorted((ROOT / "tests" / "planted").glob("*.toml"))
+    for fault in tomllib.loads(path.read_text(encoding="utf-8"))["fault"]
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault['covers']}: {fault['bug']}")
+def test_it_can_be_planted(fault: dict[str, Any]) -> None:
+    assert fault.keys() == {"covers", "bug", "file", "find", "replace", "tests"}
+    text = (ROOT / "src" / "kcore" / fault["file"]).read_text(encoding="utf-8")
+    assert text.count(fault["find"]) == 1
+    ast.parse(text.replace(fault["find"], fault["replace"]))
+    assert fault["tests"]
+    for test in fault["tests"]:
+        path, _, name = test.partition("::")
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert not name or name.partition("[")[0] in functions
+
+
+def test_every_bug_has_one() -> None:
+    listed = tomllib.loads((ROOT / "tests" / "citations.toml").read_text(encoding="utf-8"))
+    assumptions = {item for item in listed["KIP-380"] if item.startswith("assumption")}
+    assert listed["bugs"].keys() | assumptions <= {fault["covers"] for fault in FAULTS}
