@@ -137,6 +137,19 @@ def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
     )
 
 
+def test_growth_waits_for_leaders_until_time_is_up() -> None:
+    cluster = small([1])
+    cluster.unregister(1)
+    cluster.run()
+    grown = CreatePartitionsTopic(name="t", count=2, assignments=None)
+    request = schema.CreatePartitionsRequest(topics=[grown], timeout_ms=5_000)
+    assert admin.ask(cluster, events.CreatePartitions, request) is None, "partition 0 is led by nobody"
+    [request_id] = cluster.active.waiting
+    cluster.run(events.Tick(), 5_000)
+    assert cluster.answers[request_id].results[0].error_code == Errors.REQUEST_TIMED_OUT
+    assert len(partitions(cluster)) == 2
+
+
 def test_growth_that_is_only_validated_or_not_waited_for() -> None:
     cluster = small([1, 2])
     assert grow(cluster, 2, validate_only=True) == (Errors.NONE, None)

@@ -30,12 +30,17 @@ def topic(name: str, partitions: int = -1, replication_factor: int = -1, **more:
 
 
 def create(
-    cluster: Cluster, *topics: CreatableTopic, validate_only: bool = False, timeout_ms: int = 5000, version: int = 7
-) -> list[Any]:
-    """The result of each topic, as a client of that version reads it."""
+    cluster: Cluster,
+    *topics: CreatableTopic,
+    validate_only: bool = False,
+    timeout_ms: int = 5000,
+    version: int = 7,
+    now_ms: int = 0,
+) -> Any:
+    """The result of each topic, as a client of that version reads it; None while there is no answer."""
     request = schema.CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
-    response = admin.ask(cluster, events.CreateTopics, request)
-    return kcore.decode("CreateTopicsResponse", version, kcore.encode(response, version)).topics
+    response = admin.ask(cluster, events.CreateTopics, request, now_ms=now_ms)
+    return response and kcore.decode("CreateTopicsResponse", version, kcore.encode(response, version)).topics
 
 
 def error(result: Any) -> tuple[Errors, str | None]:
@@ -97,8 +102,15 @@ def test_defaults_are_the_controllers() -> None:
 
 
 def test_replicas_by_hand_may_be_on_brokers_that_are_dead() -> None:
+    """Whoever asks for them waits for their leaders, as long as he said that he would."""
     cluster = small()
-    results = create(cluster, topic("one", manual={1: [2, 1], 0: [9, 3]}), topic("two", manual={0: [9]}))
+    asked = topic("one", manual={1: [2, 1], 0: [9, 3]}), topic("two", manual={0: [9]})
+    assert create(cluster, *asked, now_ms=50_000, timeout_ms=1_000) is None
+    [request_id] = cluster.active.waiting
+    cluster.run(events.Tick(), 50_999)
+    assert request_id not in cluster.answers
+    cluster.run(events.Tick(), 51_000)
+    results = cluster.answers[request_id].topics
     assert [error(each)[0] for each in results] == [Errors.NONE, Errors.REQUEST_TIMED_OUT]
     assert cluster.state("one", 0) == (3, (3,), 0)
     assert cluster.state("one", 1) == (2, (2, 1), 0)
@@ -235,6 +247,28 @@ def test_validate_only_makes_nothing() -> None:
     assert (error(result), result.num_partitions, result.topic_id) == ((Errors.NONE, None), 3, ZERO_UUID)
     assert bad.error_code == Errors.INVALID_REPLICATION_FACTOR
     assert admin.subjects(cluster) == before
+
+
+def test_an_answer_waits_for_the_last_leader() -> None:
+    cluster = small()
+    assert create(cluster, topic("new", manual={0: [1], 1: [9]})) is None
+    [request_id] = cluster.active.waiting
+    cluster.register(9)
+    cluster.run()
+    [result] = cluster.answers[request_id].topics
+    assert (error(result), result.num_partitions) == ((Errors.NONE, None), 2)
+    assert not cluster.active.waiting
+
+
+def test_who_waits_for_leaders_hears_of_the_end_of_the_office() -> None:
+    cluster = small()
+    assert create(cluster, topic("new", manual={0: [9]})) is None
+    [request_id] = cluster.active.waiting
+    cluster.run(events.SessionLost())
+    assert cluster.answers[request_id].topics[0].error_code == Errors.NOT_CONTROLLER
+    cluster.elect()
+    cluster.run(events.Tick(), 10**6)
+    assert not cluster.active.leaders_awaited
 
 
 def test_whoever_does_not_wait_is_told_that_time_is_up() -> None:

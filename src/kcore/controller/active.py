@@ -20,6 +20,7 @@ from kcore.controller.handlers import (
     HANDLERS,
     RESUMED,
 )
+from kcore.controller.leaders_awaited import LeadersAwaited, answer_those_led
 from kcore.controller.live_brokers import LiveBroker
 from kcore.controller.requests import RequestBatch, add_decision
 from kcore.controller.zk_controller import ZkController
@@ -45,6 +46,7 @@ class ActiveController:
     is_active: bool
     deletion: TopicDeletions  # How far the topics to be deleted are.
     waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
+    leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
     now_ms: int  # The edge's clock when the event came.
 
@@ -62,7 +64,7 @@ class ActiveController:
         )
         self.take_over(table, NO_EPOCH)
         self.is_active, self.epoch_version = False, NO_EPOCH
-        self.deletion = TopicDeletions()
+        self.deletion, self.leaders_awaited = TopicDeletions(), {}
         self.config_changes_seen = set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:
@@ -107,6 +109,7 @@ class ActiveController:
             yield from self._on_moved(event)
         elif self.is_active:
             yield from HANDLERS[type(event)](self, event)
+            yield from answer_those_led(self)
         elif isinstance(event, events.RequestEvent):
             yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))
 

@@ -1,12 +1,13 @@
 """CreatePartitions: topics grow (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcore.controller import new_replicas, topics
-from kcore.controller.admin_topics import has_leaders
 from kcore.controller.effects import Node, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreatePartitions, PartitionModifications
+from kcore.controller.leaders_awaited import answer_when_led
 from kcore.controller.new_replicas import Replicas
 from kcore.controller.replica_assignments import is_being_reassigned
 from kcore.errors import TableError
@@ -43,12 +44,14 @@ def on_create_partitions(active: "ActiveController", event: CreatePartitions) ->
             results[topic.name].error_code, results[topic.name].error_message = error.error, str(error)
     if not request.validate_only:
         yield from _grow(active, growths, results)
-        for name in growths:
-            if results[name].error_code == Errors.NONE and not (
-                request.timeout_ms > 0 and has_leaders(active.table, name)
-            ):
-                results[name].error_code = Errors.REQUEST_TIMED_OUT
-    yield from active.answer(event.request_id, CreatePartitionsResponse(results=[*results.values()]))
+
+    def response(leaderless: Collection[str]) -> CreatePartitionsResponse:
+        for name in leaderless:
+            results[name].error_code = Errors.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse(results=[*results.values()])
+
+    begun = [] if request.validate_only else [name for name in growths if results[name].error_code == Errors.NONE]
+    yield from answer_when_led(active, event.request_id, begun, request.timeout_ms, response)
 
 
 def _growth(active: "ActiveController", topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:

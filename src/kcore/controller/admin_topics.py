@@ -4,12 +4,14 @@ Source: KafkaApis, ZkAdminManager and AdminZkClient of 3.9.1. Every error is the
 """
 
 from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.controller import deletion, new_replicas, topics
 from kcore.controller.deletion import AwaitedDeletion
 from kcore.controller.effects import Create, Node, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreateTopics, DeleteTopics, TopicChange
+from kcore.controller.leaders_awaited import answer_when_led
 from kcore.controller.new_replicas import Replicas
 from kcore.controller.request_versions import at_least
 from kcore.controller.topic_configs import TOPIC_CONFIGS, source_of, validate_topic_configs
@@ -60,9 +62,15 @@ def on_create_topics(active: "ActiveController", event: CreateTopics) -> Steps[N
     for topic, result in asked:
         if result.error_code == Errors.NONE:
             _describe(result, made[topic.name])
-    if not request.validate_only:
-        _await_leaders(active.table, [result for _, result in asked], request.timeout_ms)
-    yield from active.answer(event.request_id, CreateTopicsResponse(topics=results))
+
+    def response(leaderless: Collection[str]) -> CreateTopicsResponse:
+        for _, result in asked:
+            if result.name in leaderless:
+                _time_is_up(result)
+        return CreateTopicsResponse(topics=results)
+
+    begun = [] if request.validate_only else [each.name for _, each in asked if each.error_code == Errors.NONE]
+    yield from answer_when_led(active, event.request_id, begun, request.timeout_ms, response)
 
 
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
@@ -167,17 +175,10 @@ def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
     ]
 
 
-def _await_leaders(table: PartitionTable, results: list[CreatableTopicResult], timeout_ms: int) -> None:
-    """Whoever does not wait, or asks for replicas on dead brokers, is told that the time is up; the topic is made."""
-    for result in results:
-        if result.error_code == Errors.NONE and not (timeout_ms > 0 and has_leaders(table, result.name)):
-            result.error_code, result.error_message = Errors.REQUEST_TIMED_OUT, None
-            result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
-
-
-def has_leaders(table: PartitionTable, name: str) -> bool:
-    """Whether the topic is there and each of its partitions is led."""
-    return name in table.topics and bool((table.leader__p[table.rows_of_topic(name)] >= 0).all())
+def _time_is_up(result: CreatableTopicResult) -> None:
+    """The topic is made all the same."""
+    result.error_code, result.error_message = Errors.REQUEST_TIMED_OUT, None
+    result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
 
 
 def on_delete_topics(active: "ActiveController", event: DeleteTopics) -> Steps[None]:
