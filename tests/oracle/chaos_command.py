@@ -1,6 +1,7 @@
 """ci/chaos: rounds of oracle.chaos until so many were killed, a line for each, and one that sums up."""
 
 import argparse
+import logging
 import shutil
 import sys
 import tempfile
@@ -67,8 +68,7 @@ class Run:
                 )
             self.acknowledged, self.missing, self.twice = made.end()
             self.faults = made.all_faults()
-            if self.missing or self.twice or self.faults:
-                made.keep_logs()
+            made.keep_logs()
 
     def summary(self) -> str:
         """One line."""
@@ -100,6 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     folder = options.logs or Path(tempfile.mkdtemp(prefix="kcore-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
+    logging.disable(logging.WARNING)  # That ZooKeeper is away is no news here.
     run = Run(options, folder)
     found = []
     try:
