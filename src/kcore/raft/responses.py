@@ -104,20 +104,19 @@ def handle_common(
     """What every answer may bring: another epoch, a leader.
 
     True: done with, the destination is ready; False: it should back off; None: the answer's own handler goes on.
-    Source: maybeHandleCommonResponse.
+    Source: maybeHandleCommonResponse, which asks anew at once where nothing was learnt: as fast as the network goes.
     """
     state = node.quorum.state
     if epoch < state.epoch or error == Errors.UNKNOWN_LEADER_EPOCH:
-        return True  # Of the past, or the other side is: it will learn.
+        return False  # The other side is behind, and will learn.
     if epoch > state.epoch or error in (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER):
-        return maybe_transition(node, leader_id, epoch, endpoints, now_ms)
+        return maybe_transition(node, leader_id, epoch, endpoints, now_ms) and node.quorum.state is not state
     if leader_id >= 0 and state.leader_id < 0:
         # A fetch that found the leader by chance brings records, too.
         followed = maybe_transition(node, leader_id, epoch, endpoints, now_ms)
         return None if error == Errors.NONE and followed else followed
-    if error == Errors.INVALID_VOTER_KEY:
-        return True
-    return False if error in (Errors.BROKER_NOT_AVAILABLE, Errors.INVALID_REQUEST) else None
+    is_refusal = error in (Errors.BROKER_NOT_AVAILABLE, Errors.INVALID_REQUEST, Errors.INVALID_VOTER_KEY)
+    return False if is_refusal else None
 
 
 def maybe_transition(node: "RaftNode", leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:

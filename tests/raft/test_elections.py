@@ -1,0 +1,242 @@
+"""Whole quorums: they find a leader, keep it, and find another."""
+
+import pytest
+
+from raft.cluster import Cluster
+from raft.nodes import log_of, voter
+
+LEVELS = pytest.mark.parametrize("level", ["4.3", "3.9"])
+
+
+@LEVELS
+@pytest.mark.parametrize("ids", [(1,), (1, 2), (1, 2, 3), (1, 2, 3, 4, 5)])
+def test_a_quorum_finds_its_leader_and_commits(ids: tuple[int, ...], level: str) -> None:
+    cluster = Cluster(ids, level=level)
+    leader = cluster.elect()
+    end = cluster.append(b"a", b"b")
+    assert cluster.run(3000, lambda: all(cluster.committed.get(i) == end for i in ids))
+    assert {tuple(cluster.values(i)) for i in ids} == {(b"a", b"b")}
+    assert cluster.told[leader.local.id][-1] == (leader.local.id, leader.epoch)
+
+
+@LEVELS
+@pytest.mark.parametrize("seed", range(5))
+def test_a_dead_leader_is_replaced(level: str, seed: int) -> None:
+    cluster = Cluster(seed=seed, level=level)
+    first = cluster.elect()
+    log = cluster.kill(first.local.id)
+    second = cluster.elect()
+    assert second.epoch > first.epoch
+    cluster.add(first.local.id, log)
+    assert cluster.run(5000, cluster.is_led)
+
+
+def test_a_follower_that_dies_and_comes_back_disturbs_nobody() -> None:
+    cluster = Cluster()
+    leader = cluster.elect()
+    other = next(i for i in cluster.ids if i != leader.local.id)
+    log = cluster.kill(other)
+    cluster.run(10_000)
+    cluster.add(other, log)
+    cluster.run(10_000)
+    assert cluster.leader is leader
+
+
+@LEVELS
+def test_no_majority_no_leader(level: str) -> None:
+    cluster = Cluster((1, 2, 3, 4, 5), level=level)
+    cluster.isolate(1, 2)
+    cluster.run(8000)
+    assert not {1, 2} & {i for i, node in cluster.nodes.items() if node.state.name == "Leader"}
+    assert cluster.leader is not None
+
+
+@LEVELS
+def test_a_voter_without_the_committed_records_is_not_elected(level: str) -> None:
+    """However early it stands."""
+    for seed in range(6):
+        cluster = Cluster(seed=seed, level=level)
+        leader = cluster.elect()
+        behind = next(i for i in cluster.ids if i != leader.local.id)
+        cluster.isolate(behind)
+        end = cluster.append(b"x")
+        assert cluster.run(3000, lambda: leader.high_watermark == end)  # noqa: B023
+        cluster.heal()
+        cluster.cut = {(leader.local.id, behind), (behind, leader.local.id)}  # It misses that record still.
+        cluster.kill(leader.local.id)
+        second = cluster.elect()
+        assert second.local.id != behind
+        assert cluster.run(3000, lambda: cluster.values(behind) == [b"x"])  # noqa: B023
+
+
+@LEVELS
+def test_a_clean_stop_hands_over_within_milliseconds(level: str) -> None:
+    """EndQuorumEpoch: nobody waits for a time-out (KIP-595)."""
+    cluster = Cluster(level=level)
+    first = cluster.elect()
+    cluster.perform(first.local.id, first.shutdown(cluster.now_ms))
+    assert cluster.run(200, lambda: cluster.leader is not None and cluster.leader is not first)
+    assert cluster.run(200, lambda: first.is_stopped), "it stops once it knows who leads instead"
+    assert first.next_deadline_ms is None
+
+
+def test_one_voter_of_3_9_among_three() -> None:
+    """It knows no pre-votes: the others stand for election without them."""
+    cluster = Cluster(())
+    for node_id in (1, 2, 3):
+        cluster.add(node_id, voters=(1, 2, 3), level="3.9" if node_id == 3 else "4.3")
+    for _ in range(6):
+        leader = cluster.elect()
+        log = cluster.kill(leader.local.id)
+        cluster.run(50)
+        cluster.elect()
+        cluster.add(leader.local.id, log, voters=(1, 2, 3), level=leader.config.level)
+        cluster.elect()
+
+
+# Scenarios of bugs.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_e1_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
+    """KAFKA-15489 (E1): the leader progress time-out was forgotten until 3.7; such a leader was believed for ever."""
+    cluster = Cluster((1, 2, 3, 4, 5), seed=seed)
+    zombie = cluster.elect()
+    cluster.isolate(zombie.local.id)
+    cut_ms = cluster.now_ms
+    assert cluster.run(20_000, lambda: zombie.state.name != "Leader")
+    assert cluster.now_ms - cut_ms <= 3000 + 500, "one and a half times the fetch time-out, behind the last fetch"
+    assert cluster.told[zombie.local.id][-1][0] == -1, "its state machine stops, too (E5)"
+    assert cluster.run(10_000, lambda: cluster.leader is not None)
+    cluster.heal()
+    assert cluster.run(5000, cluster.is_led)
+    assert zombie.state.name == "Follower"
+
+
+def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
+    """KAFKA-10527 (E2): a record that was lost in a crash, and another one at its offset in the same epoch."""
+    cluster = Cluster()
+    leader = cluster.elect()
+    cluster.isolate(leader.local.id)
+    cluster.append(b"lost")
+    log = cluster.kill(leader.local.id)
+    cluster.add(leader.local.id, log)
+    assert cluster.nodes[leader.local.id].state.name == "Resigned"
+    cluster.heal()
+    again = cluster.elect()
+    assert again.epoch > leader.epoch
+    cluster.append(b"other")
+    cluster.run(1000)
+    assert {tuple(cluster.values(i)) for i in cluster.ids} == {(b"other",)}
+
+
+def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() -> None:
+    """KAFKA-13104 (E5): raft did not hear of it, and went on as the leader without a controller."""
+    cluster = Cluster()
+    first = cluster.elect()
+    cluster.perform(first.local.id, first.resign(first.epoch, cluster.now_ms))
+    assert first.state.name == "Resigned"
+    second = cluster.elect(1000)
+    assert second is not first
+
+
+def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> None:
+    """KAFKA-17333 (E6)."""
+    cluster = Cluster()
+    first = cluster.elect()
+    first_id = first.local.id
+    cluster.isolate(first_id)
+    cluster.perform(first_id, first.resign(first.epoch, cluster.now_ms))
+    since = len(cluster.told[first_id]) - 1
+    assert cluster.told[first_id][since] == (-1, first.epoch)
+    cluster.run(20_000)
+    assert all(leader_id != first_id for leader_id, _ in cluster.told[first_id][since:])
+
+
+@LEVELS
+def test_e7_an_observer_is_never_a_candidate(level: str) -> None:
+    """KAFKA-17067 (E7): not without a leader, not when it is told to hurry, not with a voter's id."""
+    cluster = Cluster(level=level)
+    cluster.add(9)
+    cluster.add(3, voters=[voter(1), voter(2), voter(4)])  # It was a voter, as the others still think.
+    cluster.elect()
+    assert cluster.run(3000, lambda: cluster.nodes[9].state.name == "Follower")
+    for node_id in (1, 2):
+        cluster.kill(node_id)
+    for _ in range(100):
+        cluster.run(200)
+        assert {cluster.nodes[9].state.name, cluster.nodes[3].state.name} <= {"Unattached", "Follower"}
+
+
+def test_e22_a_removed_voter_that_missed_it_disturbs_nobody() -> None:
+    """KAFKA-17030 (E22): it stands for election for ever; its pre-votes are denied, and the epoch stays."""
+    cluster = Cluster(())
+    for node_id in (1, 2, 3):
+        cluster.add(node_id, voters=(1, 2, 3))
+    leader = cluster.elect()
+    cluster.run(2000)
+    cluster.isolate(4)
+    cluster.add(4, log_of(0), voters=(1, 2, 3, 4), fetch_timeout_ms=100)
+    cluster.cut = {(i, 4) for i in (1, 2, 3)} - {(2, 4)}  # Its fetches are never answered but by one follower.
+    epoch = leader.epoch
+    cluster.run(30_000)
+    assert cluster.leader is leader
+    assert leader.epoch == epoch
+
+
+@LEVELS
+@pytest.mark.parametrize("seed", range(4))
+def test_e23_no_deadline_is_in_the_past(level: str, seed: int) -> None:
+    """KAFKA-17751 (E23): a timer that was not set anew made a follower spin at 100% CPU.
+
+    Through elections, cuts, deaths and a clean stop, every node that has done what was due sleeps at least 1 ms.
+    """
+    cluster = Cluster(seed=seed, level=level)
+    cluster.add(9)
+    leader = cluster.elect()
+    cluster.isolate(leader.local.id)
+    cluster.run(9000)
+    cluster.heal()
+    again = cluster.elect()
+    cluster.append(b"x")
+    cluster.kill(again.local.id)
+    third = cluster.elect()
+    cluster.perform(third.local.id, third.shutdown(cluster.now_ms))
+    cluster.run(9000)
+    assert cluster.past_deadlines == 0
+    assert cluster.events < 20_000
+
+
+def test_e28_no_epochs_go_by_without_a_majority() -> None:
+    """bitnami/charts 20403 (E28): Unattached to Unattached for ever, epoch +1 every half second, no leader.
+
+    Pre-votes first: an epoch is used only by an election that can be won (KIP-996).
+    """
+    cluster = Cluster()
+    cluster.kill(2)
+    cluster.kill(3)
+    cluster.run(60_000)
+    assert cluster.nodes[1].epoch == 0
+    assert cluster.events < 60_000
+    cluster.add(2)
+    assert cluster.elect(5000).epoch <= 3
+
+
+@LEVELS
+@pytest.mark.parametrize("seed", range(8))
+def test_e28_jitter_ends_split_votes(level: str, seed: int) -> None:
+    """Five that all begin at once agree within a few time-outs."""
+    cluster = Cluster((1, 2, 3, 4, 5), seed=seed, level=level)
+    assert cluster.elect(8000).epoch <= 6
+
+
+def test_e24_a_clean_stop_of_a_quorum_of_five() -> None:
+    """KAFKA-20895 (E24), as 4.3.1 is: the first successor's pre-vote is denied, and the next leader takes longer.
+
+    It is elected within the longest back-off and an election, as the others' fetch time-outs were cut, too.
+    """
+    cluster = Cluster((1, 2, 3, 4, 5))
+    first = cluster.elect()
+    cluster.run(2000)
+    cluster.perform(first.local.id, first.shutdown(cluster.now_ms))
+    assert cluster.run(3000, lambda: cluster.leader is not None and cluster.leader is not first)
