@@ -141,7 +141,7 @@ def on_flushed(node: "RaftNode", now_ms: int) -> None:
 def update_high_watermark(node: "RaftNode", state: Follower) -> None:
     """As far as the leader says, and as this node has it on its disk; it never goes back."""
     offset, known = min(state.leader_high_watermark, node.flushed_end_offset), node.quorum.high_watermark
-    if offset < node.log.high_watermark or (known is not None and offset <= known):
+    if offset < max(node.log.high_watermark, 1) or (known is not None and offset <= known):
         return
     node.quorum.high_watermark = offset
     node.log.update_high_watermark(offset)
