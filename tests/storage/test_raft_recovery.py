@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
-from kcore.storage import raft_recovery
+from kcore.storage import raft_recovery, segmented_log
 from kcore.storage.checkpoints import read_leader_epochs, write_offsets
 from kcore.storage.segmented_log import Settings
 from kcore.wire.record_batch import scan_batches
@@ -113,6 +113,36 @@ def test_a_segment_that_is_gone_is_an_error(tmp_path: Path) -> None:
         path.unlink()
     with pytest.raises(StorageError, match="no segment, but the log was there up to 30"):
         opened(tmp_path)
+
+
+def test_what_follows_the_batches_of_an_older_segment_is_an_error(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        batches = fill(log, 30)
+    path = files(tmp_path)[1]
+    whole = path.read_bytes()
+    for more in (b"junk", building.batch(14, epoch=1)):
+        path.write_bytes(whole + more)
+        with pytest.raises(StorageError, match=f"{path}.* up to offset 30"):
+            opened(tmp_path)
+        assert path.read_bytes() == whole + more
+    path.write_bytes(whole)
+    with opened(tmp_path) as log:
+        assert read_all(log) == b"".join(batches)
+
+
+def test_an_index_is_not_believed_about_what_is_behind_the_recovery_point(tmp_path: Path) -> None:
+    """A power cut may bring back one that a truncation had removed."""
+    wide = Settings(10_000, 200)
+    batches = [building.batch(k, [b"x" * 100], epoch=1) for k in range(20)]  # All of one time.
+    with opened(tmp_path, wide) as log:
+        log.append_as_leader(b"".join(batches), 1)
+    [path] = files(tmp_path)
+    broken = bytearray(path.read_bytes())
+    broken[7 * len(batches[0]) + 80] ^= 1
+    path.write_bytes(broken)
+    write_offsets(tmp_path / POINTS, {("__cluster_metadata", 0): 5})
+    with opened(tmp_path, wide) as log:
+        assert log.end_offset == 7 and read_all(log) == b"".join(batches[:7])
 
 
 def test_a_tail_over_many_segments_is_cut_at_its_first_damage(tmp_path: Path) -> None:
@@ -240,20 +270,32 @@ def test_what_a_crash_left_unfinished_is_removed(tmp_path: Path) -> None:
     assert not {path.name for path in folder.iterdir()} & {*names}
 
 
-def test_a_crash_while_a_log_becomes_a_snapshot(tmp_path: Path) -> None:
+@pytest.mark.parametrize("removed", range(8))
+def test_a_crash_while_a_log_becomes_a_snapshot(tmp_path: Path, removed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments go one by one, the last first: whatever is left of them, the snapshot is the log."""
     with opened(tmp_path / "a") as log:
         fill(log, 50)
-        snapshot(log, 200, 7)
-        copy = crashed(log, tmp_path / "b")
-    write_offsets(copy / POINTS, {("__cluster_metadata", 0): 0})
-    for left in range(len(files(copy)), -1, -1):
-        shutil.copytree(copy, tmp_path / "c")
-        for path in files(tmp_path / "c")[left:]:
-            path.unlink()
-        with opened(tmp_path / "c") as again:
-            assert (again.start_offset, again.end_offset, again.last_epoch) == (200, 200, 7)
-        shutil.rmtree(tmp_path / "c")
+    log = opened(tmp_path / "a")
+    snapshot(log, 200, 7)
+    paths = files(tmp_path / "a")
+    real = segmented_log.remove_segment
+
+    def crash(path: Path) -> None:
+        if path in paths[: len(paths) - removed]:
+            raise RuntimeError("crash")
+        real(path)
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(segmented_log, "remove_segment", crash)
+        if removed < len(paths):
+            with pytest.raises(RuntimeError, match="crash"):
+                log.truncate_to_latest_snapshot()
+            assert files(tmp_path / "a") == paths[: len(paths) - removed]
+        else:
+            assert log.truncate_to_latest_snapshot()
+    log.abandon()
+    with opened(tmp_path / "a") as again:
+        assert (again.start_offset, again.end_offset, again.last_epoch) == (200, 200, 7)
 
 
 def test_a_crash_while_the_log_start_moves(tmp_path: Path) -> None:
