@@ -52,7 +52,9 @@ class Nodes:
     def server(self, node_id: int, **settings: Any) -> QuorumServer:
         config, heard = self.config(node_id, **settings), Heard()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
-        made = QuorumServer(config, MemoryLog(), MemoryElections(), host="127.0.0.1", port=port, listener=heard.append)
+        made = QuorumServer(
+            config, MemoryLog(), MemoryElections(), host="127.0.0.1", port=port, listener=heard.append, stop_ms=500
+        )
         self.servers.append(made)
         self.heard.append(heard)
         return made

@@ -109,11 +109,6 @@ class SlowLog(MemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.may_flush, self.flushes = threading.Semaphore(0), 0
-        self.end = 0
-
-    @property
-    def end_offset(self) -> int:
-        return self.end
 
     def flush(self) -> None:
         self.flushes += 1
@@ -136,7 +131,7 @@ class Votes(MemoryElections):
 
 def scripted(node: Scripted, log: MemoryLog | None = None) -> tuple[QuorumServer, Votes]:
     votes = Votes()
-    server = QuorumServer(Nodes(0).config(1), log or MemoryLog(), votes, host="127.0.0.1", port=0, listener=None)
+    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, host="127.0.0.1", port=0, listener=None)
     server.node = node  # type: ignore[assignment]
     return server, votes
 
@@ -168,7 +163,7 @@ async def test_flushes_run_beside_the_loop_one_at_a_time() -> None:
     server, _ = scripted(node, log)
     async with server:
         for end in (3, 5, 9):
-            log.end = end
+            log.end_offset = end
             server._perform([Flush(end)])
             await until(lambda: log.flushes == 1)
         assert node.flushed == []
@@ -187,12 +182,12 @@ async def test_a_log_that_was_cut_while_it_was_flushed_is_flushed_again() -> Non
     node = Scripted()
     server, _ = scripted(node, log)
     async with server:
-        log.end = 10
+        log.end_offset = 10
         server._perform([Flush(10)])
         await until(lambda: log.flushes == 1)
-        log.end = 4
+        log.end_offset = 4
         server._perform([])
-        log.end = 12
+        log.end_offset = 12
         server._perform([])
         log.may_flush.release()
         await until(lambda: log.flushes == 2)
@@ -235,7 +230,7 @@ async def test_a_bug_ends_the_process() -> None:
 async def test_an_address_that_is_taken() -> None:
     taken, _ = scripted(Scripted())
     async with taken:
-        other = QuorumServer(Nodes(0).config(1), MemoryLog(), Votes(), host="127.0.0.1", port=taken.port, listener=None)
+        other = QuorumServer(Nodes(1).config(1), MemoryLog(), Votes(), host="127.0.0.1", port=taken.port, listener=None)
         other.node = Scripted()  # type: ignore[assignment]
         with pytest.raises(OSError, match="in use"):
             await other.__aenter__()

@@ -95,7 +95,8 @@ class RaftNodes(Started):
         if not lines:
             ends = "\n".join(process.log_text()[-1000:] for process in self.processes)
             raise TargetError(f"{self.name}: nothing was committed:\n{ends}")
-        return Measured(*map(float, lines[-1]), cpu_s)
+        bytes_per_s, p75_ms, p99_ms, p999_ms = map(float, lines[-1])
+        return Measured(bytes_per_s, p75_ms, p99_ms, p999_ms, cpu_s)
 
     def _cpu_s(self) -> float:
         usages = [process.usage() for process in self.processes]

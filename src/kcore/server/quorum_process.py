@@ -83,11 +83,20 @@ class QuorumServer:
     """
 
     def __init__(
-        self, config: RaftConfig, log: RaftLog, elections: Elections, *, host: str, port: int, listener: Listener | None
+        self,
+        config: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        *,
+        host: str,
+        port: int,
+        listener: Listener | None,
+        stop_ms: int = STOP_MS,
     ) -> None:
+        """`stop_ms`: so long a leader that stops waits for another one."""
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
-        self._elections, self._host, self._listener = elections, host, listener
+        self._elections, self._host, self._listener, self._stop_ms = elections, host, listener, stop_ms
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -109,9 +118,9 @@ class QuorumServer:
     async def __aexit__(self, *_: object) -> None:
         """A leader says good-bye, so that another need not wait for a time-out (EndQuorumEpoch)."""
         if not self._failed.done():
-            self._take(lambda now_ms: self.node.shutdown(now_ms, STOP_MS))
+            self._take(lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
             with suppress(TimeoutError):
-                async with asyncio.timeout(2 * STOP_MS / 1000):
+                async with asyncio.timeout(2 * self._stop_ms / 1000):
                     await self._stopped.wait()
         if self._timer is not None:
             self._timer.cancel()
