@@ -1,7 +1,7 @@
 """A ZooKeeper in memory that performs a controller's effects: versions, czxids, one-shot watches, a fence."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -208,9 +208,15 @@ class Cluster:
 
     # What others do to the tree.
 
-    def register(self, broker: int, *endpoints: Endpoint, rack: str | None = None) -> int:
+    def register(
+        self,
+        broker: int,
+        *endpoints: Endpoint,
+        rack: str | None = None,
+        features: Mapping[str, tuple[int, int]] | None = None,
+    ) -> int:
         """The broker's epoch."""
-        node = BrokerNode(endpoints or (endpoint(broker),), rack)
+        node = BrokerNode(endpoints or (endpoint(broker),), rack, features or {})
         assert self.tree.create(znodes.broker_path(broker), encode_broker(node, 0)) is Outcome.DONE
         return self.tree.nodes[znodes.broker_path(broker)].czxid
 

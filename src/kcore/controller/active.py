@@ -13,6 +13,7 @@ from kcore.controller.config import ControllerConfig
 from kcore.controller.decision import Decision
 from kcore.controller.deletion import TopicDeletions
 from kcore.controller.effects import Answer, Send, Steps
+from kcore.controller.features import Finalized, Supported
 from kcore.controller.handlers import (
     AFTER_BROKERS_STARTED,
     AFTER_DELETION_OFFLINE,
@@ -28,6 +29,7 @@ from kcore.errors import ControllerMovedError
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
+from kcore.metadata.znodes import Feature
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.types import Int32s, Uuid
@@ -48,6 +50,8 @@ class ActiveController:
     waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
+    finalized: Finalized  # Features (KIP-584).
+    features_of: dict[int, Supported]  # What live brokers support, by id.
     now_ms: int  # The edge's clock when the event came.
 
     def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid]) -> None:
@@ -66,6 +70,7 @@ class ActiveController:
         self.is_active, self.epoch_version = False, NO_EPOCH
         self.deletion, self.leaders_awaited = TopicDeletions(), {}
         self.config_changes_seen = set()
+        self.finalized, self.features_of = Finalized(Feature(False, {}), NO_EPOCH), {}
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:
         """From now on this table counts, under this controller epoch."""

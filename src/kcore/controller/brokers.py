@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kcore.controller import events, unclean
+from kcore.controller import events, features, unclean
 from kcore.controller.effects import Steps, read_children, read_node, read_nodes
 from kcore.controller.events import BrokerFailed, BrokerStarted
 from kcore.controller.state_changes import carry_out
@@ -23,16 +23,23 @@ def on_broker_change(active: "ActiveController", event: events.BrokerChange) -> 
     registered = yield from _registered(active)
     brokers = active.table.brokers
     live = dict(zip(brokers.ids[brokers.live].tolist(), brokers.epochs[brokers.live].tolist(), strict=True))
-    new = [each for broker_id, each in registered.items() if broker_id not in live]
+    new = _fit(active, [each for broker_id, each in registered.items() if broker_id not in live])
     bounced = [each for broker_id, each in registered.items() if each.broker_epoch > live.get(broker_id, 2**63)]
     dead = sorted(live.keys() - registered.keys())
     if new:
         yield from on_brokers_started(active, new)
     if bounced:  # The old incarnation failed, though nobody saw it go; then the new one starts.
         yield from on_brokers_failed(active, [each.broker_id for each in bounced])
-        yield from on_brokers_started(active, bounced)
+        if again := _fit(active, bounced):
+            yield from on_brokers_started(active, again)
     if dead:
         yield from on_brokers_failed(active, dead)
+
+
+def _fit(active: "ActiveController", started: list[BrokerStarted]) -> list[BrokerStarted]:
+    """Those that have all finalized features: the others are not there (partitionOnFeatureCompatibility)."""
+    levels = active.finalized.node.features
+    return [each for each in started if features.supports(each.features, levels)]
 
 
 def _registered(active: "ActiveController") -> Steps[dict[int, BrokerStarted]]:
@@ -43,7 +50,8 @@ def _registered(active: "ActiveController") -> Steps[dict[int, BrokerStarted]]:
     for broker_id, node in zip(ids, nodes, strict=True):
         if node is not None:
             broker = decode_broker(broker_id, node.data)
-            started[broker_id] = BrokerStarted(broker_id, node.czxid, tuple(broker.endpoints), broker.rack)
+            endpoints = tuple(broker.endpoints)
+            started[broker_id] = BrokerStarted(broker_id, node.czxid, endpoints, broker.rack, broker.features)
     return started
 
 
@@ -52,6 +60,7 @@ def on_brokers_started(active: "ActiveController", started: list[BrokerStarted])
     decisions = active.decisions
     for event in started:
         active.offline_dirs.pop(event.broker_id, None)
+        active.features_of[event.broker_id] = event.features
     known = [event.broker_id for event in started if event.broker_id in active.table.brokers]
     held = _held(active, known)
     yield from unclean.learn(active, held, starting=known)

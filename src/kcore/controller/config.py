@@ -1,6 +1,7 @@
 """What a controller is told about itself; names are Kafka's configuration keys."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kcore.metadata.broker_table import Endpoint
 
@@ -22,4 +23,5 @@ class ControllerConfig:
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
+    supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # 3.9.1 has none in this mode.
     acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

@@ -1,8 +1,8 @@
 """What happens to a controller: events in."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kcore.metadata.broker_table import Endpoint
 from kcore.protocol_errors import Errors
@@ -30,6 +30,8 @@ from kcore.schema import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     StopReplicaResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
     UpdateMetadataResponse,
 )
 from kcore.schema.configs import AlterConfigsResourceResponse, DescribeConfigsResult
@@ -54,6 +56,7 @@ class BrokerStarted:
     broker_epoch: int
     endpoints: Sequence[Endpoint] = ()
     rack: str | None = None
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # Lowest and highest level (KIP-584).
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,19 @@ class ListPartitionReassignments(RequestEvent):
 @dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment(Event):
     """Somebody made `/admin/reassign_partitions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures(RequestEvent):
+    """An administrator wants other levels of features; `version` is the request's."""
+
+    request_id: int
+    request: UpdateFeaturesRequest
+    version: int
+
+    def refused(self, error: Errors) -> Message:
+        """The request as a whole."""
+        return UpdateFeaturesResponse(error_code=error, error_message=None, results=[])
 
 
 @dataclass(frozen=True, slots=True)

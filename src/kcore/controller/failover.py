@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kcore.controller import assignments, unclean
+from kcore.controller import assignments, features, unclean
 from kcore.controller.decision import Decision
 from kcore.controller.effects import (
-    Create,
     Delete,
-    SetData,
     Steps,
     read_children,
-    read_node,
     read_nodes,
     read_states,
     write_nodes,
 )
-from kcore.controller.request_versions import at_least
 from kcore.controller.state_changes import carry_out
 from kcore.controller.watches import CREATED
 from kcore.metadata import znodes
@@ -45,7 +41,7 @@ WATCHED_CHILDREN: Final = (
 
 def on_controller_failover(active: "ActiveController", epoch: int) -> Steps[None]:
     """All of it, but for what the subjects of RESUMED go on with."""
-    yield from set_up_features(active.config.inter_broker_protocol)
+    active.finalized = yield from features.set_up(active.config.inter_broker_protocol)
     for path in WATCHED_CHILDREN:
         yield from read_children(path, watch=True)
     active.config_changes_seen = {*(yield from read_children(znodes.CONFIG_CHANGES))}
@@ -61,20 +57,6 @@ def on_controller_failover(active: "ActiveController", epoch: int) -> Steps[None
     yield from start_state_machines(active)
 
 
-def set_up_features(inter_broker_protocol: str) -> Steps[None]:
-    """KafkaController.maybeSetupFeatureVersioning (KIP-584): finalized features are kept, and dropped below 2.7."""
-    enabled = at_least(inter_broker_protocol, "2.7-IV0")
-    version = 2 if at_least(inter_broker_protocol, "3.3-IV0") else 1
-    node = yield from read_node(znodes.FEATURE)
-    known = znodes.decode_feature(node.data) if node is not None else None
-    kept = known.features if known is not None and known.enabled and enabled else {}
-    wanted = znodes.Feature(enabled, kept, version)
-    if node is None:
-        yield from write_nodes([Create(znodes.FEATURE, znodes.encode_feature(wanted))])
-    elif known != wanted:
-        yield from write_nodes([SetData(znodes.FEATURE, znodes.encode_feature(wanted), node.version)])
-
-
 def delete_children(path: str) -> Steps[None]:
     """Notifications that nobody needs any more: what they speak of is read anew (KAFKA-5879)."""
     names = yield from read_children(path)
@@ -84,7 +66,7 @@ def delete_children(path: str) -> Steps[None]:
 
 def _read_cluster(active: "ActiveController", epoch: int) -> Steps[None]:
     """KafkaController.initializeControllerContext."""
-    brokers = yield from read_brokers()
+    brokers = yield from _read_brokers(active)
     names = yield from read_children(znodes.TOPICS)
     nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
     topics = decode_topics({name: node.data for name, node in zip(names, nodes, strict=True) if node is not None})
@@ -95,17 +77,20 @@ def _read_cluster(active: "ActiveController", epoch: int) -> Steps[None]:
     active.table.apply(states.changes, controller_epoch=states.controller_epochs)
 
 
-def read_brokers() -> Steps[BrokerTable]:
-    """Who is registered, with the epochs; their znodes are watched for other endpoints."""
+def _read_brokers(active: "ActiveController") -> Steps[BrokerTable]:
+    """Who is registered and has all finalized features, with the epochs; znodes are watched for other endpoints."""
     names = yield from read_children(znodes.BROKER_IDS)
     nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
     found = {int(name): node for name, node in zip(names, nodes, strict=True) if node is not None}
-    registered = [decode_broker(broker_id, node.data) for broker_id, node in found.items()]
+    registered = {broker_id: decode_broker(broker_id, node.data) for broker_id, node in found.items()}
+    levels = active.finalized.node.features
+    fit = {broker_id: each for broker_id, each in registered.items() if features.supports(each.features, levels)}
+    active.features_of = {broker_id: each.features for broker_id, each in fit.items()}
     return BrokerTable.from_arrays(
-        np.array(list(found), np.int64),
-        epochs=np.array([node.czxid for node in found.values()], np.int64),
-        racks=[each.rack for each in registered],
-        endpoints=[each.endpoints for each in registered],
+        np.array(list(fit), np.int64),
+        epochs=np.array([found[broker_id].czxid for broker_id in fit], np.int64),
+        racks=[each.rack for each in fit.values()],
+        endpoints=[each.endpoints for each in fit.values()],
     )
 
 

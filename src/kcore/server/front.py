@@ -58,6 +58,7 @@ OWNED: Final[dict[str, Owned]] = {
     "DeleteTopics": Owned((0, 6), events.DeleteTopics),
     "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
     "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
+    "UpdateFeatures": Owned((0, 1), events.UpdateFeatures),
 }
 # Any broker can do these: while another controls, a live one does.
 ANYBODY: Final[dict[str, Owned]] = {
