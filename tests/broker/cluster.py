@@ -70,9 +70,9 @@ class Cluster:
         self.perform(broker_id)
         return kcore.decode(name.replace("Request", "Response"), version, answer)
 
-    def update_metadata(self, live: Sequence[int] | None = None) -> None:
+    def update_metadata(self, live: Sequence[int] | None = None, offline: Sequence[int] = ()) -> None:
         alive = self.ids if live is None else live
-        state = self.state() | {"zkVersion": self.partition_epoch, "offlineReplicas": []}
+        state = self.state() | {"zkVersion": self.partition_epoch, "offlineReplicas": [*offline]}
         topic = {"topicName": "t", "topicId": str(TOPIC_ID), "partitionStates": [state]}
         brokers = [{"id": each, "endpoints": [], "rack": None} for each in alive]
         for each in self.brokers:

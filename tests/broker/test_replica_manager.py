@@ -5,6 +5,7 @@ import pytest
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
 from kcore.broker.offsets import on_list_offsets
 from kcore.broker.roles import Role
+from kcore.constants import LEADER_DURING_DELETE
 from kcore.protocol_errors import Errors
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.types import Uuid
@@ -465,6 +466,20 @@ def test_a_full_request_leaves_replicas_on_failed_disks_alone() -> None:
     cluster.epoch += 1
     cluster.leader_and_isr(2, type_=2)
     assert broker.partitions["stray", 3].role is Role.OFFLINE
+
+
+def test_replicas_that_are_offline_are_known_until_they_are_not() -> None:
+    cluster = led()
+    broker = cluster.brokers[1]
+    [row] = broker.table.rows_of_topic("t").tolist()
+    assert broker.offline_replicas(row) == set()
+    cluster.update_metadata(offline=[3, 2])
+    assert broker.offline_replicas(row) == {2, 3}
+    cluster.leader, leader = LEADER_DURING_DELETE, cluster.leader
+    cluster.update_metadata(offline=[3])
+    cluster.leader = leader
+    cluster.update_metadata()
+    assert broker.offline_replicas(row) == set()
 
 
 def test_a_disk_that_cannot_be_searched_by_time() -> None:

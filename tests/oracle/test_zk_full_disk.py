@@ -117,6 +117,7 @@ def test_one_of_two_directories_then_the_other(cluster: Cluster) -> None:
         leaders = {each: next(broker for broker in REPLICAS[each] if broker != 11) for each in first}
         cluster.await_leaders(leaders | {each: REPLICAS[each][0] for each in second})
         until(lambda: children_of(cluster.zookeeper, znodes.LOG_DIR_EVENT_NOTIFICATION) == [], cluster.story)
+        until(lambda: topic_at(cluster.kcore[12].address, TOPIC) == cluster.seen(), cluster.story)
         assert broker.is_running and broker.said().count("goes offline") == 1
         told = [try_to_produce(broker.address, TOPIC, each, b"late")[0] for each in first]
         assert told == [Errors.KAFKA_STORAGE_ERROR] * 2

@@ -74,6 +74,16 @@ def test_partitions_as_brokers_would_tell_them() -> None:
     ]
 
 
+def test_replicas_on_failed_disks_are_offline() -> None:
+    lost = {1: {1, 2}, 2: {1}}
+    [topic] = (
+        view(offline=lambda row: [broker for broker, rows in lost.items() if row in rows])
+        .metadata(asked("a"), 12)
+        .topics
+    )
+    assert [each.offline_replicas for each in topic.partitions] == [[], [2, 4], [1]]
+
+
 def test_a_partition_without_a_leader() -> None:
     [topic] = view().metadata(asked("b"), 12).topics
     [partition] = topic.partitions

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from kcore.constants import EPOCH_DURING_DELETE, NO_EPOCH, RECOVERED, UNKNOWN_BROKER_EPOCH
+from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, RECOVERED, UNKNOWN_BROKER_EPOCH
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.merge import merge
 from kcore.metadata.partition_table import PartitionTable
@@ -185,6 +185,16 @@ def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
     states = topics.partition_states
     names = np.repeat(np.array(topics.topic_name.tolist(), object), np.diff(states.row_offsets))
     return zip(names.tolist(), states.partition_index.tolist(), values, strict=True)
+
+
+def told_offline(topics: Rows) -> Iterator[tuple[Key, frozenset[int]]]:
+    """The replicas of each partition of an UpdateMetadata that are offline, none for a topic that is being deleted."""
+    states = topics.partition_states
+    going = (states.leader == LEADER_DURING_DELETE).tolist()
+    told = zip(states.offline_replicas, going, strict=True)
+    offline = (frozenset[int]() if gone else frozenset(each.tolist()) for each, gone in told)
+    for name, partition, ids in _named(topics, offline):
+        yield (name, partition), ids
 
 
 def _told_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from kcore.broker.broker import Broker, Key, Replica
+from kcore.broker.broker import Broker, Key, Replica, told_offline
 from kcore.broker.config import BrokerConfig
 from kcore.broker.fetcher import ReplicaFetcher
 from kcore.broker.fetching import WaitingFetch
@@ -65,6 +65,7 @@ class ReplicaManager(Broker):
         self._outputs: list[Output] = []
         self._now_ms = 0
         self._names_by_id: dict[Uuid, str] | None = None
+        self._offline: dict[Key, frozenset[int]] = {}
 
     def take_outputs(self) -> list[Output]:
         """What is to be done now, in order."""
@@ -90,6 +91,10 @@ class ReplicaManager(Broker):
     def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
         response = super().on_update_metadata(request)
         self._names_by_id = None
+        offline = request.topic_states.partition_states.offline_replicas
+        if response.error_code == Errors.NONE and (self._offline or len(offline.values)):
+            self._offline.update(told_offline(request.topic_states))
+            self._offline = {key: brokers for key, brokers in self._offline.items() if brokers}
         return response
 
     def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
@@ -265,6 +270,12 @@ class ReplicaManager(Broker):
             self._names_by_id = {each: name for each, name in zip(topics.ids, topics.names, strict=True) if name}
             self._names_by_id.pop(ZERO_UUID, None)
         return self._names_by_id.get(topic_id)
+
+    def offline_replicas(self, row: int) -> frozenset[int]:
+        """Of a partition of `table`: who is dead, or has its replica on a disk that failed, as was told (KIP-112)."""
+        table = self.table
+        key = table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
+        return self._offline.get(key, frozenset())
 
     def knows(self, key: Key) -> bool:
         """Whether UpdateMetadata told of the partition."""

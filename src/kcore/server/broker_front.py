@@ -136,7 +136,9 @@ class BrokerFront:
         if controller_id in table.brokers and self._manager.is_alive(controller_id):
             row = table.brokers.row(controller_id)
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
-        return ClusterView(table, self._listener, LiveBroker(controller_id, endpoints, rack), self._cluster_id)
+        controller = LiveBroker(controller_id, endpoints, rack)
+        offline = self._manager.offline_replicas
+        return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)
 
     async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         if request.transactional_id is not None:

@@ -3,7 +3,7 @@
 Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,8 @@ class ClusterView:
     controller: LiveBroker  # Listed among the brokers, though it has no znode of its own.
     cluster_id: str | None
     hidden: Collection[str] = ()  # Topics that are being deleted.
+    # By partition row: brokers that have its replica on a disk that failed, though they may live.
+    offline: Callable[[int], Collection[int]] = lambda row: ()
 
     def nodes(self) -> dict[int, tuple[str, int, str | None]]:
         """Host, port and rack by id: of the controller, and of the live brokers that have the listener."""
@@ -136,6 +138,7 @@ class ClusterView:
         ids = [*table.brokers.ids.tolist(), -1]  # Row -1 is nobody.
         live = {ids[row] for row in table.brokers.live.nonzero()[0]}
         columns = (
+            map(self.offline, rows.tolist()),
             table.partition_index__p[rows].tolist(),
             table.leader__p[rows].tolist(),
             table.leader_epoch__p[rows].tolist(),
@@ -143,7 +146,7 @@ class ClusterView:
             table.isr__pi[rows].tolist(),
         )
         partitions = []
-        for index, leader_row, leader_epoch, replica_rows, isr_rows in zip(*columns, strict=True):
+        for lost, index, leader_row, leader_epoch, replica_rows, isr_rows in zip(*columns, strict=True):
             leader = ids[leader_row]
             replicas = [ids[row] for row in replica_rows if row >= 0]
             isr = [ids[row] for row in isr_rows if row >= 0]
@@ -161,7 +164,7 @@ class ClusterView:
                     leader_epoch=leader_epoch,
                     replica_nodes=[replica for replica in replicas if version or replica in nodes],
                     isr_nodes=[member for member in isr if version or member in nodes],
-                    offline_replicas=[replica for replica in replicas if replica not in live],
+                    offline_replicas=[replica for replica in replicas if replica not in live or replica in lost],
                 )
             )
         return partitions

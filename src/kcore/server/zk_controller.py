@@ -345,7 +345,12 @@ class ControllerServer:
             return None
         listed = LiveBroker(config.broker_id, config.endpoints, config.rack)
         name = config.inter_broker_listener_name
-        return ClusterView(active.table, name, listed, self._cluster_id, active.topics_to_be_deleted)
+        failed = active.offline_dirs
+
+        def offline(row: int) -> list[int]:
+            return [broker_id for broker_id, rows in failed.items() if row in rows]
+
+        return ClusterView(active.table, name, listed, self._cluster_id, active.topics_to_be_deleted, offline)
 
     async def _addresses(self) -> Sequence[Address]:
         """Of live brokers: by the table, or by ZooKeeper while another controls."""
