@@ -65,18 +65,24 @@ class LiveSegment:
         """Whole batches from the one that reaches `offset` on, below `end_offset`; ReplicaLog.read."""
         if not self.reaches(offset):
             return b""
-        position = self._batch_that_reaches(offset)
-        data = self._bytes(position, max(max_bytes, HEADER_END))
+        position, most = self._entry_before(offset), max(max_bytes, HEADER_END)
+        data = self._bytes(position, self._interval_bytes + most)
         batches = scan_batches(data, check_crc=False, stop=True)
-        ends = batches.position + batches.size
-        fits = np.flatnonzero((batches.last_offset < end_offset) & (ends <= max_bytes))
+        first = int(np.searchsorted(batches.last_offset, offset))
+        if first == len(batches):  # A large batch is in between.
+            position, first = self._batch_that_reaches(offset), 0
+            data = self._bytes(position, most)
+            batches = scan_batches(data, check_crc=False, stop=True)
+        begin = int(batches.position[first]) if len(batches) else 0
+        ends = (batches.position + batches.size)[first:]
+        fits = np.flatnonzero((batches.last_offset[first:] < end_offset) & (ends <= begin + max_bytes))
         if fits.size:
-            return data[: int(ends[fits[-1]])]
+            return data[begin : int(ends[fits[-1]])]
         if not at_least_one:
             return b""
-        first = self._one_batch(position)
-        base_offset, last_delta = int.from_bytes(first[:8], signed=True), int.from_bytes(first[23:27], signed=True)
-        return first if base_offset + last_delta < end_offset else b""
+        one = self._one_batch(position + begin)
+        base_offset, last_delta = int.from_bytes(one[:8], signed=True), int.from_bytes(one[23:27], signed=True)
+        return one if base_offset + last_delta < end_offset else b""
 
     def cut(self, offset: int) -> None:
         """The batch that reaches `offset`, and all behind it, go; on the disk when this returns."""
@@ -140,9 +146,13 @@ class LiveSegment:
         self._end_offset = int(batches.last_offset[-1]) + 1
         self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
 
+    def _entry_before(self, offset: int) -> int:
+        """Where a batch begins that is a few before the one with that offset, or it itself."""
+        return self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
+
     def _batch_that_reaches(self, offset: int) -> int:
         """Where it begins; the segment reaches `offset`."""
-        position = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
+        position = self._entry_before(offset)
         while True:
             data = self._bytes(position, READ_AHEAD)
             batches = scan_batches(data, check_crc=False, stop=True)

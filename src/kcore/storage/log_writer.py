@@ -111,15 +111,18 @@ class LogWriter:
         if self._epochs.assign(epoch, start_offset):
             write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
 
-    def append(self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None) -> int:
+    def append(
+        self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None, checked: bool = False
+    ) -> int:
         """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
 
-        `batches`: what `scan_batches(data)` gave, if that was asked already. DecodeError for bytes that are no whole
-        batches with the right CRC; StorageError for offsets below the end or epochs below the last. Then nothing was
-        written.
+        `batches`: what `scan_batches(data)` gave, if that was asked already; `checked`: by a caller who has looked at
+        them. DecodeError for bytes that are no whole batches with the right CRC; StorageError for offsets below the end
+        or epochs below the last. Then nothing was written.
         """
         batches = scan_batches(data) if batches is None else batches
-        self._check(batches)
+        if not checked:
+            self._check(batches)
         if not len(batches):
             return self.end_offset
         last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
@@ -156,6 +159,8 @@ class LogWriter:
         """As UnifiedLog.append: the epochs are on the disk before the first record of theirs."""
         epochs = batches.partition_leader_epoch
         latest = self._epochs.latest_epoch
+        if latest is not None and epochs.max() <= latest:
+            return
         changed = False
         for at in np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist():
             changed |= self._epochs.assign(int(epochs[at]), int(batches.base_offset[at]))

@@ -13,8 +13,6 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Self
 
-import numpy as np
-
 from kcore.errors import DecodeError, RaftLogError, StorageError
 from kcore.raft.log import Appended, SnapshotPiece
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
@@ -180,9 +178,9 @@ class DiskRaftLog:
 
     def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
         found, problem = _scan(batches)
-        newer = np.flatnonzero(found.partition_leader_epoch > epoch)
-        if newer.size:  # Of a leader after the one that was asked: its epoch is to be learnt first (KAFKA-18723).
-            found, problem = _first(found, int(newer[0])), None
+        newer = found.partition_leader_epoch > epoch
+        if newer.any():  # Of a leader after the one that was asked: its epoch is to be learnt first (KAFKA-18723).
+            found, problem = _first(found, int(newer.argmax())), None
         appended = self._append(batches[: found.end], found) if len(found) else None
         if problem is not None:
             raise problem
@@ -193,19 +191,20 @@ class DiskRaftLog:
         self._check_sequence(batches)
         first_offset = self.end_offset
         with self._writing():
-            if self._log.append(data, batches):
+            if self._log.append(data, batches, checked=True):
                 self._write_recovery_point(self._log.base_offsets[-1])
         return Appended(first_offset, self.end_offset - 1)
 
     def _check_sequence(self, batches: RecordBatches) -> None:
-        offsets = np.concatenate([[self.end_offset], batches.last_offset[:-1] + 1])
-        if (gaps := np.flatnonzero(batches.base_offset != offsets)).size:
-            begins, end = batches.base_offset[gaps[0]], offsets[gaps[0]]
-            raise RaftLogError(f"a batch that begins at {begins} cannot follow the end {end}")
-        epochs = np.concatenate([[self.last_epoch], batches.partition_leader_epoch[:-1]])
-        if (falls := np.flatnonzero(batches.partition_leader_epoch < epochs)).size:
-            epoch = batches.partition_leader_epoch[falls[0]]
-            raise RaftLogError(f"a batch of epoch {epoch} cannot follow epoch {epochs[falls[0]]}")
+        end_offset, epoch = self.end_offset, self.last_epoch
+        columns = batches.base_offset, batches.last_offset, batches.partition_leader_epoch
+        # They are few, mostly one: lists beat arrays.
+        for begins, last_offset, next_epoch in zip(*(column.tolist() for column in columns), strict=True):
+            if begins != end_offset:
+                raise RaftLogError(f"a batch that begins at {begins} cannot follow the end {end_offset}")
+            if next_epoch < epoch:
+                raise RaftLogError(f"a batch of epoch {next_epoch} cannot follow epoch {epoch}")
+            end_offset, epoch = last_offset + 1, next_epoch
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -334,10 +333,11 @@ def _scan(data: bytes) -> tuple[RecordBatches, DecodeError | None]:
     """The whole batches up to the first that is damaged, and that one's error; one that is cut off is none."""
     found = scan_batches(data, stop=True)
     problem = None if _is_cut_off(data, found.end) else found.problem
-    bad = np.flatnonzero(~found.crc_matches | (found.last_offset_delta < 0))
-    if bad.size:
-        problem = DecodeError("a record batch that is damaged", int(found.position[bad[0]]))
-        found = _first(found, int(bad[0]))
+    right = found.crc_matches & (found.last_offset_delta >= 0)
+    if not right.all():
+        bad = int(right.argmin())
+        problem = DecodeError("a record batch that is damaged", int(found.position[bad]))
+        found = _first(found, bad)
     return found, problem
 
 

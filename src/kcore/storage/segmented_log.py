@@ -104,10 +104,10 @@ class SegmentedLog:
 
     # Written.
 
-    def append(self, data: bytes, batches: RecordBatches) -> bool:
+    def append(self, data: bytes, batches: RecordBatches, *, checked: bool = False) -> bool:
         """Whole batches, `batches` their scan; whether they begin a new segment. After an error nothing is there."""
         writer = self._writer
-        writer.append(data, sync=False, batches=batches)
+        writer.append(data, sync=False, batches=batches, checked=checked)
         if is_new := writer.base_offset != self.segments[-1].base_offset:
             self.segments.append(self._live(segment_path(self.folder, writer.base_offset)))
         self.segments[-1].appended(batches, writer.size - len(data))
