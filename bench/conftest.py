@@ -6,3 +6,4 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--replica-mib", type=int, default=64, help="size of each replica that diverge compares")
     parser.addoption("--folders", type=int, default=1_000, help="small partitions in each log directory")
+    parser.addoption("--log-mib", type=int, default=64, help="size of the metadata log that is recovered")
