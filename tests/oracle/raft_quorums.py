@@ -1,20 +1,25 @@
 """Quorums of real Kafka controllers and kcore's nodes as processes, formatted and started, and nothing left of them."""
 
-import json
+import asyncio
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from shutil import rmtree
-from typing import Any, Final
+from typing import Final
 
 from kcore.hollow.jars import kafka_jars
 from kcore.hollow.kafka import free_ports, random_uuid
 from kcore.hollow.started import Started
 from kcore.hollow.zk.cluster import LIGHT
 from kcore.hollow.zk.java_process import JavaProcess, stop_all
+from kcore.raft.replicas import Address
+from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
+from kcore.schema.describe_quorum import ReplicaState
+from kcore.server.quorum_describe import describe_quorum
 from oracle.kafka_tools import tool_command
 
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "quorum")
@@ -59,7 +64,7 @@ class Member(JavaProcess):
 
 
 class RaftQuorum(Started):
-    """Real controllers with ids from 1 on, kcore's from 101 on, and a broker 201 if it is wanted; not started yet."""
+    """Voters: real controllers with ids from 1 on, kcore's from 101 on; kcore's observers from 151 on, a broker 201."""
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class RaftQuorum(Started):
         *,
         real: int = 2,
         kcore: int = 1,
+        observers: int = 0,
         dynamic: bool = False,
         broker: bool = False,
         properties: str = "",
@@ -77,11 +83,12 @@ class RaftQuorum(Started):
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-raft-"))
         for name, text in LOGS.items():
             (self.folder / name).write_text(text)
-        ports = free_ports(real + kcore + broker)
+        ports = free_ports(real + kcore + observers + broker)
         self._properties, self._options = properties, options
         self.real = [self._controller(1 + at, ports[at]) for at in range(real)]
         self.kcore = [self._kcore(101 + at, ports[real + at]) for at in range(kcore)]
         self.voters = [*self.real, *self.kcore]
+        self.observers = [self._kcore(151 + at, ports[real + kcore + at]) for at in range(observers)]
         self.brokers = [self._controller(201, ports[-1])] if broker else []
 
     @property
@@ -93,13 +100,19 @@ class RaftQuorum(Started):
             self.format_real(node)
         for node in self.kcore:
             self.format_kcore(node)
-        for node in [*self.voters, *self.brokers]:
+        for node in self.observers:
+            self.format_kcore(node, joins=True)
+        for node in self.all:
             node.start(wait=False)
-        for node in [*self.voters, *self.brokers]:
+        for node in self.all:
             node.await_ready()
 
+    @property
+    def all(self) -> list[Member]:
+        return [*self.voters, *self.observers, *self.brokers]
+
     def close(self) -> None:
-        for node in [*self.voters, *self.brokers]:
+        for node in self.all:
             node.kill()
         rmtree(self.folder, ignore_errors=True)
 
@@ -108,7 +121,7 @@ class RaftQuorum(Started):
         stop_all(nodes)
 
     def node(self, node_id: int) -> Member:
-        return next(node for node in self.voters if node.node_id == node_id)
+        return next(node for node in self.all if node.node_id == node_id)
 
     # What each is told.
 
@@ -178,30 +191,45 @@ class RaftQuorum(Started):
 
     # How it is.
 
-    def described(self, *, timeout_s: float = 30.0) -> dict[str, Any]:
-        """By `kcore quorum describe --json`, whoever leads."""
-        where = ",".join(node.address for node in self.voters if node.is_running)
-        return describe_json("--bootstrap-controller", where, timeout_s=timeout_s)
+    def described(self, timeout_s: float = 60.0) -> PartitionData:
+        """As the leader sees it, whoever that is."""
+        running = [Address("127.0.0.1", node.port) for node in self.voters if node.is_running]
+        asking = describe_quorum(running, controllers=True, timeout_s=timeout_s, random=Random())
+        return asyncio.run(asking).partition
 
-    def leader(self, among: Sequence[Member] = (), within_s: float = 60.0) -> Member:
+    def leader(self, *among: Member, within_s: float = 90.0) -> Member:
         """Once there is one, and one of these."""
         found: list[Member] = []
 
         def there() -> bool:
-            found[:] = [self.node(self.described()["leaderId"])]
+            found[:] = [self.node(self.described().leader_id)]
             return not among or found[0] in among
 
         until(there, lambda: f"{found} leads, not {among}", within_s)
         return found[0]
 
+    def replica(self, node: Member) -> ReplicaState:
+        """What the leader knows of it."""
+        told = self.described()
+        return next(each for each in (*told.current_voters, *told.observers) if each.replica_id == node.node_id)
 
-def describe_json(option: str, where: str, *, timeout_s: float = 30.0) -> dict[str, Any]:
-    """What `kcore quorum describe --json` tells."""
-    asking = [*KCORE, "describe", option, where, "--json", "--timeout", str(int(timeout_s * 1000))]
-    done = subprocess.run(asking, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    def await_committed(self, end_offset: int, *nodes: Member, within_s: float = 90.0) -> None:
+        """Until the high watermark is there, and these nodes too."""
+
+        def there() -> bool:
+            told = self.described()
+            replicas = {each.replica_id: each for each in (*told.current_voters, *told.observers)}
+            return told.high_watermark >= end_offset and all(
+                node.node_id in replicas and replicas[node.node_id].log_end_offset >= end_offset for node in nodes
+            )
+
+        until(there, lambda: f"{[node.name for node in nodes]} not at {end_offset}: {self.described()}", within_s)
+
+    def await_progress(self, *nodes: Member) -> int:
+        """Something more is committed than there was written, and these nodes have it too; how far that is."""
+        end_offset = self.described().high_watermark + 1
+        self.await_committed(end_offset, *nodes)
+        return end_offset
 
 
 def until(holds: Callable[[], object], story: Callable[[], object], within_s: float = 60.0) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 
 import numpy as np
+import pytest
 
 from kcore.errors import RaftLogError
 from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.log import Appended
-from kcore.server.quorum_workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, stats_of
+from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.server.quorum_workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, no_op_of, stats_of
+from kcore.wire.metadata_frames import decode_metadata_record
 from net.loops import story
 
 
@@ -25,6 +28,15 @@ class Leader:
         self.epochs.add(epoch)
         self.end += len(records)
         return Appended(self.end - len(records), self.end - 1)
+
+
+@pytest.mark.parametrize("size", [4, 5, 6, 7, 100, 133, 134, 135, 256, 1024, 16_384, 16_392, 70_000])
+def test_its_records_are_no_ops_of_any_size(size: int) -> None:
+    """Real controllers replay what kcore appends in their quorum."""
+    record = no_op_of(size)
+    assert len(record) in ((4,) if size < 7 else (size, size - 1))
+    decoded, version = decode_metadata_record(record)
+    assert (type(decoded), version) == (NoOpRecord, 0)
 
 
 def test_the_line_is_that_of_kafkas_tool() -> None:

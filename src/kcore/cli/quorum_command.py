@@ -57,7 +57,7 @@ def serve(
     append: Annotated[
         float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
     ] = 0.0,
-    record_bytes: Annotated[int, typer.Option(metavar="N", min=0, help="Of each of them.")] = 256,
+    record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.

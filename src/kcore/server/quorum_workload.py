@@ -11,13 +11,17 @@ import numpy as np
 from kcore.errors import RaftLogError
 from kcore.raft.effects import Committed, Effect, LeaderChanged
 from kcore.raft.log import Appended
+from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.types import Int64s
+from kcore.wire.metadata_frames import encode_metadata_record
 
 TICK_S: Final = 0.001
 REPORT_S: Final = 5.0
 WINDOWS: Final = 12  # As far back as the percentiles go: a minute, as those of Kafka's tool at most.
 BUCKETS_A_MS: Final = 10
 BUCKETS: Final = 1_000 * BUCKETS_A_MS  # The last one has all that took longer.
+SMALLEST_FILLED: Final = 6  # With a tagged field of no bytes.
+FILLING_TAG: Final = 100
 MOST_PENDING: Final = 1_000_000  # Records: beyond that the rate cannot be held, and memory is not the place to wait.
 
 
@@ -52,6 +56,21 @@ def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
     return Stats(rate, rate * record_bytes, at(0.5), at(0.75), at(0.99), at(0.999))
 
 
+def no_op_of(size: int) -> bytes:
+    """A record that every controller takes and none minds: a no-op, filled up by a field that nobody knows.
+
+    Of that many bytes, or one less where no length of the field fits; 4 at least.
+    """
+    if size <= SMALLEST_FILLED:
+        return encode_metadata_record(NoOpRecord(), 0)
+    spare = size - SMALLEST_FILLED
+    for length in (spare, spare - 1, spare - 2, spare - 3):  # Its own length takes one to four bytes.
+        made = encode_metadata_record(NoOpRecord(unknown_tagged_fields=[(FILLING_TAG, bytes(max(0, length)))]), 0)
+        if len(made) <= size:
+            break
+    return made
+
+
 class Pending(NamedTuple):
     """Records that were appended together, and when the first of them was due."""
 
@@ -66,7 +85,7 @@ class AppendWorkload:
     def __init__(self, node_id: int, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
         """`rate`: records a second. `report` hears every `REPORT_S`."""
         self._node_id, self._rate, self._report = node_id, rate, report
-        self._record = bytes(record_bytes)
+        self._record = no_op_of(record_bytes)
         self._pending: deque[Pending] = deque()
         self._windows: deque[Int64s] = deque([np.zeros(BUCKETS, np.int64)], WINDOWS)
         self._epoch: int | None = None
