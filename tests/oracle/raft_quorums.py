@@ -1,6 +1,7 @@
 """Quorums of real Kafka controllers and kcore's nodes as processes, formatted and started, and nothing left of them."""
 
 import asyncio
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from oracle.kafka_tools import tool_command
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "quorum")
 METADATA_QUORUM: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
 HEAP: Final = "256m"
+DIRECTORY_ID: Final = re.compile(r"directory\.id=(\S+)")
 LOGS: Final = {  # 3.9.1 comes with reload4j, 4.3.1 with log4j 2.
     "log4j.properties": """log4j.rootLogger=INFO, c
 log4j.appender.c=org.apache.log4j.ConsoleAppender
@@ -123,6 +125,15 @@ class RaftQuorum(Started):
     def node(self, node_id: int) -> Member:
         return next(node for node in self.all if node.node_id == node_id)
 
+    def join_real(self, node_id: int) -> Member:
+        """One more real controller, started as an observer; it may be added."""
+        [port] = free_ports(1)
+        node = self._controller(node_id, port)
+        self.observers.append(node)
+        self.format_real(node)
+        node.start()
+        return node
+
     # What each is told.
 
     def _controller(self, node_id: int, port: int) -> Member:
@@ -164,9 +175,13 @@ class RaftQuorum(Started):
         path = node.folder / "node.properties"
         path.write_text("\n".join([*lines, ""]))
         arguments = ["format", "-t", self.cluster_id, "-c", path]
-        if self.dynamic and not broker:
+        if node in self.observers:
+            arguments += ["--no-initial-controllers"]
+        elif self.dynamic and not broker:
             arguments += ["--initial-controllers", self._initial_controllers()]
         self._run(tool_command("kafka.tools.StorageTool", *arguments, release=self.release))
+        if (made := DIRECTORY_ID.search((node.data / "meta.properties").read_text())) is not None:
+            node.directory_id = made[1]
 
     def _initial_controllers(self) -> str:
         return ",".join(f"{node.node_id}@{node.address}:{node.directory_id}" for node in self.voters)

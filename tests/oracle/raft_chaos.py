@@ -1,0 +1,188 @@
+"""Three kcore voters under load, and kill -9 of one, two or all of them at seeded random moments.
+
+A round kills a few, each of which starts anew at once, and waits until more is committed. Meanwhile an observer keeps
+what it is told is committed, and the leader is asked for its high watermark. At the end nothing of that is lost, no
+node has voted for two in an epoch, and no epoch had two leaders. `ci/chaos-raft --help` runs it by hand.
+"""
+
+import argparse
+import asyncio
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from random import Random
+
+from kcore.errors import KcoreError
+from kcore.raft.config import RaftConfig
+from kcore.raft.effects import Committed, Effect
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.server.quorum_describe import describe_quorum
+from kcore.server.quorum_process import MemoryElections, QuorumServer
+from kcore.storage.log import segment_files
+from kcore.types import Uuid
+from kcore.wire.record_batch import RecordBatches, scan_batches
+from oracle.raft_quorums import Member, RaftQuorum
+
+QUICK = ("election.timeout.ms=400", "fetch.timeout.ms=800", "election.backoff.max.ms=300")
+OPTIONS = tuple(word for line in QUICK for word in ("--config", f"controller.quorum.{line}"))
+LOAD = ("--append", "400", "--record-bytes", "100")
+POLL_S = 0.1
+WHOLE_S = 120.0
+STORED = re.compile(r"INFO epoch (\d+), leader (-?\d+), voted (?:None|ReplicaKey\(id=(\d+))")
+FAULT = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
+
+
+@dataclass
+class Story:
+    """What happened so far."""
+
+    seed: int
+    kills: int = 0
+    rounds: int = 0
+    longest_s: float = 0.0  # From a round's last kill to the next commit.
+    told: list[tuple[int, int]] = field(default_factory=list)  # High watermarks, and the epochs of who told them.
+
+
+class Watch:
+    """An observer of this process, and questions to the leader."""
+
+    def __init__(self, quorum: RaftQuorum, story: Story) -> None:
+        self._addresses = [Address("127.0.0.1", node.port) for node in quorum.voters]
+        self._story = story
+        self.log, self.committed = MemoryLog(), 0
+        voters = tuple(
+            Voter(ReplicaKey(node.node_id), {"CONTROLLER": address})
+            for node, address in zip(quorum.voters, self._addresses, strict=True)
+        )
+        dice = Random(story.seed).randrange
+        config = RaftConfig(
+            quorum.cluster_id, 999, Uuid(bytes(15) + b"\7"), {}, dice, voters=voters, can_become_voter=False
+        )
+        self.server = QuorumServer(
+            config, self.log, MemoryElections(), host="127.0.0.1", port=0, listener=self._hear, stop_ms=100
+        )
+
+    def _hear(self, effect: Effect) -> None:
+        if isinstance(effect, Committed):
+            self.committed = effect.high_watermark
+
+    async def ask(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            with suppress(KcoreError):
+                asking = describe_quorum(self._addresses, controllers=True, timeout_s=2.0, random=Random())
+                told = (await asking).partition
+                self._story.told.append((told.high_watermark, told.leader_epoch))
+            await asyncio.sleep(POLL_S)
+
+    async def await_more(self, than: int) -> None:
+        end = time.monotonic() + WHOLE_S
+        while self.committed <= than:
+            assert time.monotonic() < end, f"nothing was committed behind {than} in {WHOLE_S} s"
+            if self.server._failed.done():
+                self.server._failed.result()
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def watching(quorum: RaftQuorum, story: Story) -> AsyncIterator[Watch]:
+    watch = Watch(quorum, story)
+    async with watch.server:
+        asking = asyncio.create_task(watch.ask())
+        try:
+            yield watch
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+
+async def play(quorum: RaftQuorum, story: Story, kills: int, say: bool = False) -> Watch:
+    """So many, in rounds."""
+    dice = Random(story.seed)
+    async with watching(quorum, story) as watch:
+        await watch.await_more(0)
+        while story.kills < kills:
+            for node in dice.choices(quorum.voters, k=dice.choice((1, 1, 2, 3))):
+                await asyncio.sleep(dice.random() ** 2)
+                node.kill()
+                node.start(wait=False)
+                story.kills += 1
+            story.rounds += 1
+            begin, before = time.monotonic(), watch.log.end_offset
+            await watch.await_more(before)
+            story.longest_s = max(story.longest_s, time.monotonic() - begin)
+            if say:
+                print(f"{story.kills} kills, {watch.committed} records committed", flush=True)
+        return watch
+
+
+def log_of(node: Member) -> bytes:
+    return b"".join(path.read_bytes() for path in segment_files(node.log_folder))
+
+
+def check(quorum: RaftQuorum, story: Story, watch: Watch) -> None:
+    """After the end of all nodes."""
+    logs = [log_of(node) for node in quorum.voters]
+    shortest = min(map(len, logs))
+    assert len({log[:shortest] for log in logs}) == 1, "two logs differ"
+    longest = max(logs, key=len)
+    kept = watch.log.read(0, 1 << 62, watch.committed)
+    assert longest.startswith(kept), "a record that was told as committed is lost"
+    batches = scan_batches(longest)
+    for high_watermark, epoch in story.told:
+        if high_watermark > 0:
+            assert _epoch_at(batches, high_watermark - 1) <= epoch, f"offset {high_watermark - 1} of {epoch} is lost"
+    leaders = defaultdict[int, set[int]](set)
+    for node in quorum.voters:
+        said = node.log.read_text()
+        assert not FAULT.search(said), FAULT.findall(said)
+        votes = defaultdict[int, set[str]](set)
+        for epoch, leader, voted in STORED.findall(said):
+            votes[int(epoch)] |= {voted} - {""}
+            leaders[int(epoch)] |= {int(leader)} - {-1}
+        assert all(len(each) <= 1 for each in votes.values()), f"{node.name} voted twice: {votes}"
+    assert all(len(each) <= 1 for each in leaders.values()), f"an epoch with two leaders: {leaders}"
+    assert max(leaders) >= story.rounds / 4, "there were hardly any elections"
+
+
+def _epoch_at(batches: RecordBatches, offset: int) -> int:
+    """Of the batch that holds the offset; it is there."""
+    row = int(batches.last_offset.searchsorted(offset))
+    assert row < len(batches), f"offset {offset} is lost"
+    return int(batches.partition_leader_epoch[row])
+
+
+def run(seed: int, kills: int, say: bool = False) -> Story:
+    """The whole; an assertion tells what went wrong, and the nodes' logs are printed then."""
+    story = Story(seed)
+    with RaftQuorum("4.3.1", real=0, kcore=3, options=(*OPTIONS, *LOAD)) as quorum:
+        try:
+            watch = asyncio.run(play(quorum, story, kills, say))
+            quorum.stop(*quorum.voters)
+            check(quorum, story, watch)
+        except BaseException:
+            for node in quorum.voters:
+                sys.stderr.write(f"--- {node.name}\n{node.log.read_text()[-3000:]}\n")
+            raise
+    return story
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    story = run(given.seed, given.kills, say=True)
+    print(
+        f"good: seed {story.seed}, {story.kills} kills in {story.rounds} rounds; nothing lost, no vote twice;", end=" "
+    )
+    print(f"{len(story.told)} high watermarks told; {story.longest_s:.1f} s the longest without a commit")
+
+
+if __name__ == "__main__":
+    main()
