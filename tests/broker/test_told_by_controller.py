@@ -6,6 +6,7 @@ import pytest
 
 import kcore
 from controller import admin
+from controller.clusters import columns_of
 from controller.tree import Cluster
 from kcore.broker.broker import Broker
 from kcore.controller import events
@@ -49,7 +50,7 @@ def loses_its_disk(cluster: Cluster) -> None:
     error = LeaderAndIsrPartitionError(partition_index=0, error_code=Errors.KAFKA_STORAGE_ERROR)
     topic = LeaderAndIsrTopicError(topic_id=cluster.active.table.topics.ids[0], partition_errors=[error])
     response = LeaderAndIsrResponse(topics=[topic])
-    cluster.run(events.LeaderAndIsrResponseReceived(3, admin.epoch_of(cluster, 3), response))
+    cluster.run(events.LeaderAndIsrResponseReceived(3, admin.epoch_of(cluster, 3), columns_of(response)))
 
 
 def is_moved_away(cluster: Cluster) -> None:

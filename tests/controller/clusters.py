@@ -9,7 +9,9 @@ from kcore.controller.zk_controller import ZkController
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
+from kcore.schema.structure import Message
 from kcore.types import Uuid
+from kcore.wire.columns import Columns
 
 CONTROLLER_EPOCH = 7
 EPOCHS = {1: 101, 2: 102, 3: 103, 4: 104}
@@ -76,6 +78,11 @@ def as_json(request: ControlRequest) -> dict[str, Any]:
     """What one of the receivers, the first, decodes."""
     body = request.fanout().bytes_for(int(request.broker_epochs[0]))
     return kcore.to_json(kcore.decode(request.message, request.version, body), request.version)
+
+
+def columns_of(response: Message, version: int = 7) -> Columns:
+    """A response as the edge hands it in."""
+    return kcore.decode_columns(type(response), version, kcore.encode(response, version))
 
 
 def told(request: dict[str, Any]) -> dict[str, dict[str, Any]]:

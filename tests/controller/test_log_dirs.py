@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.clusters import told
+from controller.clusters import columns_of, told
 from controller.tree import TOPIC_ID, Cluster
 from kcore.controller import events
 from kcore.metadata import znodes
@@ -32,7 +32,7 @@ def answer(made: Cluster, broker: int, codes: dict[int, int], *, epoch: int | No
     known = made.active.table.brokers
     epoch = int(known.epochs[known.row(broker)]) if epoch is None else epoch
     response = LeaderAndIsrResponse(error_code=error, topics=[topic])
-    made.run(events.LeaderAndIsrResponseReceived(broker, epoch, response))
+    made.run(events.LeaderAndIsrResponseReceived(broker, epoch, columns_of(response)))
 
 
 def test_replicas_on_a_lost_directory_lead_no_more_and_leave_the_isr() -> None:
@@ -133,7 +133,7 @@ def test_partitions_by_name_below_version_5() -> None:
     results = [LeaderAndIsrPartitionError(topic_name="t", partition_index=0, error_code=LOST)]
     epoch = made.tree.nodes[znodes.broker_path(1)].czxid
     response = LeaderAndIsrResponse(partition_errors=results)
-    made.run(events.LeaderAndIsrResponseReceived(1, epoch, response))
+    made.run(events.LeaderAndIsrResponseReceived(1, epoch, columns_of(response, 4)))
     assert made.state("t", 0) == (2, (2, 3), 1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controller import admin
-from controller.clusters import as_json, kind_of, told
+from controller.clusters import as_json, columns_of, kind_of, told
 from controller.tree import Cluster
 from kcore import schema
 from kcore.controller import events
@@ -169,7 +169,7 @@ class World:
         ]
         topic_id = table.topics.ids[table.topics.row(topic)]
         response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=results)])
-        self.made.run(events.LeaderAndIsrResponseReceived(broker, self.views[broker].epoch, response))
+        self.made.run(events.LeaderAndIsrResponseReceived(broker, self.views[broker].epoch, columns_of(response)))
 
     def step(self) -> str:
         often = (self.start, self.create, self.change_isr)

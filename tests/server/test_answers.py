@@ -35,7 +35,8 @@ def stop_answer() -> s.StopReplicaResponse:
 
 
 def test_leadership_and_metadata() -> None:
-    led, told = s.LeaderAndIsrResponse(), s.UpdateMetadataResponse()
+    led = decode_columns(s.LeaderAndIsrResponse, 7, encode(s.LeaderAndIsrResponse(), 7))
+    told = s.UpdateMetadataResponse()
     assert event_of_answer(asked(s.LeaderAndIsrRequest(), 7), 1, EPOCH, led) == events.LeaderAndIsrResponseReceived(
         1, EPOCH, led
     )

@@ -26,7 +26,6 @@ from kcore.schema import (
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    LeaderAndIsrResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     StopReplicaResponse,
@@ -39,6 +38,7 @@ from kcore.schema.partitions import CreatePartitionsTopicResult, PartitionResult
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopicResult, DeletableTopicResult, DeleteTopicState
 from kcore.types import Int32s
+from kcore.wire.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +157,11 @@ class TopicUncleanLeaderElectionEnable(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponseReceived(Event):
-    """A broker's answer; `broker_epoch` is the one that the request went to."""
+    """A broker's answer as columns, for all its partitions are in it; `broker_epoch`: the request went to that one."""
 
     broker_id: int
     broker_epoch: int
-    response: LeaderAndIsrResponse
+    response: Columns
 
 
 @dataclass(frozen=True, slots=True)

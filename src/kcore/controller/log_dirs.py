@@ -9,10 +9,10 @@ from kcore.controller import events, unclean
 from kcore.controller.effects import Delete, Steps, read_children, read_nodes, write_nodes
 from kcore.controller.state_changes import carry_out
 from kcore.metadata import znodes
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.protocol_errors import Errors
-from kcore.schema import LeaderAndIsrResponse
-from kcore.types import Int32s
+from kcore.types import Int32s, Uuid
+from kcore.wire.columns import Columns
 
 if TYPE_CHECKING:
     from kcore.controller.active import ActiveController
@@ -50,12 +50,11 @@ def on_leader_and_isr_response(active: "ActiveController", event: events.LeaderA
     if not brokers.live[row] or brokers.epochs[row] != event.broker_epoch:
         return
     before = active.offline_dirs.get(broker_id, set())
-    codes = _error_codes(event.response)
-    if not before and Errors.KAFKA_STORAGE_ERROR not in codes:
+    rows, codes = _results(active.table, event.response)
+    lost = {*rows[codes == Errors.KAFKA_STORAGE_ERROR].tolist()}
+    if not before and not lost:
         return
-    results = _results(active.table, event.response)
-    lost = {row for row, code in results.items() if code == Errors.KAFKA_STORAGE_ERROR}
-    found = {row for row, code in results.items() if code == Errors.NONE}
+    found = {*rows[codes == Errors.NONE].tolist()}
     if fresh := lost - before:
         yield from on_replicas_become_offline(active, broker_id, np.array(sorted(fresh), np.int32))
     if left := (before - found) | lost:
@@ -83,20 +82,17 @@ def on_replicas_become_offline(active: "ActiveController", broker_id: int, rows:
     yield from active.after_replicas_offline(broker_id, rows)
 
 
-def _error_codes(response: LeaderAndIsrResponse) -> set[int]:
-    codes = {each.error_code for each in response.partition_errors}
-    return codes.union(each.error_code for topic in response.topics for each in topic.partition_errors)
-
-
-def _results(table: PartitionTable, response: LeaderAndIsrResponse) -> dict[int, int]:
-    """Error codes by partition row; version 5 on names topics by id. Partitions that went meanwhile are left out."""
-    listed = [
-        (table.topics.row(each.topic_name), each)
-        for each in response.partition_errors
-        if each.topic_name in table.topics
-    ]
-    for topic in response.topics:
-        row = table.topics.row_of_id(topic.topic_id)
-        listed += [(row, each) for each in topic.partition_errors if row is not None]
-    found = table.rows_of([row for row, _ in listed], [each.partition_index for _, each in listed]).tolist()
-    return {row: each.error_code for row, (_, each) in zip(found, listed, strict=True) if row >= 0}
+def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:
+    """Partition rows and their error codes; version 5 on names topics by id. What went meanwhile is left out."""
+    by_name, topics = response.partition_errors, response.topics
+    by_id = topics.partition_errors
+    rows_of_ids = [table.topics.row_of_id(Uuid(each.tobytes())) for each in topics.topic_id]
+    known_names = [table.topics.row(name) if name in table.topics else None for name in by_name.topic_name.tolist()]
+    of_ids = np.array([NO_TOPIC if row is None else row for row in rows_of_ids], np.int32)
+    of_names = np.array([NO_TOPIC if row is None else row for row in known_names], np.int32)
+    topic_rows = np.concatenate([of_names, np.repeat(of_ids, np.diff(by_id.row_offsets))])
+    indexes = np.concatenate([by_name.partition_index, by_id.partition_index])
+    codes = np.concatenate([by_name.error_code, by_id.error_code]).astype(np.int32)
+    known = topic_rows != NO_TOPIC
+    rows, codes = table.rows_of(topic_rows[known], indexes[known]), codes[known]
+    return rows[rows >= 0], codes[rows >= 0]

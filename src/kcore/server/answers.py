@@ -11,16 +11,16 @@ from kcore.controller.events import (
     UpdateMetadataResponseReceived,
 )
 from kcore.controller.requests import ControlRequest
-from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from kcore.schema import StopReplicaResponse, UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns
 
 DELETES_BY_PARTITION: Final = 3  # StopReplica's version from which each partition says so (KIP-570).
 
 
-def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Message) -> Event:
-    """`broker_epoch`: of the incarnation that was asked."""
-    if isinstance(response, LeaderAndIsrResponse):
+def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns) -> Event:
+    """`broker_epoch`: of the incarnation that was asked; a LeaderAndIsrResponse comes as columns."""
+    if isinstance(response, Columns):
         return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
     if isinstance(response, UpdateMetadataResponse):
         return UpdateMetadataResponseReceived(broker_id, broker_epoch, response)

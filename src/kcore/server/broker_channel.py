@@ -16,10 +16,12 @@ from kcore.net.connect import connect, error_name
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.versions import api_name, response_of
-from kcore.schema import LeaderAndIsrRequest
+from kcore.schema import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kcore.schema.structure import Message
 from kcore.server.metrics import ControllerMetrics
 from kcore.wire.codec import decode_from
+from kcore.wire.column_codec import decode_columns
+from kcore.wire.columns import Columns
 from kcore.wire.fanout import Fanout
 
 logger = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ BACKOFF_S: Final = 0.1  # As RequestSendThread: a broker's port opens 0.3 to 0.7
 LIMITS: Final = Limits(connect_s=30.0, request_s=30.0, in_flight=1)  # controller.socket.timeout.ms
 
 # What was asked, of which broker, under which epoch, and what it answered.
-OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message], None]
+OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message | Columns], None]
 
 
 class Order(NamedTuple):
@@ -135,9 +137,13 @@ class BrokerChannel:
             self._connection = None
 
     def _answered(self, order: Order, body: memoryview) -> None:
+        message, version = response_of(order.fanout.message), order.fanout.version
         response: Any
         try:
-            response, _ = decode_from(response_of(order.fanout.message), order.fanout.version, body)
+            if message is LeaderAndIsrResponse:  # It names all partitions of the broker: no object for each.
+                response = decode_columns(message, version, body)
+            else:
+                response, _ = decode_from(message, version, body)
         except DecodeError as error:
             logger.error("%s: its answer to %s is none: %s", self, order, error)
             return

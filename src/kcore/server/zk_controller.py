@@ -42,6 +42,7 @@ from kcore.server.front import Front
 from kcore.server.metrics import ControllerMetrics
 from kcore.server.relay import Address
 from kcore.types import Uuid
+from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import ControllerEpoch, elect, take_over
 from kcore.zookeeper.session import SessionEvent
@@ -159,7 +160,9 @@ class ControllerServer:
         if event is not None:
             self._queue.put(event)
 
-    def _answered(self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message) -> None:
+    def _answered(
+        self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns
+    ) -> None:
         self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
