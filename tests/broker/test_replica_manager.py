@@ -3,11 +3,8 @@
 import pytest
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
-from kcore.broker.offsets import on_list_offsets
 from kcore.broker.roles import Role
-from kcore.constants import LEADER_DURING_DELETE
 from kcore.protocol_errors import Errors
-from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.types import Uuid
 from storage import building
 
@@ -413,84 +410,6 @@ def test_a_full_request_removes_strays() -> None:
     cluster.epoch += 1
     cluster.leader_and_isr(2, type_=2)
     assert [*cluster.logs[2].by_key] == [KEY]
-
-
-@pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_full_disk(role: str) -> None:
-    """Nothing that was acknowledged is lost: what the disk refused was not."""
-    cluster = led()
-    cluster.produce(1, b"a")
-    cluster.run()
-    broken = 1 if role == "leader" else 2
-    cluster.log(broken).fails = True
-    request = cluster.produce(1, b"b")
-    cluster.run()
-    assert [failed.key for failed in cluster.failed_logs] == [KEY]
-    assert cluster.partition(broken).role is Role.OFFLINE
-    assert cluster.leader_and_isr(broken) == [Errors.KAFKA_STORAGE_ERROR]
-    assert cluster.stop_replica(broken, delete=True) == Errors.KAFKA_STORAGE_ERROR
-    if role == "leader":
-        assert cluster.code(request) is Errors.KAFKA_STORAGE_ERROR
-        assert cluster.fetch(1, 0).error_code == Errors.KAFKA_STORAGE_ERROR
-        cluster.elect(2, [2, 3], 2, 3)
-        assert cluster.values(2) == [b"a"]
-    else:
-        cluster.elect(1, [1, 3], 1, 3)
-        cluster.run()
-        assert cluster.values(1) == [b"a", b"b"]
-
-
-def test_a_disk_that_fails_when_those_who_wait_look() -> None:
-    """Each is answered once, though the failure wakes them all while one is looked at."""
-    cluster = led()
-    waiting = [cluster.requests + 1 + each for each in range(2)]
-    assert [cluster.fetch(1, 0, wait_ms=5_000) for _ in waiting] == [None, None]
-    request = cluster.produce(1, b"a")
-    for follower in (2, 3):
-        cluster.fetch(1, 1, replica_id=follower)
-    assert cluster.code(request) is Errors.NONE
-    cluster.produce(1, b"b")
-    again = [cluster.requests + 1 + each for each in range(2)]
-    assert [cluster.fetch(1, 1, wait_ms=5_000) for _ in again] == [None, None]
-    cluster.log(1).fails = True
-    for follower in (2, 3):
-        cluster.fetch(1, 2, replica_id=follower)
-    assert [cluster.fetched(each).error_code for each in again] == [Errors.KAFKA_STORAGE_ERROR] * 2
-    assert [failed.key for failed in cluster.failed_logs] == [KEY]
-
-
-def test_a_full_request_leaves_replicas_on_failed_disks_alone() -> None:
-    cluster = led()
-    broker = cluster.brokers[2]
-    broker.go_offline(("stray", 3))
-    cluster.epoch += 1
-    cluster.leader_and_isr(2, type_=2)
-    assert broker.partitions["stray", 3].role is Role.OFFLINE
-
-
-def test_replicas_that_are_offline_are_known_until_they_are_not() -> None:
-    cluster = led()
-    broker = cluster.brokers[1]
-    [row] = broker.table.rows_of_topic("t").tolist()
-    assert broker.offline_replicas(row) == set()
-    cluster.update_metadata(offline=[3, 2])
-    assert broker.offline_replicas(row) == {2, 3}
-    cluster.leader, leader = LEADER_DURING_DELETE, cluster.leader
-    cluster.update_metadata(offline=[3])
-    cluster.leader = leader
-    cluster.update_metadata()
-    assert broker.offline_replicas(row) == set()
-
-
-def test_a_disk_that_cannot_be_searched_by_time() -> None:
-    cluster = led()
-    cluster.log(1).fails = True
-    asked = ListOffsetsPartition(partition_index=0, timestamp=5)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
-    [topic] = on_list_offsets(cluster.brokers[1], request).topics
-    cluster.perform(1)
-    assert topic.partitions[0].error_code == Errors.KAFKA_STORAGE_ERROR
-    assert [failed.key for failed in cluster.failed_logs] == [KEY]
 
 
 @pytest.mark.covers("article 9.2", "article E.3.1", "article E.3.3")
