@@ -24,7 +24,7 @@ from kcore.errors import NetworkError, TargetError
 from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.zookeeper.client import ZookeeperClient
-from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, VERIFIABLE_PRODUCER, run_tool
+from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, VERIFIABLE_PRODUCER, consume, run_tool
 from oracle.kcore_brokers import KcoreBroker, KcoreBrokers, consumed
 from oracle.reader import Reader
 from oracle.zk_controllers import Controller, Tool, disagreement, until
@@ -281,17 +281,16 @@ class Chaos:
         errors = [each for each in self.producer.events() if each["name"] == "producer_send_error"]
         assert errors == [], f"the producer gave up: {errors[:3]}"
         acknowledged = self.acknowledged()
-        there = Counter(self._all_there())
+        there = Counter(self._all_there(acknowledged))
         twice = {value: count for value, count in there.items() if count > 1}
         return len(acknowledged), [value for value in acknowledged if value not in there], twice
 
-    def _all_there(self) -> list[str]:
+    def _all_there(self, acknowledged: list[str]) -> list[str]:
         """By Kafka's own consumer, from the beginning."""
         bootstrap = self.brokers.bootstrap
         if isinstance(self.brokers, KcoreBrokers):
-            return [value for values in consumed(bootstrap, TOPIC, PARTITIONS) for value in values]
-        where = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--from-beginning")
-        return run_tool(CONSOLE_CONSUMER, *where, "--timeout-ms", 10_000).split()
+            return [value for values in consumed(bootstrap, TOPIC, PARTITIONS, acknowledged) for value in values]
+        return consume(acknowledged, "--bootstrap-server", bootstrap, "--topic", TOPIC, "--from-beginning")
 
     def all_faults(self) -> list[str]:
         """Of kcore's processes that ended and of those that run."""

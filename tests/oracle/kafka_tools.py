@@ -1,6 +1,7 @@
 """Kafka's own tools, run as a person would: their jar comes beside those of the processes that kcore starts."""
 
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -40,6 +41,19 @@ def run_tool(main: str, *arguments: object, given: str | None = None, timeout_s:
     done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", check=False, timeout=timeout_s)
     assert done.returncode == 0, f"{main} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def consume(wanted: Iterable[str], *where: object) -> list[str]:
+    """All words that Kafka's own consumer finds, those `wanted` among them if they are there.
+
+    It ends when nothing comes for a while. A busy machine may need longer than that to begin with: what is missing
+    counts as missing only if it is so again after a long wait.
+    """
+    for wait_ms in (8_000, 60_000):
+        found = run_tool(CONSOLE_CONSUMER, *where, "--timeout-ms", wait_ms, timeout_s=240).split()
+        if {*wanted} <= {*found}:
+            break
+    return found
 
 
 def dump_log(files: list[Path], *options: str) -> tuple[list[str], str]:

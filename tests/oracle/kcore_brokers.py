@@ -213,13 +213,18 @@ def producing(folder: Path, bootstrap: str, topic: str, run: int) -> Iterator[li
     acknowledged += [line["value"] for line in lines if line["name"] == "producer_send_success"]
 
 
-def consumed(bootstrap: str, topic: str, partitions: int) -> list[list[str]]:
-    """By Kafka's consumer, from the first offset of each partition."""
+def consumed(bootstrap: str, topic: str, partitions: int, wanted: Sequence[str] = ()) -> list[list[str]]:
+    """By Kafka's consumer, from the first offset of each partition; with a long wait if something wanted is missing."""
     from_all = ("--bootstrap-server", bootstrap, "--topic", topic, "--offset", "earliest")
-    return [
-        run_tool(CONSOLE_CONSUMER, *from_all, "--partition", partition, "--timeout-ms", 6000).split()
-        for partition in range(partitions)
-    ]
+    for wait_ms in (6_000, 60_000):
+        wait = ("--timeout-ms", wait_ms)
+        found = [
+            run_tool(CONSOLE_CONSUMER, *from_all, "--partition", partition, *wait, timeout_s=240).split()
+            for partition in range(partitions)
+        ]
+        if {*wanted} <= {value for values in found for value in values}:
+            break
+    return found
 
 
 def check(there: Sequence[Sequence[str]], acknowledged: Sequence[str], run: int) -> None:

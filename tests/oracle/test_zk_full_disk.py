@@ -130,7 +130,7 @@ def test_one_of_two_directories_then_the_other(cluster: Cluster) -> None:
         broker.start()
         cluster.await_isrs()
         elect_preferred(cluster)
-    there = consumed(cluster.bootstrap, TOPIC, len(REPLICAS))
+    there = consumed(cluster.bootstrap, TOPIC, len(REPLICAS), acknowledged)
     check(there, acknowledged, 1)
     assert min(filled.values()) > 0
     large = {each: sum(len(value) == BATCH_BYTES for value in there[each]) for each in filled}
@@ -158,4 +158,4 @@ def test_a_follower_whose_disk_is_full(cluster: Cluster) -> None:
         broker.start()
         cluster.await_isrs()
         elect_preferred(cluster)
-    check(consumed(cluster.bootstrap, TOPIC, len(REPLICAS)), acknowledged, 2)
+    check(consumed(cluster.bootstrap, TOPIC, len(REPLICAS), acknowledged), acknowledged, 2)

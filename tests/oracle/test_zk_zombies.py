@@ -35,7 +35,7 @@ from kcore.storage.diverge_dirs import diverge_log_dirs
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from kcore.zookeeper.client import ZookeeperClient
-from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, VERIFIABLE_PRODUCER, run_tool
+from oracle.kafka_tools import TOPICS, VERIFIABLE_PRODUCER, consume, run_tool
 from oracle.zk_controllers import Controller, Partitions, Tool, disagreement, partitions_in_zookeeper, until
 
 TOPIC, DOOMED = "led", "doomed"
@@ -210,7 +210,7 @@ def test_a_zombie_leader_acknowledges_nothing_and_follows(cluster: Cluster) -> N
     finally:
         producer.stop()
     assert [each for each in producer.events() if each["name"] == "producer_send_error"] == []
-    there = Counter(cluster.tool(CONSOLE_CONSUMER, *where[2:], "--from-beginning", "--timeout-ms", 10_000).split())
+    there = Counter(consume(acknowledged(producer), *where, "--from-beginning"))
     assert set(there.values()) == {1}
     assert [value for value in acknowledged(producer) if value not in there] == []
     assert "zombie" not in there

@@ -22,7 +22,7 @@ from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
 from kcore.zookeeper.client import ZookeeperClient
-from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, run_tool, tool_command
+from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, consume, run_tool, tool_command
 from oracle.kcore_brokers import KcoreBrokers
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "zk")
@@ -311,8 +311,8 @@ class Cluster:
         assert [each for each in self.producer.events() if each["name"] == "producer_send_error"] == []
         acknowledged = self.acknowledged()
         until(lambda: {*acknowledged} <= self.consumed(), "the consumer has all")
-        where = ("--topic", TOPIC, "--from-beginning", "--timeout-ms", 10_000)
-        there = Counter(self.tool(CONSOLE_CONSUMER, *where).split())
+        where = ("--bootstrap-server", self.brokers.bootstrap, "--topic", TOPIC, "--from-beginning")
+        there = Counter(consume(acknowledged, *where))
         assert {value: count for value, count in there.items() if count > 1} == {}
         assert [value for value in acknowledged if value not in there] == []
 
