@@ -31,7 +31,6 @@ class Cluster:
         self.down: set[int] = set()
         self.told: dict[int, list[tuple[int, int]]] = {}  # What each state machine heard of leaders.
         self.committed: dict[int, int] = {}
-        self.past_deadlines = 0  # E23.
         self.events = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -84,8 +83,8 @@ class Cluster:
             elif timer is not None:
                 node = self.nodes[timer[1]]
                 self._perform(node, node.on_timer(self.now_ms))
-                if node.next_deadline_ms is not None and node.next_deadline_ms <= self.now_ms:
-                    self.past_deadlines += 1
+                deadline_ms = node.next_deadline_ms
+                assert deadline_ms is None or deadline_ms > self.now_ms, f"what is due is not done (E23): {node.state}"
         return True
 
     def _living(self) -> list[tuple[int, RaftNode]]:

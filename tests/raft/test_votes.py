@@ -293,8 +293,9 @@ def test_e25_an_answer_of_the_pre_vote_is_no_vote() -> None:
     node, _ = started(voters=(1, 2, 3, 4, 5))
     effects = node.on_timer(1000)
     asked = sent(effects, VoteRequest)
-    grant(node, asked, 1000, 2)
+    effects = grant(node, asked, 1000, 2)
     assert state(node) == ("Candidate", 1, -1)
+    grant(node, effects, 1000, 1)
     for send in asked[2:]:
         node.on_response(send.correlation_id, vote_response(1, True), 1000)
     assert state(node) == ("Candidate", 1, -1)
