@@ -73,12 +73,11 @@ class Connections:
 
     def busy_until_ms(self, now_ms: int) -> int:
         """When the first answer of all that are owed is overdue; 0 if none is owed."""
-        owed = [
-            connection.ready_ms
-            for connection in self._by_destination.values()
-            if not connection.is_backing_off and connection.ready_ms > now_ms
-        ]
-        return min(owed, default=0)
+        first_ms = NEVER_MS
+        for connection in self._by_destination.values():
+            if now_ms < connection.ready_ms < first_ms and not connection.is_backing_off:
+                first_ms = connection.ready_ms
+        return first_ms if first_ms < NEVER_MS else 0
 
     def ready_bootstrap_server(self, now_ms: int) -> tuple[int, Address] | None:
         """One of those that can be asked, from a random place on."""

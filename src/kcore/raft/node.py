@@ -162,7 +162,8 @@ class RaftNode:
         return self._finish(now_ms)
 
     def on_flushed(self, end_offset: int, now_ms: int) -> list[Effect]:
-        """A Flush is done: what lies below is durable."""
+        """A Flush is done: what lies below is durable. Of a log that was cut since: what is left of it."""
+        end_offset = min(end_offset, self.log.end_offset)
         if end_offset > self.flushed_end_offset:
             self.flushed_end_offset = end_offset
             if type(self.quorum.state) is Leader:
