@@ -149,3 +149,14 @@ def test_what_it_starts_as_survives_a_second_crash(election: ElectionState, firs
     node, effects = started(election=election)
     again, _ = started(election=(stored(effects) or [election])[-1], log=MemoryLog())
     assert type(node.state) is type(again.state) is first
+
+
+def test_a_voter_that_came_back_with_an_empty_disk_is_an_observer() -> None:
+    """Its id is a voter's, its directory is not: its vote would count twice (KIP-853)."""
+    node = raft_node(voters=[voter(1, directory(77)), voter(2, directory(2)), voter(3, directory(3))])
+    node.start(None, 0)
+    for now_ms in range(0, 20_000, 100):
+        node.on_timer(now_ms)
+    assert state(node) == ("Unattached", 0, -1)
+    assert not node.is_voter
+    assert raft_node(voters=[voter(1, directory(1)), voter(2, directory(2))]).is_voter
