@@ -77,7 +77,6 @@ class RaftNode:
         "config",
         "connections",
         "effects",
-        "fetches",
         "flushed_end_offset",
         "is_stopped",
         "leading",
@@ -97,7 +96,6 @@ class RaftNode:
         self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
         self.quorum = Quorum(self)
         self.leading: Any = None  # leading.LeaderState while it leads.
-        self.fetches: Any = None  # Fetches that wait for records.
         self.effects: list[Effect] = []  # What the event at hand has led to so far.
         self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
         self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.

@@ -43,16 +43,6 @@ class Quorum:
         ways = transitions(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
         self._ways: dict[tuple[str, Event, str], Transition] = {way[:3]: way for way in ways}
 
-    # Questions.
-
-    @property
-    def epoch(self) -> int:
-        return self.state.epoch
-
-    @property
-    def is_leader(self) -> bool:
-        return type(self.state) is Leader
-
     def random_election_timeout_ms(self) -> int:
         """Once to twice the time-out."""
         timeout_ms = self.node.config.election_timeout_ms

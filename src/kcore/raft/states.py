@@ -3,10 +3,13 @@
 Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, FollowerState, ResignedState.
 """
 
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kcore.raft.elections import Election
 from kcore.raft.replicas import Endpoints, ReplicaKey
+
+if TYPE_CHECKING:
+    from kcore.raft.snapshots import LoadingSnapshot
 
 NEVER_MS = 1 << 62  # A deadline that does not come.
 NO_LEADER = -1
@@ -111,7 +114,7 @@ class Follower(EpochState):
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
         self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
-        self.fetching_snapshot: Any = None  # What is being loaded, of `snapshots.py`.
+        self.fetching_snapshot: LoadingSnapshot | None = None  # What is being loaded, of `snapshots.py`.
 
 
 class Resigned(EpochState):
