@@ -332,6 +332,16 @@ def test_a_high_watermark_that_the_follower_does_not_know_does_not_wait() -> Non
     waiting(node, replica=3, high_watermark=1)
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_an_early_high_watermark_helps_older_versions(early: bool) -> None:
+    """E11: an option; Kafka's 3.9 hears of it half a second later, or with the next record."""
+    node = committed_leader(early_high_watermark=early)
+    data, _ = fetch(node, fetch_request(1, replica=3), 1000, version=17)
+    assert (data is not None and data.high_watermark == 1) == early
+    data, _ = fetch(node, fetch_request(1, replica=3), 1000, version=17)
+    assert data is None  # It was told.
+
+
 def test_a_new_high_watermark_wakes_those_that_wait() -> None:
     """E11: all of them, as each may be told."""
     node = committed_leader()

@@ -157,6 +157,14 @@ def test_the_leader_of_one_voter_takes_another() -> None:
     assert committed(fetch(node, fetch_request(4, replica=4, max_wait_ms=0), 1000)[1]) == [4]
 
 
+def test_who_is_left_alone_leads_on() -> None:
+    """E1: there is nobody whose fetches it could wait for."""
+    node = dynamic(1, 2)
+    flush(node, ask(node, remove_request(2)), 1000)
+    node.on_timer(100_000)
+    assert (node.state.name, node.high_watermark) == ("Leader", 4)
+
+
 @pytest.mark.parametrize(
     ("response", "expected"),
     [

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
+HIGH_WATERMARK_VERSION: Final = 18  # From then on a replica says which high watermark it knows (KIP-1166).
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
 
 
@@ -55,8 +56,9 @@ def on_fetch_request(
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     response = answer(node, fetch, now_ms)
-    if request.max_wait_ms == 0 or has_news(response.responses[0].partitions[0], partition):
-        return response
+    data = response.responses[0].partitions[0]
+    if request.max_wait_ms == 0 or has_news(data, partition) or has_early_news(node, fetch, data):
+        return told(node, fetch, response)
     node.leading.fetches[reply_to] = fetch
     return None
 
@@ -83,11 +85,28 @@ def has_news(data: PartitionData, partition: FetchPartition) -> bool:
     return data.high_watermark > partition.high_watermark
 
 
+def has_early_news(node: "RaftNode", fetch: WaitingFetch, data: PartitionData) -> bool:
+    """An option: who speaks a version that cannot say which high watermark it knows hears of a new one at once, too."""
+    if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
+        return False
+    progress = node.leading.known(replica_key(fetch))
+    return progress is not None and data.high_watermark > progress.told_high_watermark
+
+
+def told(node: "RaftNode", fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
+    """The response, which goes out: the replica will know its high watermark."""
+    if node.config.early_high_watermark and node.leading is not None:
+        progress = node.leading.known(replica_key(fetch))
+        if progress is not None:
+            progress.told_high_watermark = response.responses[0].partitions[0].high_watermark
+    return response
+
+
 def answer(node: "RaftNode", fetch: WaitingFetch, now_ms: int) -> FetchResponse:
     """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark."""
     partition, version = fetch.partition, fetch.version
     error = leader_only_error(node, partition.current_leader_epoch)
-    key = ReplicaKey(replica_id(fetch.request), partition.replica_directory_id)
+    key = replica_key(fetch)
     if error is Errors.NONE and key.id == node.local.id:
         error = Errors.UNKNOWN_SERVER_ERROR  # Nobody else has this node's id: as Kafka answers it.
     if error is not Errors.NONE:
@@ -108,9 +127,11 @@ def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
     return log.validate_offset_and_epoch(offset, epoch)
 
 
-def replica_id(request: FetchRequest) -> int:
+def replica_key(fetch: WaitingFetch) -> ReplicaKey:
     """Since version 15 in `replica_state` (KIP-903)."""
-    return request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
+    request = fetch.request
+    replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
+    return ReplicaKey(replica_id, fetch.partition.replica_directory_id)
 
 
 # The response.
@@ -156,7 +177,7 @@ def complete(node: "RaftNode", now_ms: int, *, below: int | None = None) -> None
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None):
-            node.answer(reply_to, answer(node, fetch, now_ms))
+            node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms)))
 
 
 def fail(node: "RaftNode", error: Errors) -> None:

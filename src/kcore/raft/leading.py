@@ -31,7 +31,14 @@ UNKNOWN: Final = -1
 class ReplicaProgress:
     """How far one replica is, as its last fetch told."""
 
-    __slots__ = ("end_offset", "key", "last_caught_up_ms", "last_fetch_leader_end", "last_fetch_ms")
+    __slots__ = (
+        "end_offset",
+        "key",
+        "last_caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "told_high_watermark",
+    )
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
@@ -39,6 +46,7 @@ class ReplicaProgress:
         self.last_fetch_ms = UNKNOWN
         self.last_fetch_leader_end = UNKNOWN  # Where the leader's log ended at that time.
         self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
+        self.told_high_watermark = UNKNOWN
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""
@@ -92,7 +100,7 @@ class LeaderState:
         before = self.voters
         self.voters = {}
         for key in voters.keys:
-            progress = self.find(before, key) or ReplicaProgress(key)
+            progress = _find(before, key) or self.observers.get(key) or ReplicaProgress(key)
             progress.key = key
             self.voters[key.id] = progress
             self.observers.pop(key, None)
@@ -100,24 +108,20 @@ class LeaderState:
             if voter_id not in self.voters:
                 self.observers.setdefault(progress.key, progress)
 
-    def find(self, voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
-        """A voter whose directory is unknown is found by its id alone."""
-        progress = voters.get(key.id)
-        if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id):
-            return progress
-        return self.observers.get(key)
+    def known(self, key: ReplicaKey) -> ReplicaProgress | None:
+        """A voter's, or else an observer's."""
+        return _find(self.voters, key) or self.observers.get(key)
 
     def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
         """An observer that nobody has seen before is one from now on."""
-        return self.find(self.voters, key) or self.observers.setdefault(key, ReplicaProgress(key))
+        return self.known(key) or self.observers.setdefault(key, ReplicaProgress(key))
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        progress = self.voters.get(key.id)
-        return progress is not None and progress is self.find(self.voters, key)
+        return _find(self.voters, key) is not None
 
     def last_fetch_ms(self, key: ReplicaKey) -> int:
         """-NEVER_MS for never."""
-        progress = self.find(self.voters, key)
+        progress = self.known(key)
         return -NEVER_MS if progress is None or progress.last_fetch_ms == UNKNOWN else progress.last_fetch_ms
 
     def successors(self) -> tuple[ReplicaKey, ...]:
@@ -132,11 +136,16 @@ class LeaderState:
 
     # The leader progress time-out.
 
+    @property
+    def is_alone(self) -> bool:
+        """There is nobody else to hear from."""
+        return len(self.voters) == 1 and self.is_voter(self.local)
+
     def restart_check_quorum(self, node: "RaftNode", now_ms: int) -> None:
         """One and a half times the fetch time-out, as answers take their time; never for an only voter."""
-        alone = len(self.voters) == 1 and self.is_voter(self.local)
         self.fetched_voters.clear()
-        self.check_quorum_deadline_ms = NEVER_MS if alone else now_ms + node.config.fetch_timeout_ms * 3 // 2
+        timeout_ms = node.config.fetch_timeout_ms * 3 // 2
+        self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + timeout_ms
 
     def count_fetch(self, node: "RaftNode", key: ReplicaKey, now_ms: int) -> None:
         """A majority that fetches, the leader among it if it votes, shows that it leads still (KAFKA-15489)."""
@@ -212,8 +221,8 @@ class LeaderState:
         self._write(node, batch)
         replay_batches(node.voter_history, split_batches(batch)[0])
         self.set_voters(node.voter_history.last_voters)
-        if self.check_quorum_deadline_ms == NEVER_MS:
-            self.restart_check_quorum(node, now_ms)  # It may not be alone any more.
+        if self.is_alone != (self.check_quorum_deadline_ms == NEVER_MS):
+            self.restart_check_quorum(node, now_ms)
         self._advance(node, now_ms)
         fetching.complete(node, now_ms, below=node.log.end_offset)
         return self.accumulator.next_offset - 1
@@ -228,6 +237,12 @@ class LeaderState:
         node.log.append_as_leader(batch, self.epoch)
         self.flushing = node.log.end_offset
         node.effects.append(Flush(node.log.end_offset))
+
+
+def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
+    """A voter whose directory is unknown is found by its id alone."""
+    progress = voters.get(key.id)
+    return progress if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id) else None
 
 
 def begin(node: "RaftNode", now_ms: int) -> None:
