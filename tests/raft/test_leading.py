@@ -124,9 +124,10 @@ def test_the_high_watermark_never_goes_back() -> None:
     """A voter that joins with less, or has lost its disk, takes nothing away."""
     node = committed_leader()
     append(node, b"a")
-    fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    _, effects = fetch(node, fetch_request(0, 0, max_wait_ms=0), 1000)
-    assert (committed(effects), node.high_watermark, node.leading.replicated_to_majority) == ([], 2, 0)
+    append(node, b"b")
+    fetch(node, fetch_request(3, max_wait_ms=0), 1000)
+    _, effects = fetch(node, fetch_request(2, max_wait_ms=0), 1000)
+    assert (committed(effects), node.high_watermark, node.leading.replicated_to_majority) == ([], 3, 2)
 
 
 def test_a_leader_that_does_not_vote_counts_for_nothing() -> None:
