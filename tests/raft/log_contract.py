@@ -199,6 +199,22 @@ class LogContract:
         assert log.truncate_to_latest_snapshot()
         assert (log.start_offset, log.end_offset) == (3, 3)
 
+    def test_a_log_of_a_later_epoch_is_emptied_where_it_is_too_short(self, log: RaftLog) -> None:
+        """A former leader's; Kafka's process ends there."""
+        append(log, (1, 2), (5, 1))
+        snapshot(log, OffsetAndEpoch(10, 4))
+        assert log.truncate_to_latest_snapshot()
+        assert (log.start_offset, log.end_offset, log.last_epoch) == (10, 10, 4)
+
+    def test_a_log_that_goes_on_from_its_snapshot_stays(self, log: RaftLog) -> None:
+        append(log, (1, 2), (3, 2))
+        log.update_high_watermark(4)
+        for end in (OffsetAndEpoch(0, 0), OffsetAndEpoch(2, 1), OffsetAndEpoch(4, 3)):
+            snapshot(log, end)
+            assert not log.truncate_to_latest_snapshot()
+            log.delete_before(end)
+            assert not log.truncate_to_latest_snapshot()
+
     def test_the_start_moves_up_to_a_snapshot_only(self, log: RaftLog) -> None:
         """E8, KAFKA-14238: what is behind the newest snapshot must stay."""
         append(log, (1, 2), (2, 2), (2, 2))

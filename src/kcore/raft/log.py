@@ -103,3 +103,15 @@ class RaftLog(Protocol):
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
         """Why the state at `snapshot` may not become one (KIP-630), or None."""
+
+
+def gives_way_to(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
+    """Whether a log ends before a snapshot, or parts from it.
+
+    Kafka compares the epochs first, and does not load a snapshot of an epoch below the log's last. Such a log may have
+    to give way: a former leader's, with a record of its own epoch, where a later leader has committed what was before.
+    """
+    if log.end_offset < snapshot.offset:
+        return True
+    end = log.end_offset_for_epoch(snapshot.epoch)
+    return end.epoch != snapshot.epoch or end.offset < snapshot.offset

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kcore.errors import RaftLogError
 from kcore.raft.batches import StoredBatch, split_batches
-from kcore.raft.log import Appended, SnapshotPiece
+from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -177,8 +177,7 @@ class MemoryLog:
 
     def truncate_to_latest_snapshot(self) -> bool:
         latest = self.latest_snapshot
-        own = OffsetAndEpoch(self.end_offset, self.epochs.latest_epoch or 0)
-        if latest is None or age(latest) <= age(own):
+        if latest is None or not gives_way_to(self, latest):
             return False
         self._batches.clear()
         self._base_offsets.clear()

@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from kcore.errors import DecodeError, RaftLogError, StorageError
-from kcore.raft.log import Appended, SnapshotPiece
+from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import lock_directory, sync_folder
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind
-from kcore.storage.raft_snapshots import RaftSnapshots, age
+from kcore.storage.raft_snapshots import RaftSnapshots
 from kcore.storage.segment import Segment
 from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, RecordBatches, scan_batches
@@ -286,7 +286,7 @@ class DiskRaftLog:
 
     def truncate_to_latest_snapshot(self) -> bool:
         latest = self.latest_snapshot
-        if latest is None or age(latest) <= age((self.end_offset, self._log.epochs.latest_epoch or 0)):
+        if latest is None or not gives_way_to(self, latest):
             return False
         with self._writing():
             self._lower_recovery_point(self._log.first_offset)
