@@ -101,10 +101,13 @@ def test_a_success_puts_the_election_off() -> None:
     assert node.state.has_fetched_from_leader
 
 
-def test_an_answer_to_an_older_question_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    "response", [fetch_response(values(b"other")), fetch_response(diverging=(0, 0))], ids=["records", "end"]
+)
+def test_an_answer_to_an_older_question_changes_nothing(response: FetchResponse) -> None:
     node, fetch = follows()
     node.log.append_as_leader(batch(0, 1), 1)
-    effects = answered(node, fetch, fetch_response(values(b"other")))
+    effects = answered(node, fetch, response)
     assert (whole(node.log), of(Flush, effects)) == (batch(0, 1), [])
 
 

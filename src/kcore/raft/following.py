@@ -103,9 +103,6 @@ def _take(node: "RaftNode", state: Follower, data: PartitionData) -> bool:
 
 def truncate(node: "RaftNode", end: OffsetAndEpoch) -> bool:
     """Cuts what the leader does not have, voter sets in it too; never below the high watermark."""
-    known = node.quorum.high_watermark
-    if known is not None and end.offset < known:
-        return False
     try:
         offset = node.log.truncate_to_end_offset(end)
     except RaftLogError:
