@@ -20,7 +20,8 @@ from kcore.schema.fetch_snapshot import (
     LeaderIdAndEpoch,
     SnapshotId,
 )
-from kcore.wire.records import decode_records
+from kcore.schema.raft_voters import RemoveRaftVoterRequest
+from kcore.wire.records import control_message, decode_records
 from raft.batches import snapshot
 from raft.nodes import CLUSTER, begin_request, directory, log_of, of, sent, started
 from raft.replication import (
@@ -71,15 +72,26 @@ def test_a_snapshot_has_header_records_and_footer() -> None:
     assert int.from_bytes((records[0].value or b"")[2:10]) == 77
 
 
-def test_a_snapshot_has_the_voters_of_its_end() -> None:
-    """KIP-853: those behind its last record, neither those before nor those after."""
+def test_a_snapshot_has_version_and_voters() -> None:
+    """KIP-853: at kraft.version 1, in the batch of its header."""
     records = list(decode_records(snapshot_bytes(1, 2, 3)))
     assert [record.control for record in records[:3]] == ["SNAPSHOT_HEADER", "KRAFT_VERSION", "KRAFT_VOTERS"]
+
+
+@pytest.mark.parametrize(("end", "ids"), [((3, 1), [1, 2, 3]), ((4, 1), [1, 2])])
+def test_a_snapshot_has_the_voters_of_its_end(end: tuple[int, int], ids: list[int]) -> None:
+    """E9: what the record at that very offset says comes behind it."""
     node, effects = dynamic_leader(1, 2, 3)
     flush(node, effects, 1000)
     fetch(node, fetch_request(3, max_wait_ms=0), 1000)
-    history = node.voter_history
-    assert (history.voters_at(1).ids, history.last_voters_offset) == ({1, 2, 3}, 2)
+    removal = RemoveRaftVoterRequest(cluster_id=None, voter_id=3, voter_directory_id=directory(3))
+    flush(node, node.on_request(removal, 0, "remove", 1000), 1000)
+    fetch(node, fetch_request(4, max_wait_ms=0), 1000)
+    assert (node.voter_history.last_voters_offset, node.high_watermark) == (3, 4)
+    assert snapshots.write(node, OffsetAndEpoch(*end), [], 0, 0)
+    records = list(decode_records(node.log.snapshot_piece(OffsetAndEpoch(*end), 0, 1 << 20).data))
+    (voters,) = [control_message(record) for record in records if record.control == "KRAFT_VOTERS"]
+    assert [voter.voter_id for voter in voters.voters] == ids
 
 
 @pytest.mark.parametrize(
@@ -282,7 +294,7 @@ def test_loading_puts_the_election_off() -> None:
 
 
 def test_voters_are_those_of_the_snapshot() -> None:
-    """What was in the log is gone, and so are its voters."""
+    """E18, KAFKA-14894: what was in the log is gone, and so are its voters."""
     node, send = loading(dynamic_log(*dynamic_voters(1, 2)), voters=())
     data = snapshot_bytes(1, 2, 3)
     node.on_response(send.correlation_id, piece(data, 0, len(data)), 0)

@@ -25,10 +25,10 @@ class StoredBatch(NamedTuple):
     data: bytes
 
 
-def split_batches(data: bytes) -> tuple[list[StoredBatch], DecodeError | None]:
+def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBatch], DecodeError | None]:
     """The whole batches at the beginning of `data`; a last one that is cut off is left out.
 
-    The error is that of the first batch that is damaged: none comes behind it.
+    The error is that of the first batch that is damaged: none comes behind it. `check_crc`: unless a log has done so.
     """
     batches: list[StoredBatch] = []
     position, size = 0, len(data)
@@ -40,7 +40,7 @@ def split_batches(data: bytes) -> tuple[list[StoredBatch], DecodeError | None]:
         if end > size:
             break
         base_offset, _, epoch, magic, crc, attributes, last_delta = HEADER.unpack_from(data, position)
-        if magic != MAGIC or last_delta < 0 or crc32c(data[position + CRC_END : end]) != crc:
+        if magic != MAGIC or last_delta < 0 or (check_crc and crc32c(data[position + CRC_END : end]) != crc):
             return batches, DecodeError("a record batch that is damaged", position)
         is_control = bool(attributes & CONTROL)
         batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))

@@ -123,8 +123,8 @@ def append(node: "RaftNode", records: bytes) -> bool:
         return False
     if node.log.end_offset > before:
         node.effects.append(Flush(node.log.end_offset))
-        written = [batch for batch in split_batches(records)[0] if batch.base_offset < node.log.end_offset]
-        replay_batches(node.voter_history, written)
+        batches, _ = split_batches(records, check_crc=False)
+        replay_batches(node.voter_history, [batch for batch in batches if batch.base_offset < node.log.end_offset])
     return True
 
 
