@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
+from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Answer, Send
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.voters import VoterSet
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_voters import (
@@ -20,8 +23,9 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterResponse,
 )
 from kcore.types import Uuid
-from raft.nodes import CLUSTER, LISTENER, address, begin_request, directory, follower, of, sent, started, voter
+from raft.nodes import CLUSTER, LISTENER, address, begin_request, directory, follower, leader, of, sent, started, voter
 from raft.replication import (
+    append,
     committed,
     committed_leader,
     dynamic_leader,
@@ -231,19 +235,29 @@ def test_only_a_leader_changes_voters(request_: Any) -> None:
     assert error(ask(follower(), request_)) == Errors.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("request_", CHANGES, ids=["add", "remove"])
-def test_one_change_at_a_time(request_: Any) -> None:
+@pytest.mark.parametrize("request_", [add_request(5), remove_request(3)], ids=["add", "remove"])
+@pytest.mark.parametrize("first", [add_request(4), remove_request(2)], ids=["adding", "removing"])
+def test_one_change_at_a_time(first: Any, request_: Any) -> None:
+    """Though nothing of the first may be written yet."""
     node = dynamic()
-    node.on_request(remove_request(2), 0, "first", 1000)
+    node.on_request(first, 0, "first", 1000)
+    before = node.voters.ids
     assert error(ask(node, request_)) == Errors.REQUEST_TIMED_OUT
-    assert node.voters.ids == {1, 3}
+    assert node.voters.ids == before
 
 
 @pytest.mark.parametrize("request_", CHANGES, ids=["add", "remove"])
 def test_no_change_before_the_epoch_has_committed(request_: Any) -> None:
-    """Else two leaders could have changed the same voters, each in its way."""
-    node, effects = dynamic_leader(1, 2, 3)
+    """Else two leaders could have changed the same voters, each in its way; an older high watermark is none."""
+    log = MemoryLog()
+    records = [kraft_version_record(1), VoterSet.of(dynamic_voters(1, 2, 3)).to_record()]
+    log.append_as_leader(control_batch(records, 0, 1, 0), 1)
+    log.flush()
+    log.update_high_watermark(2)
+    node, effects = leader(voters=(), log=log, bootstrap_servers=(address(2),))
     flush(node, effects, 1000)
+    fetch(node, fetch_request(3, 2, 2, replica=4, max_wait_ms=0), 1000)
+    assert (node.voter_history.last_voters_offset, node.high_watermark) == (1, None)
     assert error(ask(node, request_)) == Errors.REQUEST_TIMED_OUT
     assert node.voters.ids == {1, 2, 3}
 
@@ -276,13 +290,17 @@ def test_a_leader_no_more_answers_so() -> None:
 
 
 def test_a_voter_is_removed() -> None:
+    """Answered once its record is committed, not what is before that."""
     node = dynamic()
+    append(node, b"a")
     effects = ask(node, remove_request(3))
     assert (change_answer(effects), node.voters.ids) == (None, {1, 2})
     assert [key.id for key in node.leading.observers] == [4, 3]
     flush(node, effects, 1000)
     _, effects = fetch(node, fetch_request(4, max_wait_ms=0), 1000)
-    assert (committed(effects), change_answer(effects)) == ([4], RemoveRaftVoterResponse(error_message=None))
+    assert (committed(effects), change_answer(effects)) == ([4], None)
+    _, effects = fetch(node, fetch_request(5, max_wait_ms=0), 1000)
+    assert (committed(effects), change_answer(effects)) == ([5], RemoveRaftVoterResponse(error_message=None))
     assert node.state.name == "Leader"
 
 
