@@ -2,6 +2,8 @@
 
 import os
 from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -9,10 +11,13 @@ import numpy as np
 
 from kcore.broker.log import TimestampAndOffset
 from kcore.errors import StorageError
+from kcore.raft.batches import StoredBatch
 from kcore.storage.segment import Segment, base_offset_of
+from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 from kcore.wire.records import decode_records
 
+TIME_BEGIN, TIME_END = 35, 43  # Where a batch has its largest timestamp.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 
 
@@ -40,6 +45,15 @@ class LiveSegment:
         """Batches that were written at `position`."""
         if self._size >= 0:
             self._note(batches, position)
+
+    def wrote(self, batches: Sequence[StoredBatch], position: int) -> None:
+        """As `appended`."""
+        if self._size < 0:
+            return
+        places = list(accumulate((len(batch.data) for batch in batches), initial=position))
+        times = (int.from_bytes(batch.data[TIME_BEGIN:TIME_END], signed=True) for batch in batches)
+        offsets = [batch.base_offset for batch in batches]
+        self._take(offsets, places[:-1], batches[-1].last_offset + 1, places[-1], max(times))
 
     @property
     def max_timestamp(self) -> int:
@@ -135,16 +149,20 @@ class LiveSegment:
         if not len(batches):
             return
         places = (batches.position + position).tolist()
-        row = 0
-        if self._positions:
-            row = bisect_right(places, self._positions[-1] + self._interval_bytes)
+        end_offset, highest = int(batches.last_offset[-1]) + 1, int(batches.max_timestamp.max())
+        self._take(batches.base_offset, places, end_offset, position + batches.end, highest)
+
+    def _take(
+        self, offsets: Sequence[int] | Int64s, places: list[int], end_offset: int, size: int, max_timestamp: int
+    ) -> None:
+        """Batches: the offset and the place where each begins; then how far they reach."""
+        row = bisect_right(places, self._positions[-1] + self._interval_bytes) if self._positions else 0
         while row < len(places):
-            self._offsets.append(int(batches.base_offset[row]))
+            self._offsets.append(int(offsets[row]))
             self._positions.append(places[row])
             row = bisect_right(places, places[row] + self._interval_bytes, row)
-        self._size = position + batches.end
-        self._end_offset = int(batches.last_offset[-1]) + 1
-        self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
+        self._size, self._end_offset = size, end_offset
+        self._max_timestamp = max(self._max_timestamp, max_timestamp)
 
     def _entry_before(self, offset: int) -> int:
         """Where a batch begins that is a few before the one with that offset, or it itself."""

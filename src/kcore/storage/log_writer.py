@@ -1,6 +1,7 @@
 """Appending to a partition's log: batches as they are, indexes and leader epochs as Kafka would have them beside."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -111,27 +112,30 @@ class LogWriter:
         if self._epochs.assign(epoch, start_offset):
             write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
 
-    def append(
-        self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None, checked: bool = False
-    ) -> int:
+    def append(self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None) -> int:
         """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
 
-        `batches`: what `scan_batches(data)` gave, if that was asked already; `checked`: by a caller who has looked at
-        them. DecodeError for bytes that are no whole batches with the right CRC; StorageError for offsets below the end
-        or epochs below the last. Then nothing was written.
+        `batches`: what `scan_batches(data)` gave, if that was asked already. DecodeError for bytes that are no whole
+        batches with the right CRC; StorageError for offsets below the end or epochs below the last. Then nothing was
+        written.
         """
         batches = scan_batches(data) if batches is None else batches
-        if not checked:
-            self._check(batches)
-        if not len(batches):
-            return self.end_offset
-        last_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1])
+        self._check(batches)
+        if len(batches):
+            first_offset, last_offset = int(batches.base_offset[0]), int(batches.last_offset[-1])
+            self.write(data, first_offset, last_offset, self._new_epochs(batches), sync=sync)
+        return self.end_offset
+
+    def write(
+        self, data: bytes, first_offset: int, last_offset: int, epochs: Iterable[tuple[int, int]], *, sync: bool
+    ) -> None:
+        """Batches that somebody has checked, and the (epoch, start offset) that begin in them."""
         full = self._size + len(data) > self._segment_bytes or self._file.closed  # By a roll that failed.
         if self._size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
-            self._roll(int(batches.base_offset[0]))
+            self._roll(first_offset)
         known = self._epochs.entries[:]
         try:
-            self._assign_epochs(batches)
+            self._assign_epochs(epochs)
             self._write(data)
         except OSError:
             self._epochs.entries = known  # An epoch of which there is no record has not begun.
@@ -139,7 +143,6 @@ class LogWriter:
         if sync:
             os.fsync(self._file.fileno())
         self.end_offset = last_offset + 1
-        return self.end_offset
 
     def _check(self, batches: RecordBatches) -> None:
         if (bad := np.flatnonzero(~batches.crc_matches)).size:
@@ -155,15 +158,17 @@ class LogWriter:
         if (low := np.flatnonzero((epochs >= 0) & (epochs < floors))).size:
             raise StorageError(f"leader epoch {epochs[low[0]]} cannot follow {floors[low[0]]}")
 
-    def _assign_epochs(self, batches: RecordBatches) -> None:
+    def _new_epochs(self, batches: RecordBatches) -> list[tuple[int, int]]:
+        """Where they rise."""
+        epochs, latest = batches.partition_leader_epoch, self._epochs.latest_epoch
+        rows = np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist()
+        return [(int(epochs[row]), int(batches.base_offset[row])) for row in rows]
+
+    def _assign_epochs(self, epochs: Iterable[tuple[int, int]]) -> None:
         """As UnifiedLog.append: the epochs are on the disk before the first record of theirs."""
-        epochs = batches.partition_leader_epoch
-        latest = self._epochs.latest_epoch
-        if latest is not None and epochs.max() <= latest:
-            return
         changed = False
-        for at in np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist():
-            changed |= self._epochs.assign(int(epochs[at]), int(batches.base_offset[at]))
+        for epoch, start_offset in epochs:
+            changed |= self._epochs.assign(epoch, start_offset)
         if changed:
             write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
 

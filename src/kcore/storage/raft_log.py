@@ -7,13 +7,13 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Final, Self
 
-from kcore.errors import DecodeError, RaftLogError, StorageError
+from kcore.errors import RaftLogError, StorageError
+from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -24,7 +24,7 @@ from kcore.storage.raft_recovery import recover, remove_left_behind
 from kcore.storage.raft_snapshots import RaftSnapshots
 from kcore.storage.segment import Segment
 from kcore.storage.segmented_log import SegmentedLog, Settings
-from kcore.wire.record_batch import HEADER_END, LENGTH_END, RecordBatches, scan_batches
+from kcore.wire.record_batch import scan_batches
 
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
@@ -167,44 +167,43 @@ class DiskRaftLog:
     # Written.
 
     def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
-        found, problem = _scan(batches)
+        found, problem = split_batches(batches)
         if problem is not None:
             raise problem
-        if not len(found) or found.end < len(batches):
+        if not found or sum(len(batch.data) for batch in found) < len(batches):
             raise RaftLogError("a leader appends whole batches")
-        if (found.partition_leader_epoch != epoch).any():
+        if any(batch.epoch != epoch for batch in found):
             raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
         return self._append(batches, found)
 
     def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
-        found, problem = _scan(batches)
-        newer = found.partition_leader_epoch > epoch
-        if newer.any():  # Of a leader after the one that was asked: its epoch is to be learnt first (KAFKA-18723).
-            found, problem = _first(found, int(newer.argmax())), None
-        appended = self._append(batches[: found.end], found) if len(found) else None
+        found, problem = split_batches(batches)
+        newer = next((row for row, batch in enumerate(found) if batch.epoch > epoch), None)
+        if newer is not None:  # Of a leader after the one that was asked: its epoch is learnt first (KAFKA-18723).
+            found, problem = found[:newer], None
+        end = sum(len(batch.data) for batch in found)
+        appended = self._append(batches[:end], found) if found else None
         if problem is not None:
             raise problem
         return appended
 
-    def _append(self, data: bytes, batches: RecordBatches) -> Appended:
+    def _append(self, data: bytes, batches: list[StoredBatch]) -> Appended:
         """All or nothing."""
         self._check_sequence(batches)
         first_offset = self.end_offset
         with self._writing():
-            if self._log.append(data, batches, checked=True):
+            if self._log.write(data, batches):
                 self._write_recovery_point(self._log.base_offsets[-1])
         return Appended(first_offset, self.end_offset - 1)
 
-    def _check_sequence(self, batches: RecordBatches) -> None:
+    def _check_sequence(self, batches: list[StoredBatch]) -> None:
         end_offset, epoch = self.end_offset, self.last_epoch
-        columns = batches.base_offset, batches.last_offset, batches.partition_leader_epoch
-        # They are few, mostly one: lists beat arrays.
-        for begins, last_offset, next_epoch in zip(*(column.tolist() for column in columns), strict=True):
-            if begins != end_offset:
-                raise RaftLogError(f"a batch that begins at {begins} cannot follow the end {end_offset}")
-            if next_epoch < epoch:
-                raise RaftLogError(f"a batch of epoch {next_epoch} cannot follow epoch {epoch}")
-            end_offset, epoch = last_offset + 1, next_epoch
+        for batch in batches:
+            if batch.base_offset != end_offset:
+                raise RaftLogError(f"a batch that begins at {batch.base_offset} cannot follow the end {end_offset}")
+            if batch.epoch < epoch:
+                raise RaftLogError(f"a batch of epoch {batch.epoch} cannot follow epoch {epoch}")
+            end_offset, epoch = batch.last_offset + 1, batch.epoch
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -327,29 +326,3 @@ class DiskRaftLog:
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
         starts = [self._batch_at(snapshot.offset)]
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
-
-
-def _scan(data: bytes) -> tuple[RecordBatches, DecodeError | None]:
-    """The whole batches up to the first that is damaged, and that one's error; one that is cut off is none."""
-    found = scan_batches(data, stop=True)
-    problem = None if _is_cut_off(data, found.end) else found.problem
-    right = found.crc_matches & (found.last_offset_delta >= 0)
-    if not right.all():
-        bad = int(right.argmin())
-        problem = DecodeError("a record batch that is damaged", int(found.position[bad]))
-        found = _first(found, bad)
-    return found, problem
-
-
-def _first(batches: RecordBatches, count: int) -> RecordBatches:
-    """So many; fewer than all."""
-    return replace(batches.take(slice(count)), end=int(batches.position[count]))
-
-
-def _is_cut_off(data: bytes, position: int) -> bool:
-    """Whether what stands there is the beginning of a batch, as far as one can tell."""
-    rest = data[position : position + LENGTH_END]
-    if len(rest) < LENGTH_END:
-        return True
-    length = int.from_bytes(rest[8:], signed=True)
-    return length >= HEADER_END - LENGTH_END and position + LENGTH_END + length > len(data)

@@ -1,9 +1,11 @@
 """The segments of a partition's folder while they are in use: appended to, read and cut at once (LocalLog)."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kcore.raft.batches import StoredBatch
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
 from kcore.storage.files import sync_folder
@@ -104,13 +106,30 @@ class SegmentedLog:
 
     # Written.
 
-    def append(self, data: bytes, batches: RecordBatches, *, checked: bool = False) -> bool:
+    def append(self, data: bytes, batches: RecordBatches) -> bool:
         """Whole batches, `batches` their scan; whether they begin a new segment. After an error nothing is there."""
-        writer = self._writer
-        writer.append(data, sync=False, batches=batches, checked=checked)
-        if is_new := writer.base_offset != self.segments[-1].base_offset:
-            self.segments.append(self._live(segment_path(self.folder, writer.base_offset)))
-        self.segments[-1].appended(batches, writer.size - len(data))
+        self._writer.append(data, sync=False, batches=batches)
+        is_new = self._follow_roll()
+        self.segments[-1].appended(batches, self._writer.size - len(data))
+        return is_new
+
+    def write(self, data: bytes, batches: Sequence[StoredBatch]) -> bool:
+        """As `append`, of a few batches that were checked."""
+        epochs, latest = [], self.epochs.latest_epoch
+        for batch in batches:
+            if batch.epoch != latest:
+                epochs.append((batch.epoch, batch.base_offset))
+                latest = batch.epoch
+        self._writer.write(data, batches[0].base_offset, batches[-1].last_offset, epochs, sync=False)
+        is_new = self._follow_roll()
+        self.segments[-1].wrote(batches, self._writer.size - len(data))
+        return is_new
+
+    def _follow_roll(self) -> bool:
+        base_offset = self._writer.base_offset
+        is_new = base_offset != self.segments[-1].base_offset
+        if is_new:
+            self.segments.append(self._live(segment_path(self.folder, base_offset)))
         return is_new
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
