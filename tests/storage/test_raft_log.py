@@ -12,6 +12,7 @@ import pytest
 
 from kcore.errors import DecodeError, RaftLogError, StorageError
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.storage import raft_log
 from kcore.storage.checkpoints import read_leader_epochs, read_offsets
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
@@ -350,6 +351,23 @@ def test_a_flush_that_failed_is_not_believed_again(tmp_path: Path, monkeypatch: 
         with pytest.raises(StorageError, match="I/O error"):
             call()
     log.close()
+
+
+def test_a_disk_that_is_full_once_a_batch_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recovery point that stays behind costs time at the next opening, no more."""
+
+    def refuse(path: Path, offsets: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = opened(tmp_path)
+    with monkeypatch.context() as full:
+        full.setattr(raft_log, "write_offsets", refuse)
+        batches = fill(log, 30)
+    assert len(files(tmp_path)) > 3 and log.end_offset == 30
+    log.flush()
+    log.abandon()
+    with opened(tmp_path) as again:
+        assert read_all(again) == b"".join(batches)
 
 
 def test_flushing_beside_appending(tmp_path: Path) -> None:

@@ -100,8 +100,9 @@ class DiskRaftLog:
 
     def _write_recovery_point(self, offset: int) -> None:
         """Below it all is on the disk: after that is, before it is not."""
-        self._recovery_points[self._partition] = offset
-        write_offsets(self.folder.parent / RECOVERY_POINTS, self._recovery_points)
+        points = self._recovery_points | {self._partition: offset}
+        write_offsets(self.folder.parent / RECOVERY_POINTS, points)
+        self._recovery_points = points
 
     def __enter__(self) -> Self:
         return self
@@ -193,8 +194,16 @@ class DiskRaftLog:
         first_offset = self.end_offset
         with self._writing():
             if self._log.write(data, batches):
-                self._write_recovery_point(self._log.base_offsets[-1])
+                self._raise_recovery_point()
         return Appended(first_offset, self.end_offset - 1)
+
+    def _raise_recovery_point(self) -> None:
+        """All but the last segment is on the disk. The batch is written: a disk full now is for the next to tell."""
+        try:
+            self._write_recovery_point(self._log.base_offsets[-1])
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
 
     def _check_sequence(self, batches: list[StoredBatch]) -> None:
         end_offset, epoch = self.end_offset, self.last_epoch
