@@ -124,6 +124,24 @@ def test_bounds_of_a_read(tmp_path: Path) -> None:
                 log.read(offset, 100, END)
 
 
+def test_what_was_appended_last_is_read_as_anything_else(tmp_path: Path) -> None:
+    """It is kept in memory; bounds hold for it all the same, and a cut ends that."""
+    with opened(tmp_path) as log:
+        fill(log, 2)
+        last = building.batches(3, first=2, epoch=1)
+        data = b"".join(last)
+        log.append_as_leader(data, 1)
+        assert log.read(2, len(data), 5) == log.read(2, len(data), END) == data
+        assert log.read(2, len(data) - 1, 5) == log.read(2, 10_000, 4) == b"".join(last[:2])
+        assert log.read(3, 10_000, 5) == b"".join(last[1:])
+        log.truncate_to_end_offset(OffsetAndEpoch(4, 1))
+        assert log.read(2, 10_000, 9) == b"".join(last[:2])
+        log.append_as_leader(other := building.batch(4, [b"another"], epoch=2), 2)
+        assert log.read(2, 10_000, 9) == b"".join(last[:2]) + other
+        log.truncate_to_end_offset(OffsetAndEpoch(2, 1))
+        assert log.read(2, 10_000, 9) == b""
+
+
 def test_the_high_watermark_only_rises_and_not_past_the_end(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         fill(log, 5)

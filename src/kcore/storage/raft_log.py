@@ -61,6 +61,7 @@ class DiskRaftLog:
         self._partition, self._level = partition, level
         self._lock = Lock()
         self._failure: OSError | None = None
+        self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
         with refusals(folder):
             folder.mkdir(parents=True, exist_ok=True)
             sync_folder(folder.parent)
@@ -195,6 +196,7 @@ class DiskRaftLog:
         with self._writing():
             if self._log.write(data, batches):
                 self._raise_recovery_point()
+        self._newest = first_offset, self.end_offset, data
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:
@@ -247,6 +249,9 @@ class DiskRaftLog:
         """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
         if not self._start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        first_offset, end, data = self._newest  # What most followers are about to ask for.
+        if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
+            return data
         with refusals(self.folder):
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
         found = scan_batches(data, stop=True)
