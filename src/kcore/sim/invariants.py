@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 MOST_IDLE_TIMERS: Final = 3
 LONGEST_WAIT_US: Final = 1_000_000  # Of a request that a node keeps: a Fetch waits for half of that.
-PROGRESS_US: Final = 3_300_000  # Half as much again as the fetch time-out (KAFKA-15489), and a little.
+# A majority fetches within one and a half fetch time-outs, again and again (KAFKA-15489): who was the first of one such
+# span and will be the last of the next is silent for two of them; and a little.
+PROGRESS_US: Final = 6_400_000
 
 
 class Invariants:
@@ -102,11 +104,12 @@ class Invariants:
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
         """The disk of the machine has it."""
         before = machine.election
-        if before is not None and (
-            election.epoch < before.epoch
-            or (election.epoch == before.epoch and -1 < before.leader_id != election.leader_id > -1)
-        ):
+        if before is not None and election.epoch < before.epoch:
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
+        if before is not None and election.epoch == before.epoch:
+            forgets_vote = before.voted is not None and election.voted != before.voted and election.leader_id < 0
+            if forgets_vote or (before.leader_id >= 0 and election.leader_id != before.leader_id):
+                raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
         if election.voted is not None:
             self._on_vote(machine, election.epoch, election.voted.id)
 
@@ -241,7 +244,12 @@ class Invariants:
                 continue
             self._on_vote(machine, asked.replica_epoch, asked.replica_id)
             stored = machine.election
-            if stored is None or stored.epoch != asked.replica_epoch or stored.voted is None:
+            if (
+                stored is None
+                or stored.epoch != asked.replica_epoch
+                or stored.voted is None
+                or stored.voted.id != asked.replica_id
+            ):
                 raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, its disk has {stored}")
 
     # Time.

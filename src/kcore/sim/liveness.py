@@ -16,7 +16,7 @@ def heal_and_demand(world: World) -> int:
     world.heal()
     began_us = world.now_us
     marker: tuple[Machine, Append] | None = None
-    while world.now_us < began_us + WITHIN_US:
+    while world.heap[0][0] <= began_us + WITHIN_US:
         world.take(STEP, began_us + WITHIN_US)
         leader = _only_leader(world)
         if leader is None:

@@ -1,12 +1,12 @@
 """What a world's last events were, a line each."""
 
-from typing import Any
+from typing import Any, Final
 
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
 from kcore.sim.machine import Call, PendingStore
 from kcore.sim.world import DO, KINDS, REQUEST, RESPONSE, STORED, Event, World
 
-MOST_LETTERS = 300
+MOST_LETTERS: Final = 300
 
 
 def story(world: World) -> list[str]:
@@ -38,8 +38,19 @@ def _source(call: Call) -> str:
 
 def _short(message: Message | None) -> str:
     """What is said, without what every such message says."""
-    text = "no answer" if message is None else repr(message)
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
+    return "no answer" if message is None else _brief(message)[:MOST_LETTERS]
+
+
+def _brief(value: Any) -> str:
+    """Fields that differ from their defaults; structs within by their fields alone."""
+    if isinstance(value, Struct):
+        fields = ((field, getattr(value, field.name)) for field in value.__fields__)
+        told = (f"{field.name}={_brief(held)}" for field, held in fields if held != field.default())
+        name = type(value).__name__ if isinstance(value, Message) else ""
+        return f"{name}({', '.join(told)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_brief, value))}]"
+    return f"{len(value)} bytes" if isinstance(value, bytes | memoryview) else str(value)
 
 
 def _node(machine: Any) -> str:

@@ -163,7 +163,7 @@ class World:
             endpoints=machine.endpoints,
             jitter_ms=lambda below: int(dice() * below),
             voters=() if options.dynamic else tuple(voter.as_voter(directory_known=False) for voter in named),
-            bootstrap_servers=tuple(voter.address for voter in named) if options.dynamic else (),
+            bootstrap_servers=tuple(each.address for each in self.machines) if options.dynamic else (),
             level=options.level,
             append_linger_ms=options.append_linger_ms,
         )
