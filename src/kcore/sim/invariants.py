@@ -107,8 +107,11 @@ class Invariants:
         if before is not None and election.epoch < before.epoch:
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
         if before is not None and election.epoch == before.epoch:
-            forgets_vote = before.voted is not None and election.voted != before.voted and election.leader_id < 0
-            if forgets_vote or (before.leader_id >= 0 and election.leader_id != before.leader_id):
+            keeps_leader = -1 < before.leader_id == election.leader_id
+            keeps_vote = before.voted is not None and before.voted == election.voted  # Also of a candidate restarted.
+            finds_leader = before.leader_id < 0 <= election.leader_id
+            knew_nothing = before.leader_id < 0 and before.voted is None
+            if not (keeps_leader or keeps_vote or finds_leader or knew_nothing):
                 raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
         if election.voted is not None:
             self._on_vote(machine, election.epoch, election.voted.id)

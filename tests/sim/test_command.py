@@ -1,0 +1,60 @@
+"""`kcore sim raft`, and a campaign's rows over Spark."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from kcore.cli.commands import app
+from kcore.sim.campaign import Campaign, rows
+from kcore.sim.planted import PLANTED
+from kcore.spark.session import start
+from kcore.spark.simulation import simulate
+
+
+def kcore(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["sim", "raft", *arguments])
+
+
+def test_seeds_over_processes(tmp_path: Path) -> None:
+    done = kcore("--seeds", "3", "--events", "400", "--processes", "2", "--out", str(tmp_path), "--json")
+    assert done.exit_code == 0, done.output
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    kept = pq.read_table(tmp_path / "results.parquet").to_pylist()
+    assert [row["seed"] for row in told] == [row["seed"] for row in kept] == [1, 2, 3]
+    assert [row["hash"] for row in told] == [row["hash"] for row in kept]
+    assert "3 seeds, 0 failed" in done.stderr and "fault: " in done.stderr
+
+
+def test_one_seed_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = kcore("--seed", "1", "--events", "400", "--planted", "timer-does-nothing", "--voters", "3")
+    assert done.exit_code == 0
+    assert "TimersMakeProgress" in done.stdout and "caught by seed 1" in done.stdout
+    assert "./kcore sim raft --seed 1 --events 400 --planted timer-does-nothing --voters 3" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bug_that_is_not_caught_is_a_failure() -> None:
+    done = kcore("--seed", "1", "--events", "1", "--planted", "no-progress-timeout")
+    assert done.exit_code == 1 and "not caught" in done.stdout
+
+
+def test_usage() -> None:
+    assert all(name in kcore("--names").stdout for name in PLANTED)
+    assert kcore("--planted", "nothing").exit_code == 2
+    assert kcore("--level", "2.8").exit_code == 2
+
+
+def test_the_rows_of_spark_are_those_without() -> None:
+    campaign = Campaign(range(1, 5), events=300, fixed={"voters": 3})
+    spark = start("local[2]")
+    try:
+        frame = simulate(spark, campaign, tasks=2)
+        found = frame.orderBy("seed").toArrow().to_pylist()
+    finally:
+        spark.stop()
+    plain = list(rows(campaign, 1))
+    assert [row | {"seconds": 0} for row in found] == [row | {"seconds": 0, "story": []} for row in plain]

@@ -1,0 +1,65 @@
+"""Worlds as their seeds make them: clean, and the same each time."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kcore.sim.options import FAULTS, LEVELS, draw
+from kcore.sim.run import replay_command, run_seed
+
+EVENTS = 1_200
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_all_invariants_hold(seed: int) -> None:
+    outcome = run_seed(seed, EVENTS)
+    assert outcome.invariant is None, "\n".join([*outcome.story, outcome.text])
+    assert outcome.events >= EVENTS and outcome.healed_ms >= 0
+    assert outcome.committed > 0 and outcome.epochs > 0
+
+
+def test_a_seed_is_the_same_world_each_time() -> None:
+    once, again = run_seed(7, EVENTS), run_seed(7, EVENTS)
+    assert (once.hash, once.events, once.coverage) == (again.hash, again.events, again.coverage)
+    assert once.hash != run_seed(8, EVENTS).hash
+
+
+def test_the_hashing_of_strings_changes_nothing() -> None:
+    code = f"from kcore.sim.run import run_seed; print(run_seed(7, {EVENTS}).hash)"
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == run_seed(7, EVENTS).hash
+
+
+def test_a_failure_ends_at_the_same_event_again() -> None:
+    first, second = (run_seed(2, EVENTS, "vote-not-durable") for _ in range(2))
+    assert first.invariant == second.invariant == "VoteIsDurable"
+    assert (first.hash, first.story, first.text) == (second.hash, second.story, second.text)
+
+
+def test_how_to_see_it_again() -> None:
+    assert replay_command(5, 100) == "./kcore sim raft --seed 5 --events 100"
+    told = replay_command(5, 100, "some-bug", voters=3, level=None)
+    assert told == "./kcore sim raft --seed 5 --events 100 --planted some-bug --voters 3"
+
+
+def test_seeds_draw_every_kind_of_world() -> None:
+    worlds = [draw(seed) for seed in range(300)]
+    assert {world.voters for world in worlds} == {1, 2, 3, 4, 5}
+    assert {world.observers for world in worlds} == {0, 1, 2, 3, 5}
+    assert {world.level for world in worlds} == set(LEVELS)
+    assert {fault for world in worlds for fault in world.faults} == set(FAULTS)
+    assert {world.dynamic for world in worlds if world.level == "4.3"} == {True, False}
+    assert not any(world.dynamic for world in worlds if world.level == "3.9")
+
+
+def test_what_is_fixed_leaves_the_rest_as_it_was() -> None:
+    assert draw(3, voters=5).faults == draw(3).faults
+    assert (draw(3, voters=5).voters, draw(3, voters=None).voters) == (5, draw(3).voters)
