@@ -122,12 +122,14 @@ class Invariants:
             told = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
             raise Violation("OneVoteAnEpoch", told)
 
-    def on_never_stored(self, machine: Machine, election: ElectionState, log: SimLog) -> None:
-        """A crash before the barrier: nobody ever saw the leader of that epoch, nor what is gone of its log."""
-        if self.leaders.get(election.epoch) == (machine.key, machine.incarnation):
-            del self.leaders[election.epoch]
+    def on_never_stored(self, machine: Machine, log: SimLog) -> None:
+        """A crash before the barrier: nobody ever saw the leader of that epoch, nor what is gone of its `log`."""
+        epoch, stored = machine.node.epoch, machine.election
+        is_known = stored is not None and (stored.epoch, stored.leader_id) == (epoch, machine.index)
+        if not is_known and self.leaders.get(epoch) == (machine.key, machine.incarnation):
+            del self.leaders[epoch]
             for batch in log.batches:
-                if batch.epoch == election.epoch and batch.base_offset >= machine.log.end_offset:
+                if batch.epoch == epoch and batch.base_offset >= machine.log.end_offset:
                     del self.written[batch.base_offset, batch.epoch]
 
     def forget_votes(self, machine: Machine) -> None:

@@ -75,13 +75,6 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
 
 def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:
     """What shows the same again."""
-    options = [f"--{name.replace('_', '-')} {value}" for name, value in fixed.items() if value is not None]
-    return " ".join(
-        [
-            "./kcore sim raft",
-            f"--seed {seed}",
-            f"--events {events}",
-            *options,
-            *([f"--planted {plant}"] if plant else []),
-        ]
-    )
+    options = {"seed": seed, "events": events, "planted": plant} | fixed
+    told = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
+    return " ".join(["./kcore sim raft", *told])

@@ -186,8 +186,7 @@ class World:
             if self.dice() < 0.5:
                 self.seen["crash: election stored, not yet reported"] += 1
                 self._stored(machine, machine.storing)
-            else:
-                self.invariants.on_never_stored(machine, machine.storing.election, before)
+            self.invariants.on_never_stored(machine, before)
         self.end(machine)
         if peers_know:
             self._reset_connections(machine)
