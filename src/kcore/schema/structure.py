@@ -95,6 +95,8 @@ class StructType(type):
             given = namespace.pop(field_name, Options())
             json_name = given.json_name or camel_case(field_name)
             fields.append(Field(field_name, json_name, FieldType.of(annotation), given))
+        if is_schema:
+            namespace.setdefault("__init__", Struct.__init__)  # Its own one takes the place of that at the first use.
         namespace.setdefault("__slots__", tuple(annotations))
         namespace["__fields__"] = tuple(fields)
         namespace["__match_args__"] = tuple(f.name for f in fields)
@@ -125,11 +127,9 @@ class Struct(metaclass=StructType):
         cls.kafka_name = kafka_name or cls.__name__
 
     def __init__(self, **values: Any) -> None:
-        for spec in self.__fields__:
-            setattr(self, spec.name, values.pop(spec.name) if spec.name in values else spec.default())
-        self.unknown_tagged_fields = values.pop("unknown_tagged_fields", ())
-        if values:
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(values))}")
+        cls: Any = type(self)
+        cls.__init__ = _init_of(cls)
+        cls.__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -145,6 +145,29 @@ class Struct(metaclass=StructType):
         """For copies and pickles."""
         names = (*self.__match_args__, "unknown_tagged_fields")
         return None, {name: _own(getattr(self, name)) for name in names}
+
+
+def _init_of(cls: type[Struct]) -> Any:
+    """An `__init__` with a keyword a field, as dataclasses have it: a loop over the fields takes several times as long.
+
+    What is mutable by default is made anew for each instance.
+    """
+    keywords, lines = ["self", "*"], []
+    names: dict[str, Any] = {"UNSET": UNSET}
+    for number, spec in enumerate(cls.__fields__):
+        default = spec.default()
+        if isinstance(default, Struct | list):
+            names[f"make_{number}"] = spec.default
+            keywords.append(f"{spec.name}=UNSET")
+            lines.append(f"    self.{spec.name} = make_{number}() if {spec.name} is UNSET else {spec.name}")
+        else:
+            names[f"default_{number}"] = default
+            keywords.append(f"{spec.name}=default_{number}")
+            lines.append(f"    self.{spec.name} = {spec.name}")
+    keywords.append("unknown_tagged_fields=()")
+    lines.append("    self.unknown_tagged_fields = unknown_tagged_fields")
+    exec("\n".join([f"def __init__({', '.join(keywords)}):", *lines]), names)
+    return names["__init__"]
 
 
 def _own(value: Any) -> Any:

@@ -103,7 +103,9 @@ def change_voters(world: "World") -> None:
     request: Message
     if voter is not None:
         rest = leader.node.voters.without_voter(voter.key)
-        if rest is None or len(alive(world, rest.keys)) < rest.majority:
+        # The others must be able to elect one of themselves even if none of them hears of it: who is removed does not
+        # stand (KAFKA-17067), and may refuse its vote to logs that lack its removal. From two voters on that is so.
+        if rest is None or len(alive(world, rest.keys)) < leader.node.voters.majority:
             return
         request = RemoveRaftVoterRequest(
             cluster_id=world.cluster_id, voter_id=voter.key.id, voter_directory_id=voter.key.directory_id
