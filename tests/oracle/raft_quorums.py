@@ -104,10 +104,12 @@ class RaftQuorum(Started):
             self.format_kcore(node)
         for node in self.observers:
             self.format_kcore(node, joins=True)
-        for node in self.all:
-            node.start(wait=False)
-        for node in self.all:
-            node.await_ready()
+        for nodes in (self.real, [*self.kcore, *self.observers, *self.brokers]):
+            # A real one leads first: it writes metadata.version, without which real ones do little.
+            for node in nodes:
+                node.start(wait=False)
+            for node in nodes:
+                node.await_ready()
 
     @property
     def all(self) -> list[Member]:

@@ -177,6 +177,15 @@ async def test_errors_that_stay_are_told_at_once() -> None:
 
 
 @story
+async def test_before_there_is_a_metadata_version() -> None:
+    """Real controllers do not describe the cluster then, but the quorum."""
+    node = Controller(answer(1, 5))
+    node.cluster = DescribeClusterResponse(error_code=Errors.UNSUPPORTED_VERSION.value)
+    told = await served([node], lambda: ask(node.address))
+    assert (told.cluster_id, told.partition.leader_id) == ("", 1)
+
+
+@story
 async def test_a_peer_that_has_no_quorum() -> None:
     """A broker in ZooKeeper mode knows no DescribeQuorum."""
     node = Controller(answer(1, 5))

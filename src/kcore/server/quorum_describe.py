@@ -29,7 +29,7 @@ HOPS: Final = 3  # From a node that does not lead to the one that it says does.
 
 
 class QuorumDescription(NamedTuple):
-    """The leader's view; `nodes` are where voters listen, none before KIP-853."""
+    """The leader's view; `nodes` are where voters listen, none before KIP-853. No `cluster_id` is told too early."""
 
     cluster_id: str
     partition: DescribeQuorumResponsePartitionData
@@ -88,7 +88,10 @@ class _Search:
 
     async def _asked(self, connection: Connection) -> QuorumDescription | Address | None:
         cluster = await connection.send(DescribeClusterRequest(endpoint_type=self._endpoint_type))
-        _check(cluster.error_code, f"DescribeCluster to {connection.peer}")
+        if (
+            cluster.error_code != Errors.UNSUPPORTED_VERSION
+        ):  # A controller's answer before there is a metadata.version.
+            _check(cluster.error_code, f"DescribeCluster to {connection.peer}")
         answer = await connection.send(_request())
         _check(answer.error_code, f"DescribeQuorum to {connection.peer}")
         partition = _partition_of(answer, connection.peer)
