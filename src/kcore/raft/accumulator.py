@@ -35,9 +35,13 @@ class Accumulator:
         return self.size + size <= MAX_BATCH_BYTES
 
     def add(self, values: Sequence[bytes], now_ms: int, linger_ms: int) -> Appended:
-        """Takes records that there is room for."""
+        """Takes records that there is room for.
+
+        All of a batch have the time of the first: Kafka's nodes die of a record with a delta (RecordsIterator).
+        """
         first = self.next_offset
-        self.records += [Record(first + k, now_ms, None, value) for k, value in enumerate(values)]
+        time_ms = self.records[0].timestamp if self.records else now_ms
+        self.records += [Record(first + k, time_ms, None, value) for k, value in enumerate(values)]
         self.size += sum(map(len, values)) + RECORD_OVERHEAD * len(values)
         self.next_offset = first + len(values)
         if self.deadline_ms is None:
