@@ -7,8 +7,8 @@ import pytest
 
 from oracle.raft_quorums import Member, RaftQuorum, until
 
-# Real nodes are patient: whoever misses a leader first, it is kcore. They append a no-op twice a second as leaders.
-PATIENT = "controller.quorum.fetch.timeout.ms=8000\n"
+# A real leader that is left alone leads on for six seconds. It appends a no-op twice a second.
+PATIENT = "controller.quorum.fetch.timeout.ms=4000\n"
 NO_OPS = ("--append", "40", "--record-bytes", "64")  # What kcore appends while it leads: no-ops, too.
 SEGMENT = "00000000000000000000.log"
 
@@ -47,15 +47,31 @@ def test_kill_9_of_any_one_node(quorum: RaftQuorum) -> None:
     assert_one_log(quorum)
 
 
-def elect_kcore(quorum: RaftQuorum) -> Member:
-    """The real leader is killed, and started again once kcore leads."""
-    leader, [kcore] = quorum.leader(), quorum.kcore
-    while leader is not kcore:
+def get_ahead(quorum: RaftQuorum) -> tuple[Member, Member]:
+    """A real leader, and another real node that is paused, so that kcore's log is longer: only kcore can come next."""
+    [kcore] = quorum.kcore
+    quorum.await_progress(*quorum.voters)
+    if quorum.leader() is kcore:
+        kcore.terminate()
+        quorum.leader(*quorum.real)
+        kcore.start()
         quorum.await_progress(*quorum.voters)
-        leader.kill()
-        successor = quorum.leader(*(each for each in quorum.voters if each is not leader))
-        leader.start()
-        leader = successor
+    leader = quorum.leader(*quorum.real)
+    [other] = [each for each in quorum.real if each is not leader]
+    other.pause()
+    for _ in range(2):  # One may be on its way to the paused node already.
+        quorum.await_progress(kcore)
+    return leader, other
+
+
+def elect_kcore(quorum: RaftQuorum) -> Member:
+    """It leads, and the others follow."""
+    [kcore] = quorum.kcore
+    leader, other = get_ahead(quorum)
+    leader.kill()
+    other.resume()
+    quorum.leader(kcore)
+    leader.start()
     return kcore
 
 
@@ -79,16 +95,8 @@ def test_kcore_leads_real_nodes(quorum: RaftQuorum) -> None:
 
 def test_a_real_leaders_tail_is_cut_to_kcores_log(quorum: RaftQuorum) -> None:
     """What a leader wrote that nobody fetched goes when it comes back as a follower of kcore."""
-    leader = quorum.leader()
-    if leader in quorum.kcore:
-        leader.terminate()
-        leader = quorum.leader(*quorum.real)
-        quorum.kcore[0].start()
-    quorum.await_progress(*quorum.voters)
-    [other] = [each for each in quorum.real if each is not leader]
     [kcore] = quorum.kcore
-    other.pause()  # First: kcore's log will be the longer one.
-    quorum.await_progress(kcore)
+    leader, other = get_ahead(quorum)
     kcore.pause()
     time.sleep(2)
     leader.kill()

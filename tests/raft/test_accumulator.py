@@ -1,7 +1,8 @@
 """What a leader's batches look like."""
 
 from kcore.raft.accumulator import Accumulator
-from kcore.wire.records import decode_records
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record, decode_records
 
 
 def test_all_records_of_a_batch_have_its_first_time() -> None:
@@ -13,3 +14,12 @@ def test_all_records_of_a_batch_have_its_first_time() -> None:
     assert records.offset.tolist() == [7, 8, 9]
     assert records.timestamp_delta.tolist() == [0, 0, 0]
     assert records.batches.base_timestamp.tolist() == records.batches.max_timestamp.tolist() == [1_000]
+
+
+def test_a_batch_is_as_any_other() -> None:
+    accumulator = Accumulator(7)
+    accumulator.add([b"one", b"", b"three"], 1_000, 25)
+    records = [Record(7 + at, 1_000, None, value) for at, value in enumerate([b"one", b"", b"three"])]
+    assert accumulator.drain(3) == encode_records(records, partition_leader_epoch=3)
+    accumulator.add([b"four"], 1_005, 25)
+    assert accumulator.drain(3) == encode_records([Record(10, 1_005, None, b"four")], partition_leader_epoch=3)

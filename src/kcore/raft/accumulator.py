@@ -10,20 +10,23 @@ from kcore.errors import RaftLogError
 from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.raft.log import Appended
 from kcore.wire.record_batch import HEADER_END
-from kcore.wire.record_building import encode_records
-from kcore.wire.records import Record
+from kcore.wire.record_building import encode_values
 
 RECORD_OVERHEAD: Final = 24  # At most: length, attributes, timestamp and offset delta, lengths of key, value, headers.
 
 
 class Accumulator:
-    """The batch that is being filled, of offsets from the end of the log on."""
+    """The batch that is being filled, of offsets from the end of the log on.
 
-    __slots__ = ("deadline_ms", "next_offset", "records", "size")
+    All of its records have the time of the first: Kafka's nodes die of one with a delta (RecordsIterator).
+    """
+
+    __slots__ = ("deadline_ms", "next_offset", "records", "size", "time_ms")
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
-        self.records: list[Record] = []
+        self.records: list[bytes] = []  # Their values.
+        self.time_ms = 0
         self.size = HEADER_END
         self.deadline_ms: int | None = None  # When the first of them has waited long enough.
 
@@ -35,13 +38,11 @@ class Accumulator:
         return self.size + size <= MAX_BATCH_BYTES
 
     def add(self, values: Sequence[bytes], now_ms: int, linger_ms: int) -> Appended:
-        """Takes records that there is room for.
-
-        All of a batch have the time of the first: Kafka's nodes die of a record with a delta (RecordsIterator).
-        """
+        """Takes records that there is room for."""
         first = self.next_offset
-        time_ms = self.records[0].timestamp if self.records else now_ms
-        self.records += [Record(first + k, time_ms, None, value) for k, value in enumerate(values)]
+        if not self.records:
+            self.time_ms = now_ms
+        self.records += values
         self.size += sum(map(len, values)) + RECORD_OVERHEAD * len(values)
         self.next_offset = first + len(values)
         if self.deadline_ms is None:
@@ -50,7 +51,8 @@ class Accumulator:
 
     def drain(self, epoch: int) -> bytes:
         """The batch, no compression; nothing waits any more."""
-        batch = encode_records(self.records, partition_leader_epoch=epoch)
+        first = self.next_offset - len(self.records)
+        batch = encode_values(self.records, base_offset=first, timestamp=self.time_ms, partition_leader_epoch=epoch)
         self.records = []
         self.size = HEADER_END
         self.deadline_ms = None

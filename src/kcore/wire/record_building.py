@@ -94,6 +94,18 @@ def encode_records(
     return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)
 
 
+def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
+    """One uncompressed batch of records that are values alone, all of one time (ms): as `encode_records`, and fast."""
+    count = len(values)
+    value_lengths = np.fromiter(map(len, values), np.int64, count)
+    zeros, nulls = np.zeros(count, np.int64), np.full(count, -1)
+    value_offsets = np.cumsum(value_lengths) - value_lengths
+    columns = [zeros, np.arange(count) + base_offset, zeros, zeros, nulls, value_offsets, value_lengths, zeros]
+    batch = (base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1)
+    headers = columns_of_rows([], len(HEADER_COLUMNS))
+    return build(columns_of_rows([batch], len(batch)), columns, headers, (b"".join(values), b""), None)
+
+
 class Spans:
     """Byte strings one behind the other, and where each is."""
 
