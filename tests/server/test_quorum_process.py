@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcore.errors import RaftLogError
+from kcore.errors import RaftLogError, StorageError
 from kcore.net.connect import connect
 from kcore.raft.effects import Answer, Effect, Flush, Stopped, StoreElection
 from kcore.raft.memory_log import MemoryLog
@@ -227,6 +227,31 @@ async def test_a_bug_ends_the_process() -> None:
 
 
 @story
+async def test_a_disk_that_refuses_an_append_ends_the_process() -> None:
+    class Refusing(Scripted):
+        def append(self, records: Any, epoch: int, now_ms: int) -> Any:
+            raise StorageError("no space left")
+
+    server, _ = scripted(Refusing())
+    async with server:
+        with pytest.raises(StorageError, match="no space left"):
+            server.append(RECORDS, 1)
+        with pytest.raises(StorageError, match="no space left"):
+            await server.wait_failed()
+
+
+@story
+async def test_a_log_that_cannot_be_replayed_keeps_the_node_from_its_start() -> None:
+    class Refusing(Scripted):
+        def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
+            raise StorageError("a damaged batch")
+
+    server, _ = scripted(Refusing())
+    with pytest.raises(StorageError, match="a damaged batch"):
+        await server.__aenter__()
+
+
+@story
 async def test_an_address_that_is_taken() -> None:
     taken, _ = scripted(Scripted())
     async with taken:
@@ -234,7 +259,6 @@ async def test_an_address_that_is_taken() -> None:
         other.node = Scripted()  # type: ignore[assignment]
         with pytest.raises(OSError, match="in use"):
             await other.__aenter__()
-        await other.__aexit__()
 
 
 def test_the_clock_goes_forward_from_the_time_of_the_day() -> None:

@@ -168,6 +168,7 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
             _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in rest:
                 task.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)  # What failed was told where it did.
             logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, Self
 
+from kcore.errors import RaftLogError
 from kcore.raft.config import RaftConfig
 from kcore.raft.effects import (
     Answer,
@@ -109,10 +110,14 @@ class QuorumServer:
         self._end_offset, self._cuts = log.end_offset, 0
 
     async def __aenter__(self) -> Self:
-        self._take(partial(self.node.start, self._elections.read()))
-        if self._failed.done():
-            self._failed.result()
-        self.port = await self._front.open(self._host, self.port)
+        try:
+            self._take(partial(self.node.start, self._elections.read()))
+            if self._failed.done():
+                self._failed.result()
+            self.port = await self._front.open(self._host, self.port)
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -137,8 +142,14 @@ class QuorumServer:
 
     def append(self, records: Sequence[bytes], epoch: int) -> Appended:
         """As the leader of `epoch`. RaftLogError if it is not that."""
-        appended, effects = self.node.append(records, epoch, self._clock.now_ms())
-        self._perform(effects)
+        try:
+            appended, effects = self.node.append(records, epoch, self._clock.now_ms())
+            self._perform(effects)
+        except RaftLogError:
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise
         return appended
 
     # Events.
