@@ -4,6 +4,7 @@ import pytest
 
 from broker.cluster import KEY, led
 from kcore.broker.offsets import on_list_offsets
+from kcore.broker.partition import TopicSettings
 from kcore.broker.roles import Role
 from kcore.constants import LEADER_DURING_DELETE
 from kcore.protocol_errors import Errors
@@ -37,20 +38,16 @@ def test_a_full_disk(role: str) -> None:
 
 def test_a_disk_that_fails_when_those_who_wait_look() -> None:
     """Each is answered once, though the failure wakes them all while one is looked at."""
-    cluster = led()
-    waiting = [cluster.requests + 1 + each for each in range(2)]
-    assert [cluster.fetch(1, 0, wait_ms=5_000) for _ in waiting] == [None, None]
-    request = cluster.produce(1, b"a")
-    for follower in (2, 3):
-        cluster.fetch(1, 1, replica_id=follower)
-    assert cluster.code(request) is Errors.NONE
-    cluster.produce(1, b"b")
-    again = [cluster.requests + 1 + each for each in range(2)]
-    assert [cluster.fetch(1, 1, wait_ms=5_000) for _ in again] == [None, None]
+    cluster = led(min_insync_replicas=2)
+    cluster.elect(1, [1])
+    assert cluster.fetch(1, 0, wait_ms=5_000) is None
+    assert cluster.fetch(1, 0, wait_ms=5_000) is None
+    waiting = [cluster.requests - 1, cluster.requests]
+    cluster.produce(1, b"a", acks=1)
     cluster.log(1).fails = True
-    for follower in (2, 3):
-        cluster.fetch(1, 2, replica_id=follower)
-    assert [cluster.fetched(each).error_code for each in again] == [Errors.KAFKA_STORAGE_ERROR] * 2
+    cluster.brokers[1].set_settings("t", TopicSettings(min_insync_replicas=1), cluster.now_ms)
+    cluster.perform(1)
+    assert [cluster.fetched(each).error_code for each in waiting] == [Errors.KAFKA_STORAGE_ERROR] * 2
     assert [failed.key for failed in cluster.failed_logs] == [KEY]
 
 

@@ -46,7 +46,11 @@ class Controller:
         command = (*COMMAND, *where, "--verbose", *options)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        self.port = int(self.await_log(LISTENS)[1])
+        try:
+            self.port = int(self.await_log(LISTENS)[1])
+        except BaseException:
+            self.kill()  # Nobody else would: it would go on to stand for election.
+            raise
 
     @property
     def address(self) -> str:
