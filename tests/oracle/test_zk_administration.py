@@ -11,6 +11,7 @@ from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata.partition_table import PartitionState
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsResource,
@@ -23,6 +24,7 @@ from kcore.server.zk_controller import ControllerServer
 from net.loops import story
 
 TOPIC = 2
+PATIENT = Limits(request_s=100)  # A deletion waits for a broker that starts.
 
 
 @asynccontextmanager
@@ -35,7 +37,7 @@ async def cluster() -> AsyncIterator[tuple[ControllerServer, ZkBrokers, Connecti
             try:
                 await asyncio.to_thread(brokers.start)
                 await until(lambda: server.active.table.brokers.live.sum() == 3)
-                async with await connect("127.0.0.1", server.port) as connection:
+                async with await connect("127.0.0.1", server.port, limits=PATIENT) as connection:
                     yield server, brokers, connection
             finally:
                 await asyncio.to_thread(brokers.close)
