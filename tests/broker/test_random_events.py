@@ -9,7 +9,7 @@ import kcore
 from kcore.broker.broker import Broker
 from kcore.controller.decision import Decision
 from kcore.controller.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.zk_controller import ZkController
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors

@@ -4,7 +4,7 @@ from typing import Any
 
 import kcore
 from kcore.controller.decision import Decision
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.zk_controller import ZkController
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable

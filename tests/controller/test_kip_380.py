@@ -9,7 +9,7 @@ from controller.clusters import told
 from controller.tree import Cluster, endpoint
 from kcore.controller import events
 from kcore.controller.effects import Send
-from kcore.controller.request_batch import RequestBatch
+from kcore.controller.requests.batch import RequestBatch
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 

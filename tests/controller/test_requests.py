@@ -9,7 +9,7 @@ import kcore
 from controller.clusters import EPOCHS, as_json, cluster, kind_of, replayed, told
 from kcore.controller.decision import Decision
 from kcore.controller.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
-from kcore.controller.request_versions import request_versions
+from kcore.controller.requests.versions import request_versions
 from kcore.controller.zk_controller import ZkController
 from kcore.errors import UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint

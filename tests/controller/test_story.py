@@ -10,7 +10,7 @@ import kcore
 import story
 from kcore.controller.decision import Decision
 from kcore.controller.events import BrokerFailed, PreferredElection
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.zk_controller import ZkController
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import cases
-from kcore.controller.topic_configs import TOPIC_CONFIGS, is_metadata_version, validate_topic_configs
+from kcore.controller.admin.topic_configs import TOPIC_CONFIGS, is_metadata_version, validate_topic_configs
 from kcore.protocol_errors import ApiException, Errors
 
 RECORDED = cases.load("topic_configs_3.9.1")

@@ -29,7 +29,7 @@ from kcore.controller.effects import (
     WriteNodes,
     WriteStates,
 )
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.watches import Kind, event_of
 from kcore.errors import ControllerMovedError
 from kcore.metadata import znodes

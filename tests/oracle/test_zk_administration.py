@@ -20,7 +20,7 @@ from kcore.schema.configs import (
 )
 from kcore.schema.partitions import CreatePartitionsTopic, ReassignablePartition, ReassignableTopic
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, DeleteTopicState
-from kcore.server.zk_controller import ControllerServer
+from kcore.server.controller.process import ControllerServer
 from net.loops import story
 
 TOPIC = 2

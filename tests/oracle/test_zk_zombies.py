@@ -28,7 +28,7 @@ from kcore.schema.alter_partition import (
     BrokerState,
 )
 from kcore.schema.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceData
-from kcore.server.zk_controller import random_topic_id
+from kcore.server.controller.process import random_topic_id
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import SAME
 from kcore.storage.diverge_dirs import diverge_log_dirs

@@ -22,7 +22,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest, Controll
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from kcore.server.broker_process import BrokerServer
+from kcore.server.broker.process import BrokerServer
 from kcore.types import Uuid
 from storage import building
 from zookeeper.tree import Tree

@@ -6,7 +6,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller import events
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.metadata.broker_table import BrokerTable
 from kcore.schema.stop_replica import (
     StopReplicaPartitionError,
@@ -14,7 +14,7 @@ from kcore.schema.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from kcore.server.answers import event_of_answer
+from kcore.server.controller.answers import event_of_answer
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
 

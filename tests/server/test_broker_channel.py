@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.hollow.kafka import free_ports
 from kcore.net.versions import response_of
 from kcore.schema.structure import Message
-from kcore.server.broker_channel import BrokerChannels
-from kcore.server.metrics import ControllerMetrics
+from kcore.server.controller.broker_channel import BrokerChannels
+from kcore.server.controller.metrics import ControllerMetrics
 from kcore.wire.columns import Columns
 from net.loops import story, until
 from server.brokers import LISTENER, FakeBroker, control_request, table_of

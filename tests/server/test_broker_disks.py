@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kcore.protocol_errors import Errors, exception_of
-from kcore.server.broker_logs import BrokerLogs
+from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.log_directory import HIGH_WATERMARKS
 from kcore.types import Uuid
 

@@ -12,7 +12,7 @@ from kcore.broker.replica_manager import ReplicaManager
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcore.server.broker_logs import BrokerLogs
+from kcore.server.broker.logs import BrokerLogs
 from kcore.storage import log_directory
 from kcore.storage.checkpoints import read_offsets
 from kcore.types import Uuid

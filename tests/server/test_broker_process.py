@@ -18,8 +18,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.schema.transactions import InitProducerIdRequest
-from kcore.server import broker_process
-from kcore.server.group_coordinators import java_hash
+from kcore.server.broker.group_coordinators import java_hash
 from kcore.storage.checkpoints import read_offsets
 from kcore.wire.records import decode_records
 from kcore.zookeeper.session import SessionEvent
@@ -199,7 +198,7 @@ async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """380.5"""
-    monkeypatch.setattr(broker_process, "SHUTDOWN_BACKOFF_S", 0.2)
+    monkeypatch.setattr(process, "SHUTDOWN_BACKOFF_S", 0.2)
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         server = brokers.servers[2]
@@ -233,7 +232,7 @@ async def test_the_controller_hears_of_a_failed_directory_however_often_zookeepe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two directories one is full: the broker goes on with the other."""
-    monkeypatch.setattr(broker_process, "REGISTER_AGAIN_S", 0.05)
+    monkeypatch.setattr(process, "REGISTER_AGAIN_S", 0.05)
     async with brokers_in(tmp_path, directories=2) as brokers:
         await brokers.elect(1)
         server = brokers.servers[1]

@@ -8,8 +8,8 @@ from kcore.controller.events import (
     SessionLost,
     TopicChange,
 )
-from kcore.server.event_queue import EventQueue, Reelect, Stop
-from kcore.server.metrics import ControllerMetrics
+from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
+from kcore.server.controller.metrics import ControllerMetrics
 from net.loops import story
 
 REQUEST = ControlledShutdownReceived(1, ControlledShutdown(1, 2))

@@ -10,17 +10,17 @@ import pytest
 from kcore import schema as s
 from kcore.controller.effects import Answer
 from kcore.controller.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
-from kcore.controller.live_brokers import LiveBroker
+from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
-from kcore.server.cluster_view import ClusterView
-from kcore.server.front import Front
-from kcore.server.metrics import ControllerMetrics
-from kcore.server.relay import Address
+from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.front import Front
+from kcore.server.controller.metrics import ControllerMetrics
+from kcore.server.controller.relay import Address
 from net.loops import story, until
 
 THEIR_APIS = {"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)}

@@ -16,9 +16,8 @@ from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
-from kcore.server import zk_controller
-from kcore.server.event_queue import Stop
-from kcore.server.zk_controller import ControllerServer
+from kcore.server.controller.event_queue import Stop
+from kcore.server.controller.process import ControllerServer
 from net.loops import story, until
 from server.brokers import FakeBroker
 from server.zookeepers import Client, Zookeeper, elect, expired, take_over
@@ -30,7 +29,7 @@ US, OTHER, BROKER = 1000, 1001, 1
 @pytest.fixture(autouse=True)
 def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(zk_controller, name, stand_in)
+        monkeypatch.setattr(process, name, stand_in)
 
 
 @asynccontextmanager
@@ -141,7 +140,7 @@ async def test_a_fault_of_ours_costs_the_office_and_no_more(
         raise RuntimeError("a fault of ours")
         yield
 
-    monkeypatch.setattr(zk_controller, "REELECT_AFTER_FAULT_S", 0.01)
+    monkeypatch.setattr(process, "REELECT_AFTER_FAULT_S", 0.01)
     monkeypatch.setitem(HANDLERS, events.ControlledShutdownReceived, fails)
     async with cluster() as (zookeeper, server, _):
         with caplog.at_level(logging.ERROR):
@@ -157,7 +156,7 @@ async def test_an_event_that_zookeeper_refuses_half_way_costs_the_office(
     refusals: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session lives on, but what the table has may not be what ZooKeeper has: all is read anew."""
-    monkeypatch.setattr(zk_controller, "REELECT_AFTER_FAULT_S", 0.01)
+    monkeypatch.setattr(process, "REELECT_AFTER_FAULT_S", 0.01)
     async with cluster() as (zookeeper, server, broker):
         left = [ZookeeperError("ZooKeeper answers MarshallingError")] * refusals
 
@@ -197,8 +196,8 @@ async def test_it_stops_though_zookeeper_says_nothing(monkeypatch: pytest.Monkey
         async def write(self, *operations: Any, **options: Any) -> Any:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(zk_controller, "ZookeeperClient", Silent)
-    monkeypatch.setattr(zk_controller, "STOP_S", 0.05)
+    monkeypatch.setattr(process, "ZookeeperClient", Silent)
+    monkeypatch.setattr(process, "STOP_S", 0.05)
     zookeeper = Zookeeper()
     async with controller(zookeeper) as server:
         await until(lambda: server.active.is_active)
@@ -250,7 +249,7 @@ async def test_nothing_is_left_of_one_that_cannot_begin(monkeypatch: pytest.Monk
             expired()
 
     zookeeper = Zookeeper()
-    monkeypatch.setattr(zk_controller, "ZookeeperClient", Closed)
+    monkeypatch.setattr(process, "ZookeeperClient", Closed)
     with pytest.raises(OSError, match="the session is gone"):
         async with controller(zookeeper):
             pass

@@ -71,7 +71,7 @@ def zk(
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig":
     """Fields of BrokerConfig from Kafka's names."""
     from kcore.broker.config import BrokerConfig
-    from kcore.controller.request_versions import request_versions
+    from kcore.controller.requests.versions import request_versions
     from kcore.errors import UnsupportedVersionError
 
     known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]
@@ -92,7 +92,7 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig
 async def _run(config: "BrokerConfig", zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
     """Until a signal comes, or no disk is left."""
     from kcore.errors import KcoreError
-    from kcore.server.broker_process import BrokerServer
+    from kcore.server.broker.process import BrokerServer
 
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

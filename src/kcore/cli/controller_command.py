@@ -14,7 +14,7 @@ from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
     from kcore.controller.config import ControllerConfig
-    from kcore.server.metrics import ControllerMetrics, Duration
+    from kcore.server.controller.metrics import ControllerMetrics, Duration
 
 app = typer.Typer(
     help="Control a cluster of real brokers.",
@@ -97,7 +97,7 @@ def _config_of(
     broker_id: int, protocol: str, listener_name: str, told: tuple[str, int] | None, settings: dict[str, Any]
 ) -> "ControllerConfig":
     from kcore.controller.config import ControllerConfig
-    from kcore.controller.request_versions import request_versions
+    from kcore.controller.requests.versions import request_versions
     from kcore.errors import UnsupportedVersionError
     from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 
@@ -119,7 +119,7 @@ def _config_of(
 async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
     """Until a signal comes."""
     from kcore.errors import KcoreError
-    from kcore.server.zk_controller import ControllerServer
+    from kcore.server.controller.process import ControllerServer
 
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

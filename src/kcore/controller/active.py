@@ -9,9 +9,9 @@ import numpy as np
 
 from kcore.constants import NO_EPOCH
 from kcore.controller import events, failover
+from kcore.controller.admin.leaders_awaited import LeadersAwaited, answer_those_led
 from kcore.controller.config import ControllerConfig
 from kcore.controller.decision import Decision
-from kcore.controller.deletion import TopicDeletions
 from kcore.controller.effects import Answer, Send, Steps
 from kcore.controller.features import Finalized, Supported
 from kcore.controller.handlers import (
@@ -21,9 +21,9 @@ from kcore.controller.handlers import (
     HANDLERS,
     RESUMED,
 )
-from kcore.controller.leaders_awaited import LeadersAwaited, answer_those_led
-from kcore.controller.live_brokers import LiveBroker
-from kcore.controller.requests import RequestBatch, add_decision
+from kcore.controller.requests.builder import RequestBatch, add_decision
+from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.controller.topics.deletion import TopicDeletions
 from kcore.controller.zk_controller import ZkController
 from kcore.errors import ControllerMovedError
 from kcore.metadata.broker_table import BrokerTable

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.metadata.changes import PartitionChanges
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s

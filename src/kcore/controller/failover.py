@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kcore.controller import assignments, features, unclean
+from kcore.controller import features
 from kcore.controller.decision import Decision
 from kcore.controller.effects import (
     Delete,
@@ -18,7 +18,9 @@ from kcore.controller.effects import (
     read_states,
     write_nodes,
 )
+from kcore.controller.leaders import unclean
 from kcore.controller.state_changes import carry_out
+from kcore.controller.topics import assignments
 from kcore.controller.watches import CREATED
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import BrokerTable

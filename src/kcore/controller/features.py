@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kcore.controller.effects import Create, Outcome, SetData, Steps, read_node, write_nodes
 from kcore.controller.events import UpdateFeatures
-from kcore.controller.request_versions import at_least
+from kcore.controller.requests.versions import at_least
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema import UpdateFeaturesResponse

@@ -3,25 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kcore.controller import (
-    admin_configs,
-    admin_partitions,
-    admin_topics,
-    brokers,
-    config_changes,
-    deletion,
-    elections,
-    events,
-    features,
-    isr,
-    log_dirs,
-    producer_ids,
-    reassignment,
-    reassignment_requests,
-    shutdown,
-    topics,
-)
+from kcore.controller import events, features
+from kcore.controller.admin import configs, partitions, reassignments, topics
+from kcore.controller.brokers import broker_changes, log_dirs, producer_ids, shutdown
 from kcore.controller.effects import Steps
+from kcore.controller.leaders import elections, isr
+from kcore.controller.topics import config_changes, deletion, reassignment, topic_changes
 from kcore.types import Int32s
 
 if TYPE_CHECKING:
@@ -38,26 +25,26 @@ def no_news(active: "ActiveController", event: events.Event) -> Steps[None]:
 HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AllocateProducerIds: producer_ids.on_allocate_producer_ids,
     events.AlterPartitionReceived: isr.on_alter_partition,
-    events.ApiPartitionReassignment: reassignment_requests.on_alter_partition_reassignments,
+    events.ApiPartitionReassignment: reassignments.on_alter_partition_reassignments,
     events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
-    events.CreatePartitions: admin_partitions.on_create_partitions,
-    events.CreateTopics: admin_topics.on_create_topics,
-    events.DeleteTopics: admin_topics.on_delete_topics,
-    events.DescribeConfigs: admin_configs.on_describe_configs,
+    events.CreatePartitions: partitions.on_create_partitions,
+    events.CreateTopics: topics.on_create_topics,
+    events.DeleteTopics: topics.on_delete_topics,
+    events.DescribeConfigs: configs.on_describe_configs,
     events.ElectLeaders: elections.on_elect_leaders,
-    events.IncrementalAlterConfigs: admin_configs.on_incremental_alter_configs,
+    events.IncrementalAlterConfigs: configs.on_incremental_alter_configs,
     events.IsrChangeNotification: isr.on_isr_change_notification,
-    events.ListPartitionReassignments: reassignment_requests.on_list_partition_reassignments,
+    events.ListPartitionReassignments: reassignments.on_list_partition_reassignments,
     events.StopReplicaResponseReceived: deletion.on_stop_replica_response,
     events.Tick: deletion.expire,
     events.UpdateFeatures: features.on_update_features,
     events.TopicDeletion: deletion.on_topic_deletion,
     events.ZkPartitionReassignment: reassignment.on_zk_partition_reassignment,
     events.ZkReplicaLeaderElection: elections.on_zk_replica_leader_election,
-    events.BrokerChange: brokers.on_broker_change,
-    events.BrokerModifications: brokers.on_broker_modifications,
-    events.TopicChange: topics.on_topic_change,
-    events.PartitionModifications: topics.on_partition_modifications,
+    events.BrokerChange: broker_changes.on_broker_change,
+    events.BrokerModifications: broker_changes.on_broker_modifications,
+    events.TopicChange: topic_changes.on_topic_change,
+    events.PartitionModifications: topic_changes.on_partition_modifications,
     events.ConfigChange: config_changes.on_config_change,
     events.TopicUncleanLeaderElectionEnable: config_changes.on_topic_unclean_enable,
     events.LogDirEventNotification: log_dirs.on_log_dir_event_notification,

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from kcore.controller.states import Situation
+from kcore.controller.requests.states import Situation
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Int8s, Int32s
 

@@ -10,13 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.controller import directories, new_partitions
 from kcore.controller.changes import no_changes, part
 from kcore.controller.decision import Decision, StateWrite, state_writes
 from kcore.controller.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
-from kcore.controller.request_versions import request_versions
-from kcore.controller.requests import ControlRequest, RequestBuilder
-from kcore.controller.states import Situation, distinct
+from kcore.controller.leaders import directories
+from kcore.controller.requests.builder import ControlRequest, RequestBuilder
+from kcore.controller.requests.states import Situation, distinct
+from kcore.controller.requests.versions import request_versions
+from kcore.controller.topics import new_partitions
 from kcore.errors import TableError
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable

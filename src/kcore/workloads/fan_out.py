@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from kcore.controller.decision import Decision
 from kcore.controller.events import BrokerFailed, ControlledShutdown
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.zk_controller import ZkController
 from kcore.wire.fanout import encode_fanout
 from kcore.workloads.cell import Cell

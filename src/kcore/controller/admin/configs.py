@@ -6,9 +6,7 @@ Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from kcore.controller.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
-from kcore.controller.events import DescribeConfigs, IncrementalAlterConfigs
-from kcore.controller.topic_configs import (
+from kcore.controller.admin.topic_configs import (
     FROM_DEFAULT,
     FROM_TOPIC,
     LIST,
@@ -16,7 +14,9 @@ from kcore.controller.topic_configs import (
     source_of,
     validate_topic_configs,
 )
-from kcore.controller.topic_names import validate_topic_name
+from kcore.controller.admin.topic_names import validate_topic_name
+from kcore.controller.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
+from kcore.controller.events import DescribeConfigs, IncrementalAlterConfigs
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.protocol_errors import ApiException, Errors

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kcore.controller.live_brokers import LiveBroker
+from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
-from kcore.controller import reassignment
 from kcore.controller.decision import Decision
 from kcore.controller.effects import Delete, Node, Steps, read_children, read_nodes, read_states, write_nodes
-from kcore.controller.elections import known_rows
 from kcore.controller.events import AlterPartitionReceived, IsrChangeNotification
+from kcore.controller.leaders.elections import known_rows
 from kcore.controller.state_changes import carry_out
+from kcore.controller.topics import reassignment
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded

@@ -21,9 +21,9 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
-from kcore.server.cluster_view import ClusterView
-from kcore.server.metrics import ControllerMetrics
-from kcore.server.relay import Address, BrokerRelay
+from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.metrics import ControllerMetrics
+from kcore.server.controller.relay import Address, BrokerRelay
 
 LEARN_S: Final = 5.0  # Between two looks at what live brokers know: they may be rolled to another release.
 LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.

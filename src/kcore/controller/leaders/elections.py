@@ -17,8 +17,8 @@ from kcore.controller.events import (
     PreferredElection,
     ZkReplicaLeaderElection,
 )
+from kcore.controller.requests.states import distinct
 from kcore.controller.state_changes import carry_out
-from kcore.controller.states import distinct
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable

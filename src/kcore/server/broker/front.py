@@ -8,7 +8,7 @@ from kcore.broker.fetching import on_fetch
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.producing import on_produce
 from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.live_brokers import LiveBroker
+from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import RequestContext
@@ -23,8 +23,8 @@ from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRe
 from kcore.schema.produce import ProduceRequest, ProduceResponse
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse
-from kcore.server.cluster_view import ClusterView
-from kcore.server.group_coordinators import coordinator_row
+from kcore.server.broker.group_coordinators import coordinator_row
+from kcore.server.controller.cluster_view import ClusterView
 from kcore.wire.codec import decode_from, encode
 
 # With the versions of 3.9.1, from where records have magic 2.

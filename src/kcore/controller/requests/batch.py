@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.controller.live_brokers import LiveBroker, LiveLeaders, live_brokers_of
-from kcore.controller.request_versions import RequestVersions
-from kcore.controller.states import (
+from kcore.controller.requests.live_brokers import LiveBroker, LiveLeaders, live_brokers_of
+from kcore.controller.requests.states import (
     Situation,
     TopicStates,
     distinct,
     leader_and_isr_states,
     update_metadata_states,
 )
+from kcore.controller.requests.versions import RequestVersions
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message

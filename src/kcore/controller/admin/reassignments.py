@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, TypeAlias
 
 from kcore.constants import MAX_REPLICAS
-from kcore.controller import reassignment
 from kcore.controller.effects import Steps
 from kcore.controller.events import ApiPartitionReassignment, ListPartitionReassignments
-from kcore.controller.replica_assignments import assignment_of, is_being_reassigned, origin_replicas, reassign_to
+from kcore.controller.topics import reassignment
+from kcore.controller.topics.replica_assignments import assignment_of, is_being_reassigned, origin_replicas, reassign_to
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znodes import ReplicaAssignment, TopicPartition
 from kcore.protocol_errors import Errors

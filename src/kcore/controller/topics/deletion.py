@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kcore.controller import topics
 from kcore.controller.effects import Delete, ReadChildren, Steps, read_children, write_nodes
 from kcore.controller.events import StopReplicaResponseReceived, Tick, TopicDeletion
-from kcore.controller.states import distinct
+from kcore.controller.requests.states import distinct
+from kcore.controller.topics import topic_changes
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema import DeleteTopicsResponse, StopReplicaResponse
@@ -236,7 +236,7 @@ def _complete(active: "ActiveController", names: list[str]) -> Steps[None]:
     for name in names:
         del active.deletion.started[name]
         active.deletion.ineligible.discard(name)
-        topics.remove_topic(active, name)
+        topic_changes.remove_topic(active, name)
     yield from active.after_topics_deleted(names)
     for request_id, awaited in list(active.deletion.awaited.items()):
         awaited.topics.difference_update(names)

@@ -10,7 +10,7 @@ from kcore.controller.events import (
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.schema import StopReplicaResponse, UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns

@@ -5,8 +5,9 @@ Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUnc
 
 from typing import TYPE_CHECKING
 
-from kcore.controller import events, unclean
+from kcore.controller import events
 from kcore.controller.effects import Steps, read_children, read_nodes
+from kcore.controller.leaders import unclean
 from kcore.controller.state_changes import carry_out
 from kcore.metadata import znodes
 

@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from kcore.controller import assignments, deletion, one_by_one
 from kcore.controller.effects import Delete, Operation, Outcome, SetData, Steps, read_node, read_states, write_nodes
 from kcore.controller.events import ZkPartitionReassignment
-from kcore.controller.replica_assignments import (
+from kcore.controller.leaders import one_by_one
+from kcore.controller.requests.states import distinct
+from kcore.controller.state_changes import carry_out
+from kcore.controller.topics import assignments, deletion
+from kcore.controller.topics.replica_assignments import (
     assignment_of,
     is_being_reassigned,
     reassign_to,
     target_replicas,
     without,
 )
-from kcore.controller.state_changes import carry_out
-from kcore.controller.states import distinct
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kcore.controller.events import Event, RequestEvent, SessionLost
-from kcore.server.metrics import ControllerMetrics
+from kcore.server.controller.metrics import ControllerMetrics
 
 
 @dataclass(frozen=True, slots=True)

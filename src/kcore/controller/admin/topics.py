@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.controller import deletion, new_replicas, topics
-from kcore.controller.deletion import AwaitedDeletion
+from kcore.controller.admin.leaders_awaited import answer_when_led
+from kcore.controller.admin.topic_configs import TOPIC_CONFIGS, source_of, validate_topic_configs
+from kcore.controller.admin.topic_names import CLUSTER_METADATA, colliding, reason_invalid, validate_topic_name
 from kcore.controller.effects import Create, Node, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreateTopics, DeleteTopics, TopicChange
-from kcore.controller.leaders_awaited import answer_when_led
-from kcore.controller.new_replicas import Replicas
-from kcore.controller.request_versions import at_least
-from kcore.controller.topic_configs import TOPIC_CONFIGS, source_of, validate_topic_configs
-from kcore.controller.topic_names import CLUSTER_METADATA, colliding, reason_invalid, validate_topic_name
+from kcore.controller.requests.versions import at_least
+from kcore.controller.topics import deletion, new_replicas, topic_changes
+from kcore.controller.topics.deletion import AwaitedDeletion
+from kcore.controller.topics.new_replicas import Replicas
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
@@ -158,7 +158,7 @@ def _make(
             results[name].error_code = Errors.TOPIC_ALREADY_EXISTS
             results[name].error_message = f"Topic '{name}' already exists."
     if Outcome.DONE in outcomes[1::2]:
-        yield from topics.on_topic_change(active, TopicChange())
+        yield from topic_changes.on_topic_change(active, TopicChange())
     for name in made:
         if results[name].error_code == Errors.NONE and name in active.table.topics:
             results[name].topic_id = active.table.topics.ids[active.table.topics.row(name)]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kcore.controller import events, unclean
+from kcore.controller import events
 from kcore.controller.effects import Delete, Steps, read_children, read_nodes, write_nodes
+from kcore.controller.leaders import unclean
 from kcore.controller.state_changes import carry_out
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable

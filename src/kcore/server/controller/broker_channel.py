@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
 from kcore.errors import DecodeError, NetworkError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.net.connect import connect, error_name
@@ -18,7 +18,7 @@ from kcore.net.limits import Limits
 from kcore.net.versions import api_name, response_of
 from kcore.schema import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kcore.schema.structure import Message
-from kcore.server.metrics import ControllerMetrics
+from kcore.server.controller.metrics import ControllerMetrics
 from kcore.wire.codec import decode_from
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns

@@ -26,21 +26,21 @@ from kcore.controller.effects import (
     WriteNodes,
     WriteStates,
 )
-from kcore.controller.live_brokers import LiveBroker
-from kcore.controller.requests import ControlRequest
+from kcore.controller.requests.builder import ControlRequest
+from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.controller.watches import Kind, event_of
 from kcore.errors import ControllerMovedError, NetworkError, SessionExpiredError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import decode_broker
 from kcore.schema.structure import Message
-from kcore.server.answers import event_of_answer
-from kcore.server.broker_channel import BrokerChannels
-from kcore.server.cluster_view import ClusterView
-from kcore.server.event_queue import EventQueue, Reelect, Stop
-from kcore.server.front import Front
-from kcore.server.metrics import ControllerMetrics
-from kcore.server.relay import Address
+from kcore.server.controller.answers import event_of_answer
+from kcore.server.controller.broker_channel import BrokerChannels
+from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
+from kcore.server.controller.front import Front
+from kcore.server.controller.metrics import ControllerMetrics
+from kcore.server.controller.relay import Address
 from kcore.types import Uuid
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kcore.controller import assignments, events
-from kcore.controller.brokers import create_states
+from kcore.controller import events
+from kcore.controller.brokers.broker_changes import create_states
 from kcore.controller.effects import SetData, Steps, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.topics import assignments
 from kcore.metadata import znodes
 from kcore.types import Int32s
 

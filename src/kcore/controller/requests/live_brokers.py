@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kcore.controller.states import cut, distinct, taken
+from kcore.controller.requests.states import cut, distinct, taken
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.types import Int16s
 from kcore.wire.columns import Rows, Strings

@@ -18,7 +18,7 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
-from kcore.server.metrics import ControllerMetrics
+from kcore.server.controller.metrics import ControllerMetrics
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcore.controller import new_replicas, topics
+from kcore.controller.admin.leaders_awaited import answer_when_led
 from kcore.controller.effects import Node, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreatePartitions, PartitionModifications
-from kcore.controller.leaders_awaited import answer_when_led
-from kcore.controller.new_replicas import Replicas
-from kcore.controller.replica_assignments import is_being_reassigned
+from kcore.controller.topics import new_replicas, topic_changes
+from kcore.controller.topics.new_replicas import Replicas
+from kcore.controller.topics.replica_assignments import is_being_reassigned
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
@@ -119,7 +119,7 @@ def _grow(
     )
     for name, outcome in zip(growths, outcomes, strict=True):
         if outcome is Outcome.DONE:
-            yield from topics.on_partition_modifications(active, PartitionModifications(name))
+            yield from topic_changes.on_partition_modifications(active, PartitionModifications(name))
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
             results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."

@@ -3,9 +3,9 @@
 import numpy as np
 
 from kcore.controller.decision import Decision
-from kcore.controller.request_batch import ControlRequest, RequestBatch
-from kcore.controller.request_versions import RequestVersions
-from kcore.controller.states import distinct
+from kcore.controller.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.requests.states import distinct
+from kcore.controller.requests.versions import RequestVersions
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Bools, Int32s
 

@@ -29,12 +29,12 @@ from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
-from kcore.server.broker_fetchers import BrokerFetchers
-from kcore.server.broker_front import APIS, BrokerFront, ControlPath
-from kcore.server.broker_logs import BrokerLogs
-from kcore.server.controller_client import ControllerClient
-from kcore.server.isr_znodes import write_isrs
-from kcore.server.topic_settings import TopicSettingsWatch
+from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.fetchers import BrokerFetchers
+from kcore.server.broker.front import APIS, BrokerFront, ControlPath
+from kcore.server.broker.isr_znodes import write_isrs
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.topic_settings import TopicSettingsWatch
 from kcore.storage.live_log import Settings
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns

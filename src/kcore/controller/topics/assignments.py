@@ -8,7 +8,7 @@ import numpy as np
 from kcore.constants import NO_EPOCH, NO_LEADER
 from kcore.controller.changes import no_changes
 from kcore.controller.effects import Outcome, SetData, Steps, read_nodes, write_nodes
-from kcore.controller.request_versions import at_least
+from kcore.controller.requests.versions import at_least
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kcore.controller import events, features, unclean
+from kcore.controller import events, features
 from kcore.controller.effects import Steps, read_children, read_node, read_nodes
 from kcore.controller.events import BrokerFailed, BrokerStarted
+from kcore.controller.leaders import unclean
+from kcore.controller.requests.states import distinct
 from kcore.controller.state_changes import carry_out
-from kcore.controller.states import distinct
 from kcore.metadata import znodes
 from kcore.metadata.znode_brokers import decode_broker
 from kcore.types import Int32s

@@ -1,0 +1,1 @@
+"""Brokers come and go, shut down, lose disks, and get producer ids."""

@@ -1,0 +1,1 @@
+"""What brokers are told: control requests, gathered from the table and versioned."""

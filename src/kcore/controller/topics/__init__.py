@@ -1,0 +1,1 @@
+"""Topics and their replicas: made, grown, moved, deleted."""

@@ -1,0 +1,1 @@
+"""The ZooKeeper-mode controller as a process."""
