@@ -18,6 +18,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.schema.transactions import InitProducerIdRequest
+from kcore.server.broker import process
 from kcore.server.broker.group_coordinators import java_hash
 from kcore.storage.checkpoints import read_offsets
 from kcore.wire.records import decode_records

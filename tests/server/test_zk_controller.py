@@ -16,6 +16,7 @@ from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
+from kcore.server.controller import process
 from kcore.server.controller.event_queue import Stop
 from kcore.server.controller.process import ControllerServer
 from net.loops import story, until

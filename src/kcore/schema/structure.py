@@ -167,6 +167,7 @@ def _init_of(cls: type[Struct]) -> Any:
     keywords.append("unknown_tagged_fields=()")
     lines.append("    self.unknown_tagged_fields = unknown_tagged_fields")
     exec("\n".join([f"def __init__({', '.join(keywords)}):", *lines]), names)
+    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"  # What Python says of an unknown field names it.
     return names["__init__"]
 
 
