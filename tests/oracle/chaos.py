@@ -55,8 +55,8 @@ KCORE_BROKERS = (
     *("--session-timeout", f"{SESSION_S}000"),
     *("--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=5000"),
 )
-# What no blow excuses, of kcore's processes: a controller that slept is told that its epoch is stale, though.
-FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_CONTROLLER_EPOCH)).*", re.MULTILINE)
+# What no blow excuses, of kcore's processes: who slept, or asks for one that did, is told that an epoch is stale, though.
+FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE)
 
 
 class Blow(NamedTuple):
