@@ -55,7 +55,7 @@ KCORE_BROKERS = (
     *("--session-timeout", f"{SESSION_S}000"),
     *("--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=5000"),
 )
-# What no blow excuses, of kcore's processes: who slept, or asks for one that did, is told that an epoch is stale, though.
+# What no blow excuses, of kcore's processes. Around one that slept, somebody is told that his epoch is stale.
 FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE)
 
 
