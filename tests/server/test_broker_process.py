@@ -219,7 +219,7 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         await brokers.elect(1)
         await brokers.produce(1, b"a")
         log = next(iter(brokers.servers[1].logs.online[0].logs.values()))
-        monkeypatch.setattr(log._writer, "_file", FullDisk())
+        monkeypatch.setattr(log._log._writer, "_file", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         await brokers.servers[1].wait_failed()
         await brokers.elect(2, 2)
@@ -246,7 +246,7 @@ async def test_the_controller_hears_of_a_failed_directory_however_often_zookeepe
 
         monkeypatch.setattr(server._zookeeper, "write", fails)
         log = next(iter(server.logs.online[0].logs.values()))
-        monkeypatch.setattr(log._writer, "_file", FullDisk())
+        monkeypatch.setattr(log._log._writer, "_file", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         await until(lambda: any(path.startswith(prefix) for path in brokers.tree.nodes))
