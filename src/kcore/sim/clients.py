@@ -104,7 +104,7 @@ def change_voters(world: "World") -> None:
     if voter is not None:
         rest = leader.node.voters.without_voter(voter.key)
         # The others must be able to elect one of themselves even if none of them hears of it: who is removed does not
-        # stand (KAFKA-17067), and may refuse its vote to logs that lack its removal. From two voters on that is so.
+        # stand (KAFKA-17067), and may refuse its vote to logs that lack its removal. So a quorum of two keeps both.
         if rest is None or len(alive(world, rest.keys)) < leader.node.voters.majority:
             return
         request = RemoveRaftVoterRequest(

@@ -76,12 +76,15 @@ class Invariants:
     def _on_leader(self, machine: Machine, state: Leader) -> None:
         machine.led_since_us = self._world.now_us
         machine.heard_us.clear()
+        self._leads(machine, state.epoch)
+        self.committed.check_leader(machine.log, state.epoch)
+
+    def _leads(self, machine: Machine, epoch: int) -> None:
         this = machine.key, machine.incarnation
-        known = self.leaders.setdefault(state.epoch, this)
+        known = self.leaders.setdefault(epoch, this)
         if known != this:
             again = " after a restart (KAFKA-10527)" if known[0] == this[0] else ""
-            raise Violation("SingleLeader", f"nodes {known[0].id} and {machine.index} lead epoch {state.epoch}{again}")
-        self.committed.check_leader(machine.log, state.epoch)
+            raise Violation("SingleLeader", f"nodes {known[0].id} and {machine.index} lead epoch {epoch}{again}")
 
     def check_progress(self) -> None:
         """A leader that no majority fetches from resigns within the time-out (KAFKA-15489)."""
@@ -115,6 +118,8 @@ class Invariants:
                 raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
         if election.voted is not None:
             self._on_vote(machine, election.epoch, election.voted.id)
+        if election.leader_id == machine.index:  # One that stops resigns at once, and then led all the same.
+            self._leads(machine, election.epoch)
 
     def _on_vote(self, machine: Machine, epoch: int, candidate_id: int) -> None:
         before = self.votes.setdefault((machine.key, epoch), candidate_id)

@@ -57,7 +57,7 @@ def draw(seed: int, **fixed: Any) -> Options:
         drift=random.choice((0.0, 0.0001, 0.01)),
         fault_every_us=random.choice((300_000, 1_000_000, 3_000_000)),
         faults=tuple(name for name in FAULTS if random.random() < 0.6) or ("crash",),
-        append_every_us=random.choice((20_000, 50_000, 200_000)),
+        append_every_us=random.choice((20_000, 50_000, 200_000, 3_000_000)),
         snapshot_every_us=random.choice((500_000, 2_000_000, 10_000_000)),
         change_every_us=random.choice((1_000_000, 3_000_000)),
         ask_every_us=random.choice((200_000, 1_000_000)),
