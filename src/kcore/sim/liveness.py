@@ -8,7 +8,7 @@ from kcore.sim.violation import Violation
 from kcore.sim.world import World
 
 WITHIN_US: Final = 60_000_000
-MOST_EVENTS: Final = 50_000  # A quorum that only busies itself is no better than one that does nothing.
+MOST_EVENTS: Final = 400_000  # A quorum that only busies itself is no better than one that does nothing.
 STEP: Final = 100  # Events between two looks.
 
 
