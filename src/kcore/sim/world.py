@@ -313,14 +313,20 @@ class World:
         if machine.expiry_us != due_us:
             return
         machine.expiry_us = NEVER_US
-        for call in [call for call in machine.open.values() if call.deadline_us <= self.now_us]:
+        call = min(machine.open.values(), key=lambda call: call.deadline_us, default=None)
+        if call is None:
+            return
+        is_due = call.deadline_us <= self.now_us
+        if is_due:
             del machine.open[call.correlation_id]
+        # One an event: it may close the gate for the next.
+        for other in machine.open.values():
+            self._expire_at(machine, max(other.deadline_us, self.now_us))
+        if is_due:
             self.seen["request timed out"] += 1
             self.invariants.on_expired(call)
             effects = machine.node.on_response(call.correlation_id, None, machine.clock.ms(self.now_us))
             self._after(machine, effects)
-        if machine.open:
-            self._expire_at(machine, min(call.deadline_us for call in machine.open.values()))
 
     def _expire_at(self, machine: Machine, due_us: int) -> None:
         if due_us < machine.expiry_us:
