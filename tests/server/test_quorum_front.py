@@ -63,6 +63,18 @@ async def test_it_advertises_what_real_nodes_need(level: str) -> None:
 
 
 @story
+async def test_it_can_do_kraft_version_1() -> None:
+    """A leader asks for that before it makes the node a voter; clients of ApiVersions 3 fail at a level 0."""
+    async with front() as (_, _, connection):
+        assert connection.versions is not None
+        told = connection.versions.answer.supported_features
+        assert [(each.name, each.min_version, each.max_version) for each in told] == [("kraft.version", 0, 1)]
+        old = await connection.send(s.ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+        assert old.supported_features == []
+        assert old.api_keys == connection.versions.answer.api_keys
+
+
+@story
 async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
     async with front() as (made, raft, connection):
         answer = connection.send(VoteRequest(voter_id=7), 1)

@@ -7,9 +7,11 @@ from typing import Any
 
 from kcore.hollow.kafka import free_ports
 from kcore.net.server import RequestContext, Server, serve
+from kcore.net.versions import api_versions_request
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Send
 from kcore.raft.replicas import Address
+from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
@@ -97,6 +99,16 @@ async def test_a_node_of_3_9_knows_no_pre_vote() -> None:
         heard.ask(1, VoteRequest(), there.address)
         await heard.answer(1)
         assert there.versions == [("VoteRequest", 0)]
+
+
+@story
+async def test_a_new_voter_is_asked_for_its_versions() -> None:
+    """ApiVersions: no request that levels know anything about."""
+    async with peer() as (heard, there):
+        heard.ask(1, api_versions_request(), there.address)
+        answer = await heard.answer(1)
+        assert isinstance(answer, ApiVersionsResponse)
+        assert VoteRequest.api_key in [each.api_key for each in answer.api_keys]
 
 
 @story

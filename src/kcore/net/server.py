@@ -13,7 +13,7 @@ from kcore.errors import DecodeError, DisconnectedError, FrameError, KcoreError,
 from kcore.net.framed import Framed, Piece, frame_of
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
-from kcore.net.versions import answer_of, api_name, refusal, response_of
+from kcore.net.versions import answer_of, api_name, for_version, refusal, response_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS, message_class
@@ -249,7 +249,8 @@ class ServedConnection(Framed):
             _, versions = self._server.served[ApiVersionsRequest.api_key]
             await self._write_answer(refusal(versions), 0, header)
         elif isinstance(message, ApiVersionsRequest):
-            await self._write_answer(self._server.versions_answer, header.request_api_version, header)
+            version = header.request_api_version
+            await self._write_answer(for_version(self._server.versions_answer, version), version, header)
         else:
             await self._handle(header, message)
 

@@ -1,6 +1,7 @@
 """Which version of a request two ends use: negotiation by ApiVersions (KIP-35, KIP-511). Pure."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version as version_of_package
@@ -14,6 +15,7 @@ from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from
 
 SOFTWARE_NAME = "kcore"
+FEATURES_FROM_ZERO = 4  # ApiVersions from which a feature's lowest level may be 0.
 
 
 @cache
@@ -79,6 +81,15 @@ def next_version(refused: int, answer: ApiVersionsResponse) -> int:
 def answer_of(apis: Mapping[type[Message], Versions]) -> ApiVersionsResponse:
     """What a server says that has these."""
     return ApiVersionsResponse(api_keys=[_row(request, versions) for request, versions in apis.items()])
+
+
+def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
+    """Without the features whose lowest level is 0, before version 4: clients of then fail at one (KAFKA-17011)."""
+    if version >= FEATURES_FROM_ZERO or all(each.min_version for each in answer.supported_features):
+        return answer
+    told = copy(answer)
+    told.supported_features = [each for each in answer.supported_features if each.min_version]
+    return told
 
 
 def refusal(versions: Versions) -> ApiVersionsResponse:

@@ -13,11 +13,14 @@ from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Answer
 from kcore.raft.replicas import Endpoints
+from kcore.schema.api_versions import SupportedFeatureKey
 from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.quorum_peers import NEWEST
 
+KRAFT_VERSION: Final = "kraft.version"
+MOST_KRAFT_VERSION: Final = 1  # A leader asks a node for that before it makes it a voter (KIP-853).
 CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
 # Of the active controller, which this node is not, whoever leads: the asker looks for another.
 OTHERS: Final = {
@@ -52,8 +55,11 @@ class QuorumFront:
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        self._server = await serve(host, port, self._handle, apis_of(self._level))
-        return self._server.port
+        server = self._server = await serve(host, port, self._handle, apis_of(self._level))
+        server.versions_answer.supported_features = [
+            SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MOST_KRAFT_VERSION)
+        ]
+        return server.port
 
     async def close(self) -> None:
         """Who still waits gets no answer, but an end of the connection."""

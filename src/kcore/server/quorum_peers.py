@@ -101,7 +101,8 @@ class QuorumPeers:
         versions = connection.versions
         assert versions is not None
         try:
-            version = min(versions.choose(request), self._newest[request])
+            version = versions.choose(request)
+            version = min(version, self._newest.get(request, version))
             answer = connection.send(effect.request, version, timeout_s=effect.timeout_ms / 1000)
         except UnsupportedVersionError as error:
             logger.debug("%s: %s", connection.peer, error)

@@ -16,6 +16,7 @@ from kcore.types import Int64s
 from kcore.wire.metadata_frames import encode_metadata_record
 
 TICK_S: Final = 0.001
+MOST_IDLE_S: Final = 0.01  # So late it may see that its node leads.
 REPORT_S: Final = 5.0
 WINDOWS: Final = 12  # As far back as the percentiles go: a minute, as those of Kafka's tool at most.
 BUCKETS_A_MS: Final = 10
@@ -106,7 +107,7 @@ class AppendWorkload:
         """Until it is cancelled."""
         last_report_s = time.monotonic()
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(max(TICK_S, min(self._next_due_s() - time.monotonic(), MOST_IDLE_S)))
             if self._epoch is not None:
                 self._append_due(append, self._epoch)
             now_s = time.monotonic()
@@ -117,12 +118,15 @@ class AppendWorkload:
                 if stats is not None:
                     self._report(stats)
 
+    def _next_due_s(self) -> float:
+        return self._claimed_s + (self._appended + 1) / self._rate
+
     def _append_due(self, append: Callable[[list[bytes], int], Appended], epoch: int) -> None:
         due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
         due = min(due, MOST_PENDING - self._waiting)
         if due <= 0:
             return
-        first_due_s = self._claimed_s + (self._appended + 1) / self._rate
+        first_due_s = self._next_due_s()
         try:
             appended = append([self._record] * due, epoch)
         except RaftLogError:
