@@ -3,14 +3,12 @@
 import re
 import subprocess
 
-import pytest
-
 from oracle.kafka_tools import tool_command
 from oracle.raft_quorums import KCORE, METADATA_QUORUM, Member, RaftQuorum, until
 from oracle.test_raft_describe import masked
+from oracle.test_raft_voters import NO_OPS, PATIENT, elect_kcore
 
 TOOL = "4.3.1"
-NO_OPS = ("--append", "40", "--record-bytes", "64")
 
 
 def tool(where: str, *arguments: object) -> str:
@@ -72,20 +70,28 @@ def test_a_real_controller_is_told_how_kcores_quorum_is() -> None:
         assert re.search(r"^10\d .*\tLeader", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("real_joins", [False, True], ids=["kcore joins", "Kafka joins"])
-def test_voters_join_where_kcore_leads(real_joins: bool) -> None:
-    """AddRaftVoter and RemoveRaftVoter, handled by kcore."""
+def join_and_leave(quorum: RaftQuorum, leader: Member, joining: Member) -> None:
+    """AddRaftVoter and RemoveRaftVoter, handled by kcore, which leads."""
+    before = voters_of(quorum)
+    quorum.await_progress(joining)
+    add(quorum, leader, joining)
+    quorum.voters.append(joining)
+    assert voters_of(quorum) == {*before, joining.node_id}
+    quorum.await_progress(*quorum.voters)
+    arguments = ("--controller-id", joining.node_id, "--controller-directory-id", joining.directory_id)
+    tool(leader.address, "remove-controller", *arguments)
+    until(lambda: voters_of(quorum) == before, lambda: quorum.described())
+    quorum.await_progress()
+
+
+def test_kcore_joins_where_kcore_leads() -> None:
     with RaftQuorum("4.3.1", real=0, kcore=1, observers=1, dynamic=True, options=NO_OPS) as quorum:
-        [leader], [joining] = quorum.kcore, quorum.observers
-        if real_joins:
-            joining.terminate()
-            joining = quorum.join_real(2)
-        quorum.await_progress(joining)
-        add(quorum, leader, joining)
-        quorum.voters.append(joining)
-        assert voters_of(quorum) == {leader.node_id, joining.node_id}
-        quorum.await_progress(*quorum.voters)
-        arguments = ("--controller-id", joining.node_id, "--controller-directory-id", joining.directory_id)
-        tool(leader.address, "remove-controller", *arguments)
-        until(lambda: voters_of(quorum) == {leader.node_id}, lambda: quorum.described())
-        quorum.await_progress()
+        join_and_leave(quorum, quorum.kcore[0], quorum.observers[0])
+
+
+def test_a_real_controller_joins_where_kcore_leads() -> None:
+    with RaftQuorum("4.3.1", real=2, kcore=1, dynamic=True, properties=PATIENT, options=NO_OPS) as quorum:
+        leader = elect_kcore(quorum)
+        joining = quorum.join_real(3)
+        join_and_leave(quorum, leader, joining)
+        assert joining.is_running
