@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from kcore.metadata.image import ClusterImage as ClusterImage
     from kcore.metadata.partition_table import PartitionTable as PartitionTable
     from kcore.protocol_errors import Errors as Errors
+    from kcore.raft.config import RaftConfig as RaftConfig
+    from kcore.raft.memory_log import MemoryLog as MemoryLog
+    from kcore.raft.node import RaftNode as RaftNode
     from kcore.replication.divergence import end_offset_for_epoch as end_offset_for_epoch
     from kcore.replication.divergence import truncation_offsets as truncation_offsets
     from kcore.replication.election import elect as elect
@@ -82,6 +85,9 @@ _LATER = _TOGETHER | {
     "kcore.controller.zk_controller": ("ZkController",),
     "kcore.metadata.image": ("ClusterImage",),
     "kcore.protocol_errors": ("Errors",),
+    "kcore.raft.config": ("RaftConfig",),
+    "kcore.raft.memory_log": ("MemoryLog",),
+    "kcore.raft.node": ("RaftNode",),
     "kcore.replication.policy": ("election_policy",),
     "kcore.schema.catalogue": ("messages",),
     "kcore.storage.diverge": ("diverge",),
