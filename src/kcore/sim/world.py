@@ -131,9 +131,9 @@ class World:
             handlers[kind](machine, what)
 
     def open_gate(self, machine: Machine, bit: int) -> None:
-        """What waited comes now, in its order."""
+        """What waited comes now, in its order; behind another gate it waits again, but for what opens that one."""
         machine.gate &= ~bit
-        if not machine.gate:
+        if not machine.gate & PAUSED:
             waiting, machine.inbox = machine.inbox, type(machine.inbox)()
             for _, _, kind, _, what in waiting:
                 self.push(self.now_us, kind, machine, what)
