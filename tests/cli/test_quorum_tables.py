@@ -112,6 +112,7 @@ def test_as_kafka_prints_it() -> None:
     assert text(quorum_tables.status(recorded())) == STATUS
 
 
+@pytest.mark.covers("KIP-595 describe --status", "KIP-595 describe --replication")
 def test_as_the_document_drew_it() -> None:
     """KIP-595, "Tooling Support": the tables of `describe --status` and `describe --replication`."""
     assert text(quorum_tables.seed_status(of_the_document())) == SEED_STATUS

@@ -35,6 +35,7 @@ def options_of(quorum: RaftQuorum) -> list[tuple[str, str]]:
     return [("--bootstrap-controller", quorum.bootstrap), ("--bootstrap-server", quorum.brokers[0].address)]
 
 
+@pytest.mark.covers("KIP-595 describe --status", "KIP-595 describe --replication")
 @pytest.mark.parametrize("view", [["--status"], ["--replication"], ["--replication", "--human-readable"]], ids=" ".join)
 def test_the_same_as_kafkas_tool(quorum: RaftQuorum, view: list[str]) -> None:
     for option, where in options_of(quorum):

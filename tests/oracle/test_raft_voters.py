@@ -93,6 +93,7 @@ def test_kcore_leads_real_nodes(quorum: RaftQuorum) -> None:
     assert_one_log(quorum)
 
 
+@pytest.mark.covers("KIP-595 fetch 3")
 def test_a_real_leaders_tail_is_cut_to_kcores_log(quorum: RaftQuorum) -> None:
     """What a leader wrote that nobody fetched goes when it comes back as a follower of kcore."""
     [kcore] = quorum.kcore
@@ -113,6 +114,7 @@ def test_a_real_leaders_tail_is_cut_to_kcores_log(quorum: RaftQuorum) -> None:
     assert_one_log(quorum)
 
 
+@pytest.mark.covers("KIP-595 fetch response 2")
 def test_kcores_tail_is_cut_to_a_real_leaders_log(quorum: RaftQuorum) -> None:
     kcore = elect_kcore(quorum)
     quorum.await_progress(*quorum.voters)

@@ -1,5 +1,7 @@
 """KIP-595, "Cluster Bootstrapping", sentence by sentence, and how a leader is found later on (KIP-853)."""
 
+import pytest
+
 from kcore.protocol_errors import Errors
 from kcore.raft.replicas import Address, ElectionState
 from kcore.schema.fetch import FetchRequest
@@ -8,6 +10,7 @@ from raft.cluster import Cluster
 from raft.nodes import CLUSTER, address, answer, begin_request, raft_node, sent, started, state, vote_request
 
 
+@pytest.mark.covers("KIP-595 bootstrapping 1")
 def test_the_voters_find_each_other_through_the_static_voters_configuration() -> None:
     """ "When the cluster is initialized for the first time, the voters will find each other through the static
     quorum.voters configuration": without any file, log or other help.
@@ -20,6 +23,7 @@ def test_the_voters_find_each_other_through_the_static_voters_configuration() ->
     assert Cluster().elect().epoch >= 1
 
 
+@pytest.mark.covers("KIP-595 bootstrapping 2", "KIP-595 bootstrapping 3", "KIP-595 bootstrapping 4")
 def test_the_cluster_id_is_stored_in_the_log_and_propagated_through_the_replication_protocol() -> None:
     """ "It is the job of the first elected leader [...] to generate a UUID that will serve as a unique clusterId.
 
@@ -36,6 +40,7 @@ def test_the_cluster_id_is_stored_in_the_log_and_propagated_through_the_replicat
     assert cluster.values(9) == [b"cluster-id"]
 
 
+@pytest.mark.covers("KIP-595 bootstrapping 5")
 def test_the_raft_library_knows_the_cluster_id() -> None:
     """ "The Raft library will provide a hook for the initialization of the clusterId": it names it in all requests, and
     refuses those of another.
@@ -93,6 +98,7 @@ def test_an_observer_finds_the_leader_by_fetching_from_anyone() -> None:
     assert state(cluster.nodes[9])[0] == "Follower"
 
 
+@pytest.mark.covers("KIP-595 fetch response 1 retry", "KIP-595 fetch response 1 begin")
 def test_a_follower_whose_leader_does_not_answer_asks_the_other_voters_at_random() -> None:
     """KIP-595, Fetch response: "retry to the Fetch request again against one of the remaining voters at random; in the
     mean time it may receive BeginQuorumEpoch request which would also update the new epoch / leader as well".

@@ -37,12 +37,14 @@ def replicas(rows: Any) -> list[tuple[int, int, int, int]]:
 # the current leader is known to the receiving node, then include the LeaderId and LeaderEpoch in the response."
 
 
+@pytest.mark.covers("KIP-595 describe 0", "KIP-595 describe 1", "KIP-595 describe 1 leader")
 def test_a_follower_names_the_leader() -> None:
     partition = described(follower(epoch=3)).topics[0].partitions[0]
     assert partition.error_code == Errors.NOT_LEADER_OR_FOLLOWER
     assert (partition.leader_id, partition.leader_epoch) == (2, 3)
 
 
+@pytest.mark.covers("KIP-595 describe 1 leader")
 def test_a_node_that_knows_no_leader_names_none() -> None:
     node, _ = started()
     partition = described(node).topics[0].partitions[0]
@@ -61,6 +63,7 @@ def test_only_one_partition_has_a_quorum(asked: DescribeQuorumRequest) -> None:
 # "Build the response using current assignment information and cached state about replication progress."
 
 
+@pytest.mark.covers("KIP-595 describe 2")
 def test_the_leader_describes_voters_and_observers() -> None:
     node = committed_leader()
     append(node, b"a")

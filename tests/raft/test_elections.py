@@ -98,6 +98,7 @@ def test_one_voter_of_3_9_among_three() -> None:
 # Scenarios of bugs.
 
 
+@pytest.mark.covers("E1", "E5", "KIP-595 progress 2")
 @pytest.mark.parametrize("seed", range(4))
 def test_e1_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
     """KAFKA-15489 (E1): the leader progress time-out was forgotten until 3.7; such a leader was believed for ever."""
@@ -114,6 +115,7 @@ def test_e1_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
     assert zombie.state.name == "Follower"
 
 
+@pytest.mark.covers("E2")
 def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
     """KAFKA-10527 (E2): a record that was lost in a crash, and another one at its offset in the same epoch."""
     cluster = Cluster()
@@ -131,6 +133,7 @@ def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
     assert {tuple(cluster.values(i)) for i in cluster.ids} == {(b"other",)}
 
 
+@pytest.mark.covers("E5")
 def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() -> None:
     """KAFKA-13104 (E5): raft did not hear of it, and went on as the leader without a controller."""
     cluster = Cluster()
@@ -141,6 +144,7 @@ def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() ->
     assert second is not first
 
 
+@pytest.mark.covers("E6")
 def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> None:
     """KAFKA-17333 (E6)."""
     cluster = Cluster()
@@ -154,6 +158,7 @@ def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> N
     assert all(leader_id != first_id for leader_id, _ in cluster.told[first_id][since:])
 
 
+@pytest.mark.covers("E7")
 @LEVELS
 def test_e7_an_observer_is_never_a_candidate(level: str) -> None:
     """KAFKA-17067 (E7): not without a leader, not when it is told to hurry, not with a voter's id."""
@@ -169,6 +174,7 @@ def test_e7_an_observer_is_never_a_candidate(level: str) -> None:
         assert {cluster.nodes[9].state.name, cluster.nodes[3].state.name} <= {"Unattached", "Follower"}
 
 
+@pytest.mark.covers("E22")
 def test_e22_a_removed_voter_that_missed_it_disturbs_nobody() -> None:
     """KAFKA-17030 (E22): it stands for election for ever; its pre-votes are denied, and the epoch stays."""
     cluster = Cluster()
@@ -183,6 +189,7 @@ def test_e22_a_removed_voter_that_missed_it_disturbs_nobody() -> None:
     assert leader.epoch == epoch
 
 
+@pytest.mark.covers("E23")
 @LEVELS
 @pytest.mark.parametrize("seed", range(4))
 def test_e23_no_deadline_is_in_the_past(level: str, seed: int) -> None:
@@ -206,6 +213,7 @@ def test_e23_no_deadline_is_in_the_past(level: str, seed: int) -> None:
     assert cluster.events < 20_000
 
 
+@pytest.mark.covers("E28")
 def test_e28_no_epochs_go_by_without_a_majority() -> None:
     """bitnami/charts 20403 (E28): Unattached to Unattached for ever, epoch +1 every half second, no leader.
 
@@ -221,6 +229,7 @@ def test_e28_no_epochs_go_by_without_a_majority() -> None:
     assert cluster.elect(5000).epoch <= 3
 
 
+@pytest.mark.covers("E28")
 @LEVELS
 @pytest.mark.parametrize("seed", range(8))
 def test_e28_jitter_ends_split_votes(level: str, seed: int) -> None:
@@ -229,6 +238,7 @@ def test_e28_jitter_ends_split_votes(level: str, seed: int) -> None:
     assert cluster.elect(8000).epoch <= 6
 
 
+@pytest.mark.covers("E24")
 def test_e24_a_clean_stop_of_a_quorum_of_five() -> None:
     """KAFKA-20895 (E24), as 4.3.1 is: the first successor's pre-vote is denied, and the next leader takes longer.
 

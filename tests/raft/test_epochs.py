@@ -271,6 +271,7 @@ def test_an_end_of_another_epoch_ends_nothing() -> None:
     assert state(node) == ("Follower", 4, 2)
 
 
+@pytest.mark.covers("E24")
 def test_e24_pre_votes_behind_a_graceful_resignation() -> None:
     """KAFKA-20895 (E24), open in 4.3.1: who has fetched from the leader that resigned still denies pre-votes.
 

@@ -26,17 +26,20 @@ from raft.replication import (
 # "Check that the clusterId if not null matches the cached value in meta.properties."
 
 
+@pytest.mark.covers("KIP-595 fetch 1")
 def test_a_foreign_cluster_is_refused() -> None:
     node = committed_leader()
     response = only_answer(node, fetch_request(1, cluster_id="another"))
     assert (response.error_code, response.responses) == (Errors.INCONSISTENT_CLUSTER_ID, [])
 
 
+@pytest.mark.covers("KIP-595 fetch 1")
 def test_a_null_cluster_is_not_checked() -> None:
     data, _ = fetch(committed_leader(), fetch_request(0, 0, cluster_id=None), 1000)
     assert data.error_code == Errors.NONE
 
 
+@pytest.mark.covers("KIP-595 fetch 1", "KIP-595 fetch 2")
 def test_the_cluster_comes_before_the_epoch() -> None:
     response = only_answer(committed_leader(), fetch_request(1, epoch=9, cluster_id="another"))
     assert response.error_code == Errors.INCONSISTENT_CLUSTER_ID
@@ -80,6 +83,7 @@ def test_the_leaders_own_id_is_refused() -> None:
 # request with either the FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH error."
 
 
+@pytest.mark.covers("KIP-595 fetch 2")
 @pytest.mark.parametrize(("epoch", "error"), [(0, Errors.FENCED_LEADER_EPOCH), (2, Errors.UNKNOWN_LEADER_EPOCH)])
 def test_another_epoch_is_refused(epoch: int, error: Errors) -> None:
     node = committed_leader()
@@ -90,6 +94,7 @@ def test_another_epoch_is_refused(epoch: int, error: Errors) -> None:
     assert [(named.node_id, named.host, named.port) for named in response.node_endpoints] == [(1, "host1", 9001)]
 
 
+@pytest.mark.covers("KIP-595 fetch 2", "KIP-595 fetch 3")
 def test_epochs_come_before_divergence() -> None:
     """A log that parts from the leader's is told so by the leader of its own epoch only."""
     node, effects = leader(log=log_of(0, 0, 0))
@@ -138,6 +143,7 @@ def leader_of_epochs(*epochs: int) -> Any:
     return node
 
 
+@pytest.mark.covers("KIP-595 fetch 3", "KIP-595 fetch 3 start", "KIP-595 fetch 3 round trips")
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "diverging"),
     [
@@ -163,12 +169,14 @@ def test_divergence(offset: int, last_epoch: int, diverging: tuple[int, int] | N
         assert data.records == b""
 
 
+@pytest.mark.covers("E10", "KIP-595 fetch 3")
 def test_a_diverging_answer_does_not_wait() -> None:
     """E10: it is answered at once, whatever the wait."""
     data, _ = fetch(leader_of_epochs(1, 1), fetch_request(9, 2, 2), 1000)
     assert (data.diverging_epoch.end_offset, data.diverging_epoch.epoch) == (3, 2)
 
 
+@pytest.mark.covers("KIP-595 fetch 3")
 def test_a_diverging_follower_counts_for_nothing() -> None:
     """Its offsets are not the leader's."""
     node = leader_of_epochs(1, 1)
@@ -185,6 +193,7 @@ def test_a_diverging_follower_counts_for_nothing() -> None:
 # of the voters."
 
 
+@pytest.mark.covers("KIP-595 fetch 4")
 def test_a_voters_fetch_advances_the_high_watermark() -> None:
     node = committed_leader()
     append(node, b"a", b"b")
@@ -192,6 +201,7 @@ def test_a_voters_fetch_advances_the_high_watermark() -> None:
     assert (committed(effects), data.high_watermark, node.log.high_watermark) == ([3], 3, 3)
 
 
+@pytest.mark.covers("KIP-595 fetch 4 observer")
 def test_an_observers_fetch_does_not() -> None:
     node = committed_leader()
     append(node, b"a")
@@ -200,6 +210,7 @@ def test_an_observers_fetch_does_not() -> None:
     assert [key.id for key in node.leading.observers] == [7]
 
 
+@pytest.mark.covers("KIP-595 fetch 4 observer")
 def test_a_voters_id_with_another_directory_is_an_observer() -> None:
     """KIP-853: the voter's disk was replaced, and with it all that it had acknowledged."""
     node, effects = dynamic_leader(1, 2, 3)
@@ -218,6 +229,7 @@ def test_a_client_without_an_id_leaves_no_trace() -> None:
     assert node.leading.observers == {}
 
 
+@pytest.mark.covers("E4", "KIP-595 fetch 4 own epoch")
 def test_records_of_earlier_epochs_wait_for_one_of_the_leaders_own() -> None:
     node = leader_of_epochs(1, 1, 1)
     _, effects = fetch(node, fetch_request(3, 1, 2, max_wait_ms=0), 1000)
@@ -226,6 +238,7 @@ def test_records_of_earlier_epochs_wait_for_one_of_the_leaders_own() -> None:
     assert committed(effects) == [4]
 
 
+@pytest.mark.covers("KIP-595 fetch 4 majority")
 def test_the_high_watermark_is_what_a_majority_has() -> None:
     node, effects = leader(voters=(1, 2, 3, 4, 5), append_linger_ms=0)
     flush(node, effects, 1000)
@@ -324,6 +337,7 @@ def test_does_not_wait_if_it_does_not_want_to() -> None:
     assert (data.error_code, data.records) == (Errors.NONE, b"")
 
 
+@pytest.mark.covers("E11")
 def test_a_high_watermark_that_the_follower_does_not_know_does_not_wait() -> None:
     """E11, KAFKA-13959: it hears of it by Fetch 18, though no record comes (KIP-1166)."""
     node = committed_leader()
@@ -332,6 +346,7 @@ def test_a_high_watermark_that_the_follower_does_not_know_does_not_wait() -> Non
     waiting(node, replica=3, high_watermark=1)
 
 
+@pytest.mark.covers("E11")
 @pytest.mark.parametrize("early", [False, True])
 def test_an_early_high_watermark_helps_older_versions(early: bool) -> None:
     """E11: an option; Kafka's 3.9 hears of it half a second later, or with the next record."""
@@ -342,6 +357,7 @@ def test_an_early_high_watermark_helps_older_versions(early: bool) -> None:
     assert data is None  # It was told.
 
 
+@pytest.mark.covers("E11")
 def test_a_new_high_watermark_wakes_those_that_wait() -> None:
     """E11: all of them, as each may be told."""
     node = committed_leader()

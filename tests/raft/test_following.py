@@ -50,6 +50,7 @@ def test_asks_its_leader_from_its_end_on() -> None:
     assert (request.session_id, request.session_epoch, asked.partition_max_bytes) == (0, -1, 0)
 
 
+@pytest.mark.covers("E11")
 def test_tells_the_high_watermark_that_it_knows() -> None:
     """E11, KAFKA-13959: so that the leader answers at once where it has a newer one."""
     node, fetch = follows()
@@ -163,6 +164,7 @@ def test_the_high_watermark_never_goes_back() -> None:
 # update the quorum-state file and become a "follower" (may or may not have voting power) of that leader."
 
 
+@pytest.mark.covers("KIP-595 fetch response 1")
 @pytest.mark.parametrize("error", [Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER])
 def test_follows_the_leader_that_a_refusal_names(error: Errors) -> None:
     node, fetch = follows()
@@ -175,6 +177,7 @@ def test_follows_the_leader_that_a_refusal_names(error: Errors) -> None:
 # "Otherwise, retry to the Fetch request again against one of the remaining voters at random"
 
 
+@pytest.mark.covers("KIP-595 fetch response 1 retry")
 def test_asks_any_voter_where_a_refusal_names_no_leader() -> None:
     node, fetch = follows(jitter=1)
     effects = answered(node, fetch, fetch_response(epoch=4, leader_id=-1, error=Errors.FENCED_LEADER_EPOCH))
@@ -186,6 +189,7 @@ def test_asks_any_voter_where_a_refusal_names_no_leader() -> None:
 # "in the mean time it may receive BeginQuorumEpoch request which would also update the new epoch / leader as well."
 
 
+@pytest.mark.covers("KIP-595 fetch response 1 begin")
 def test_hears_of_the_leader_in_the_mean_time() -> None:
     node, fetch = follows()
     effects = answered(node, fetch, fetch_response(epoch=4, leader_id=-1, error=Errors.FENCED_LEADER_EPOCH))
@@ -195,6 +199,7 @@ def test_hears_of_the_leader_in_the_mean_time() -> None:
     assert answered(node, late, fetch_response(values(b"a"), epoch=4, leader_id=3)) == []  # Not waited for any more.
 
 
+@pytest.mark.covers("KIP-595 fetch 2.2")
 def test_an_unknown_epoch_is_the_others_to_learn() -> None:
     """UNKNOWN_LEADER_EPOCH: who answers is behind."""
     node, fetch = follows()
@@ -233,6 +238,7 @@ def test_finds_leader_and_records_in_one_fetch() -> None:
 # to DivergingEpoch.EndOffset and truncate any offset with an epoch greater than DivergingEpoch.EndOffset."
 
 
+@pytest.mark.covers("KIP-595 fetch response 2", "KIP-595 fetch response 2 epoch")
 @pytest.mark.parametrize(
     ("diverging", "end_offset", "last_epoch"),
     [((2, 1), 2, 1), ((4, 2), 3, 1), ((9, 3), 5, 3), ((4, 3), 4, 3), ((0, 0), 0, 0)],
@@ -246,6 +252,7 @@ def test_truncates_where_the_leader_says(diverging: tuple[int, int], end_offset:
     assert node.flushed_end_offset == node.log.end_offset == end_offset
 
 
+@pytest.mark.covers("KIP-595 fetch response 2")
 def test_never_truncates_what_is_committed() -> None:
     """Kafka's process ends there: whoever asks for it has lost what it acknowledged."""
     node, fetch = follows()
@@ -263,6 +270,7 @@ def voters_batch(base_offset: int, epoch: int, *ids: int) -> bytes:
     return control_batch([VoterSet.of(dynamic_voters(*ids)).to_record()], base_offset, epoch, 0)
 
 
+@pytest.mark.covers("KIP-595 fetch response voters")
 def test_a_record_of_voters_changes_its_role() -> None:
     node, fetch = follows(voters=(), log=dynamic_log(*dynamic_voters(1, 2, 3)))
     assert node.is_voter
@@ -272,6 +280,7 @@ def test_a_record_of_voters_changes_its_role() -> None:
     assert node.is_voter
 
 
+@pytest.mark.covers("KIP-595 fetch response voters")
 def test_a_truncation_takes_voters_back() -> None:
     node, fetch = follows(voters=(), log=dynamic_log(*dynamic_voters(1, 2, 3)))
     effects = flush(node, answered(node, fetch, fetch_response(voters_batch(0, 1, 2, 3))), 10)
@@ -286,6 +295,7 @@ def test_a_record_of_a_version_counts_from_where_it_stands() -> None:
     assert (node.voter_history.kraft_version_at(0), node.voter_history.kraft_version_at(1)) == (0, 1)
 
 
+@pytest.mark.covers("KIP-595 fetch response voters")
 def test_voters_of_a_batch_that_was_left_out_do_not_count() -> None:
     """KAFKA-18723: a batch of a later epoch is not written, so neither are its voters."""
     node, fetch = follows(voters=(), log=dynamic_log(*dynamic_voters(1, 2, 3)))

@@ -8,6 +8,7 @@ from raft.cluster import Cluster
 from raft.nodes import leader, leaders, partition, sent, state, stored, vote_response
 
 
+@pytest.mark.covers("E1", "KIP-595 progress 1", "KIP-595 progress 2")
 def test_a_new_leader_is_elected_and_everyone_has_learned_about_it_except_the_old_leader() -> None:
     """A "zombie leader", that "would not be notified by anyone about the new leader / epoch": it finds out itself.
 
@@ -23,6 +24,7 @@ def test_a_new_leader_is_elected_and_everyone_has_learned_about_it_except_the_ol
     assert cluster.run(5000, lambda: old.state.name != "Leader")
 
 
+@pytest.mark.covers("KIP-595 progress 3")
 def test_stale_information_is_not_served() -> None:
     """ "This could lead to stale information being served": what it cannot commit it never calls committed."""
     cluster = Cluster()
@@ -35,6 +37,7 @@ def test_stale_information_is_not_served() -> None:
     assert cluster.committed[old.local.id] == before
 
 
+@pytest.mark.covers("E1", "KIP-595 progress 4")
 @pytest.mark.parametrize(("voters", "needed"), [((1, 2, 3), 1), ((1, 2, 3, 4), 2), ((1, 2, 3, 4, 5), 2)])
 def test_it_did_not_receive_fetch_requests_from_a_majority_for_that_amount_of_time(
     voters: tuple[int, ...], needed: int
@@ -61,6 +64,7 @@ def test_it_did_not_receive_fetch_requests_from_a_majority_for_that_amount_of_ti
     assert state(node) == ("Resigned", 1, 1)
 
 
+@pytest.mark.covers("KIP-595 progress 4")
 def test_fetches_of_a_minority_do_not_count_twice() -> None:
     """A majority of the quorum, not a number of fetches."""
     node, _ = leader(voters=(1, 2, 3, 4, 5))
@@ -77,6 +81,7 @@ def test_an_only_voter_waits_for_nobody() -> None:
     assert state(node) == ("Leader", 1, 1)
 
 
+@pytest.mark.covers("E1", "E28")
 def test_kafka_resigns_and_lets_the_others_elect() -> None:
     """KAFKA-15489: Resigned in its epoch, then Unattached in the next one, and no epoch more without a majority."""
     cluster = Cluster()
@@ -87,6 +92,7 @@ def test_kafka_resigns_and_lets_the_others_elect() -> None:
     assert (old.state.name in {"Unattached", "Prospective"}, old.epoch) == (True, epoch + 1)
 
 
+@pytest.mark.covers("KIP-595 progress 4")
 def test_it_would_begin_a_new_election() -> None:
     """ "It would begin a new election and start sending VoteRequest to voter nodes [...] to understand the latest
     quorum": as an option.
@@ -101,6 +107,7 @@ def test_it_would_begin_a_new_election() -> None:
     assert not partition(requests[0].request).pre_vote
 
 
+@pytest.mark.covers("KIP-595 progress 5", "KIP-595 progress 7")
 @pytest.mark.parametrize("level", ["4.3", "3.9"])
 def test_it_shall_keep_starting_new_elections_and_bump_the_epoch(level: str) -> None:
     """ "If it couldn't connect to any known voter, the old leader shall keep starting new elections and bump the
@@ -118,6 +125,7 @@ def test_it_shall_keep_starting_new_elections_and_bump_the_epoch(level: str) -> 
     assert cluster.elections[old.local.id] == ElectionState(old.epoch, -1, old.local)
 
 
+@pytest.mark.covers("KIP-595 progress 6", "KIP-595 progress 7")
 def test_if_the_returned_response_includes_a_newer_epoch_leader_it_steps_down() -> None:
     """ "This zombie leader would step down and becomes a follower", "it has been supplanted by another voter"."""
     node, _ = leader(endless_elections=True)
@@ -128,6 +136,7 @@ def test_if_the_returned_response_includes_a_newer_epoch_leader_it_steps_down() 
     assert stored(effects) == [ElectionState(5, 3)]
 
 
+@pytest.mark.covers("KIP-595 progress 7")
 def test_or_win_the_election_eventually() -> None:
     """Once the others are back."""
     cluster = Cluster(endless_elections=True)
@@ -140,6 +149,7 @@ def test_or_win_the_election_eventually() -> None:
     assert cluster.elect() is old
 
 
+@pytest.mark.covers("KIP-595 progress 8", "KIP-595 progress 9")
 def test_this_approach_could_generate_disruptive_voters() -> None:
     """ "The partitioned leader will keep increasing its epoch, and when it eventually reconnects to the quorum, it
     could win the election with a very large epoch number [...] we would like to address it in a follow-up KIP".

@@ -88,6 +88,7 @@ def log_with_voters(voters: list[Any]) -> Any:
     return log
 
 
+@pytest.mark.covers("E4")
 def test_nothing_is_committed_before_the_first_record_is() -> None:
     """E4, KAFKA-12619: not even the offset where the epoch begins, though a majority has all that is before it."""
     node, effects = leader(log=log_of(0, 0), append_linger_ms=0)
@@ -130,6 +131,7 @@ def test_the_high_watermark_never_goes_back() -> None:
     assert (committed(effects), node.high_watermark, node.leading.replicated_to_majority) == ([], 3, 2)
 
 
+@pytest.mark.covers("E21")
 def test_a_leader_that_does_not_vote_counts_for_nothing() -> None:
     """E21, KAFKA-16530: with itself among two, the one of the others would be a majority."""
     node, effects = dynamic_leader(1, 2, 3)
@@ -154,6 +156,7 @@ def remove(node: Any, voter_id: int) -> list[Any]:
 # amount of time, it would begin a new election".
 
 
+@pytest.mark.covers("E1")
 def test_a_leader_without_followers_resigns() -> None:
     """E1, KAFKA-15489: after one and a half fetch time-outs, so that two leaders in a split network soon are one."""
     node = committed_leader()
@@ -164,6 +167,7 @@ def test_a_leader_without_followers_resigns() -> None:
     assert node.state.name == "Resigned"
 
 
+@pytest.mark.covers("E1", "KIP-595 progress 4")
 def test_a_majority_that_fetches_keeps_it() -> None:
     """E1: of five, two others."""
     node, effects = leader(voters=(1, 2, 3, 4, 5))
@@ -176,6 +180,7 @@ def test_a_majority_that_fetches_keeps_it() -> None:
     assert node.leading.check_quorum_deadline_ms == 6000
 
 
+@pytest.mark.covers("KIP-595 progress 4")
 def test_observers_do_not_keep_it() -> None:
     node = committed_leader()
     for replica in (7, 8, 9):
@@ -183,6 +188,7 @@ def test_observers_do_not_keep_it() -> None:
     assert node.leading.check_quorum_deadline_ms == 4000
 
 
+@pytest.mark.covers("E1", "E21")
 def test_a_leader_that_does_not_vote_needs_a_majority_of_the_others() -> None:
     """E1, E21: of two voters both."""
     node, effects = dynamic_leader(1, 2, 3)

@@ -39,6 +39,7 @@ def test_only_the_leader_of_an_epoch_appends_to_it() -> None:
         follower().append([b"x"], 1, 0)
 
 
+@pytest.mark.covers("E4")
 def test_an_only_voter_leads_for_its_state_machine_once_its_record_is_flushed() -> None:
     """Not when it is elected: what it has not committed may be gone (KAFKA-12619)."""
     node, effects = started(voters=(1,))
@@ -52,6 +53,7 @@ def test_an_only_voter_leads_for_its_state_machine_once_its_record_is_flushed() 
     assert leaders(node.on_timer(2)) == [], "it is told once"
 
 
+@pytest.mark.covers("E5")
 def test_resigning() -> None:
     """Source: KafkaRaftClient.resign."""
     node, _ = leader()
@@ -68,6 +70,7 @@ def test_resigning() -> None:
         follower().resign(1, 0)
 
 
+@pytest.mark.covers("E6")
 def test_a_resigned_leader_is_unattached_in_the_next_epoch() -> None:
     """As nobody should be told that it leads the one it has resigned."""
     node, _ = leader()

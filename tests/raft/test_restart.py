@@ -34,6 +34,7 @@ def test_the_very_first_start() -> None:
     assert node.high_watermark is None
 
 
+@pytest.mark.covers("E2")
 def test_e2_a_restarted_leader_does_not_lead_its_epoch() -> None:
     """KAFKA-10527 (E2): else it gives an offset of its epoch twice, to a record that it lost and to another one."""
     node, effects = started(election=ElectionState(5, 1), log=log_of(5))
@@ -45,6 +46,7 @@ def test_e2_a_restarted_leader_does_not_lead_its_epoch() -> None:
     assert partition(sent(effects, EndQuorumEpochRequest)[0].request).preferred_candidates == []
 
 
+@pytest.mark.covers("E3")
 def test_e3_a_restarted_leader_does_not_vote_in_its_epoch() -> None:
     """KAFKA-10661 (E3): two leaders of one epoch could come of it."""
     node, _ = started(election=ElectionState(5, 1))
@@ -53,6 +55,7 @@ def test_e3_a_restarted_leader_does_not_vote_in_its_epoch() -> None:
     assert partition(answer(node.on_request(vote_request(6, last=(4, 9)), 2, "b", 0))).vote_granted
 
 
+@pytest.mark.covers("E2")
 def test_a_restarted_leader_goes_on_in_the_next_epoch() -> None:
     """Behind the election time-out, and never as a follower of its own."""
     node, _ = started(election=ElectionState(5, 1))
@@ -78,6 +81,7 @@ def test_a_vote_for_an_earlier_directory_of_its_own_is_not_for_itself() -> None:
     assert node.state.voted == ReplicaKey(1, directory(77))
 
 
+@pytest.mark.covers("E7")
 def test_a_voted_candidate_that_votes_no_more_is_none() -> None:
     """E7 (KAFKA-17067), at a start."""
     node, _ = started(election=ElectionState(4, -1, OWN), voters=(2, 3, 4))

@@ -78,6 +78,7 @@ def test_a_snapshot_has_version_and_voters() -> None:
     assert [record.control for record in records[:3]] == ["SNAPSHOT_HEADER", "KRAFT_VERSION", "KRAFT_VOTERS"]
 
 
+@pytest.mark.covers("E9")
 @pytest.mark.parametrize(("end", "ids"), [((3, 1), [1, 2, 3]), ((4, 1), [1, 2])])
 def test_a_snapshot_has_the_voters_of_its_end(end: tuple[int, int], ids: list[int]) -> None:
     """E9: what the record at that very offset says comes behind it."""
@@ -94,6 +95,7 @@ def test_a_snapshot_has_the_voters_of_its_end(end: tuple[int, int], ids: list[in
     assert [voter.voter_id for voter in voters.voters] == ids
 
 
+@pytest.mark.covers("E9")
 @pytest.mark.parametrize(
     ("end", "may_be"), [((1, 1), True), ((2, 1), True), ((3, 1), False), ((1, 0), False), ((2, 2), False)]
 )
@@ -113,6 +115,7 @@ def test_a_snapshot_is_written_once() -> None:
     assert node.log.snapshot_piece(END, 0, 1 << 20).data == snapshot_bytes()
 
 
+@pytest.mark.covers("E8")
 def test_the_log_begins_at_a_snapshot_only() -> None:
     """E8, KAFKA-14238."""
     node = leader_with_snapshot()
@@ -217,6 +220,7 @@ def test_another_cluster_or_topic_is_served_nothing() -> None:
     assert piece.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.covers("E1")
 def test_who_loads_a_snapshot_follows() -> None:
     """E1: for the leader progress time-out it is as good as a fetch."""
     node = leader_with_snapshot()
@@ -293,6 +297,7 @@ def test_loading_puts_the_election_off() -> None:
     assert node.state.fetch_deadline_ms == 1500 + node.config.fetch_timeout_ms
 
 
+@pytest.mark.covers("E18")
 def test_voters_are_those_of_the_snapshot() -> None:
     """E18, KAFKA-14894: what was in the log is gone, and so are its voters."""
     node, send = loading(dynamic_log(*dynamic_voters(1, 2)), voters=())

@@ -52,6 +52,7 @@ def test_the_ways_are_kafkas(pre_vote: bool, kafka: dict[str, set[str]], unsaid:
     assert own == {(source, target) for source, targets in kafka.items() for target in targets} | unsaid
 
 
+@pytest.mark.covers("E7")
 @pytest.mark.parametrize("pre_vote", [True, False])
 def test_e7_the_ways_of_observers(pre_vote: bool) -> None:
     """KAFKA-17067 (E7): none of them leads to an election; whoever is no voter any more gets out of all others."""

@@ -161,6 +161,7 @@ def test_the_leader_of_one_voter_takes_another() -> None:
     assert committed(fetch(node, fetch_request(4, replica=4, max_wait_ms=0), 1000)[1]) == [4]
 
 
+@pytest.mark.covers("E1")
 def test_who_is_left_alone_leads_on() -> None:
     """E1: there is nobody whose fetches it could wait for."""
     node = dynamic(1, 2)
@@ -324,6 +325,7 @@ def test_the_only_voter_stays() -> None:
     assert error(ask(dynamic(1), remove_request(1))) == Errors.VOTER_NOT_FOUND
 
 
+@pytest.mark.covers("E20", "E21")
 def test_a_removed_leader_leads_until_its_removal_is_committed() -> None:
     """E20, KAFKA-17608; E21: by a majority of those that remain."""
     node = dynamic()
@@ -352,6 +354,7 @@ def test_a_static_voter_is_answered_at_once() -> None:
     assert node.leading.known_voters.voters[2].key.directory_id == directory(2)
 
 
+@pytest.mark.covers("E1")
 def test_an_update_is_as_good_as_a_fetch() -> None:
     """E1: for the leader progress time-out."""
     node = committed_leader()

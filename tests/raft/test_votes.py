@@ -214,6 +214,7 @@ def test_who_knows_its_leader_but_not_where_votes_for_nobody_else() -> None:
     assert not partition(answer(node.on_request(vote_request(1, 3), 2, "a", 0))).vote_granted
 
 
+@pytest.mark.covers("E22")
 def test_e22_who_follows_a_live_leader_denies_pre_votes() -> None:
     """KAFKA-17030 (E22): a removed voter that missed its removal asks for ever, and moves nobody and no epoch."""
     node = follower()
@@ -288,6 +289,7 @@ def test_a_voter_counts_once() -> None:
     assert node.state.name == "Candidate"
 
 
+@pytest.mark.covers("E25")
 def test_e25_an_answer_of_the_pre_vote_is_no_vote() -> None:
     """E25: an answer does not say which round it is of: a late pre-vote would make a leader of a minority."""
     node, _ = started(voters=(1, 2, 3, 4, 5))
@@ -301,6 +303,7 @@ def test_e25_an_answer_of_the_pre_vote_is_no_vote() -> None:
     assert state(node) == ("Candidate", 1, -1)
 
 
+@pytest.mark.covers("E25")
 def test_e25_every_vote_request_names_its_voter() -> None:
     """E25: Kafka's voters were seen to refuse voter id -1; with directories where they are known (KIP-853)."""
     voters = [voter(1, directory(1)), voter(2, directory(2)), voter(3, directory(3))]
@@ -334,6 +337,7 @@ def test_a_lost_pre_vote_leads_back_to_looking_for_a_leader() -> None:
     assert state(node) == ("Prospective", 0, -1)
 
 
+@pytest.mark.covers("E28")
 def test_a_pre_vote_without_answers_uses_up_no_epoch() -> None:
     """That is what pre-votes are for (KIP-996); its time-out is that of Unattached, too: it asks again at once."""
     node, _ = started()

@@ -80,6 +80,7 @@ def at(node_id: int, address: Address) -> Node:
     return Node(node_id=node_id, listeners=[Listener(name="CONTROLLER", host=address.host, port=address.port)])
 
 
+@pytest.mark.covers("KIP-595 describe response 3")
 @story
 async def test_the_leader_answers() -> None:
     """595: "Otherwise the response can be returned to the application"."""
@@ -88,6 +89,7 @@ async def test_the_leader_answers() -> None:
     assert (told.cluster_id, told.partition.leader_id, told.partition.high_watermark) == ("here", 1, 7)
 
 
+@pytest.mark.covers("KIP-595 describe response 1")
 @story
 async def test_a_node_that_names_the_leader_is_followed() -> None:
     """595: "check ... if the LeaderId has been set. If so, then attempt to retry the request with the new leader"."""
@@ -121,6 +123,7 @@ async def test_a_leader_id_of_epoch_0_is_none() -> None:
     assert zero.asked == 0
 
 
+@pytest.mark.covers("KIP-595 describe response 2")
 @story
 async def test_no_leader_yet_is_asked_again() -> None:
     """595: "which could be the case if there is an election in progress ..., then backoff and retry with Metadata"."""
@@ -129,6 +132,7 @@ async def test_no_leader_yet_is_asked_again() -> None:
     assert (told.partition.leader_epoch, node.asked) == (6, 3)
 
 
+@pytest.mark.covers("KIP-595 describe response 3")
 @story
 async def test_the_request_eventually_times_out() -> None:
     """595: "or the request eventually times out"; it says what was wrong."""

@@ -255,6 +255,7 @@ def test_which_snapshots_may_be_made(tmp_path: Path) -> None:
             assert said is not None and why in said
 
 
+@pytest.mark.covers("E8")
 def test_the_log_start_moves_to_a_snapshot_alone(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         batches = fill(log, 40)
