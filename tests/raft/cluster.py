@@ -108,8 +108,8 @@ class Cluster:
         match effect:
             case StoreElection(election=election):
                 self.elections[node_id] = election
-            case Flush(end_offset=end_offset):
-                self._later(1, lambda: self._flush(node, end_offset))
+            case Flush():
+                self._later(1, lambda: self._flush(node, effect))
             case Send():
                 self._send(node, effect)
             case Answer(reply_to=reply, response=response):
@@ -123,10 +123,10 @@ class Cluster:
     def _lives(self, node: RaftNode) -> bool:
         return node.local.id not in self.down and self.nodes[node.local.id] is node
 
-    def _flush(self, node: RaftNode, end_offset: int) -> None:
+    def _flush(self, node: RaftNode, flush: Flush) -> None:
         if self._lives(node):
             node.log.flush()
-            self._perform(node, node.on_flushed(end_offset, self.now_ms))
+            self._perform(node, node.on_flushed(flush, self.now_ms))
 
     def _send(self, node: RaftNode, send: Send) -> None:
         target = next((i for i in self.nodes if address(i) == send.address), None)

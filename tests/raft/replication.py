@@ -61,10 +61,8 @@ def dynamic_leader(*ids: int, **settings: Any) -> tuple[RaftNode, list[Effect]]:
 
 def flush(node: RaftNode, effects: Iterable[Effect], now_ms: int) -> list[Effect]:
     """Does what the flushes among the effects ask for; what comes of that."""
-    ends = [effect.end_offset for effect in of(Flush, effects)]
-    if not ends:
-        return []
-    return node.on_flushed(max(ends), now_ms)
+    flushes = of(Flush, effects)
+    return node.on_flushed(flushes[-1], now_ms) if flushes else []
 
 
 def committed(effects: Iterable[Effect]) -> list[int]:

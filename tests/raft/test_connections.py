@@ -1,5 +1,7 @@
 """One request a destination, back-off, time-outs, bootstrap servers (RequestManager)."""
 
+import pytest
+
 from kcore.raft.connections import Connections
 from kcore.raft.effects import Effect, Send
 from kcore.raft.replicas import Address
@@ -14,10 +16,10 @@ def connections(jitter: int = 0) -> Connections:
     return Connections(20, 2000, lambda bound: min(jitter, bound - 1))
 
 
-def send(to: Connections, destination: int, now_ms: int, *, pipelined: bool = False) -> int:
+def send(to: Connections, destination: int, now_ms: int, *, beside: bool = False) -> int:
     """The correlation id."""
     effects: list[Effect] = []
-    to.send(effects, destination, WHERE, FetchRequest(), now_ms, pipelined=pipelined)
+    to.send(effects, destination, WHERE, FetchRequest(), now_ms, beside=beside)
     (effect,) = effects
     assert isinstance(effect, Send)
     assert (effect.destination, effect.address, effect.timeout_ms) == (destination, WHERE, 2000)
@@ -70,14 +72,19 @@ def test_an_answer_counts_once() -> None:
     assert not c.is_backing_off(2, 2)
 
 
-def test_pipelined_requests_are_all_open() -> None:
+@pytest.mark.parametrize("ok", [True, False])
+def test_what_is_asked_beside_another_changes_nothing_for_it(ok: bool) -> None:
     c = connections()
-    first, second = send(c, 2, 0), send(c, 2, 1, pipelined=True)
+    first, second, third = send(c, 2, 0), send(c, 2, 1, beside=True), send(c, 2, 1, beside=True)
     assert c.expected(first)
-    c.answered(first, True, 2)
+    assert c.expected(second)
+    c.answered(second, ok, 2)
     assert not c.is_ready(2, 2)
-    c.answered(second, True, 3)
+    assert not c.is_backing_off(2, 2)
+    c.answered(first, True, 3)
     assert c.is_ready(2, 3)
+    c.answered(third, ok, 4)
+    assert c.is_ready(2, 4)
 
 
 def test_a_reset_forgets_what_was_asked() -> None:

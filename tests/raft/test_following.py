@@ -65,7 +65,7 @@ def test_fetches_only_what_is_behind_the_flushed() -> None:
     effects = answered(node, fetch, fetch_response(values(b"a", b"b")))
     assert (sent(effects, FetchRequest), of(Flush, effects)) == ([], [Flush(2)])
     assert sent(node.on_timer(500), FetchRequest) == []
-    effects = node.on_flushed(2, 600)
+    effects = node.on_flushed(Flush(2), 600)
     assert open_fetch(effects).request.topics[0].partitions[0].fetch_offset == 2
 
 
@@ -75,7 +75,7 @@ def test_a_leader_that_follows_flushes_first() -> None:
     node.log.append_as_leader(batch(0, 1), 1)
     effects = node.on_request(begin_request(2, leader_id=3), 1, "begin", 20)
     assert sent(effects, FetchRequest) == []
-    assert open_fetch(node.on_flushed(1, 30)).destination == 3
+    assert open_fetch(node.on_flushed(Flush(1), 30)).destination == 3
 
 
 # What it makes of records.

@@ -140,7 +140,7 @@ def test_a_leader_that_does_not_vote_counts_for_nothing() -> None:
     remove(node, 1)
     assert not node.is_voter
     end = node.log.end_offset
-    node.on_flushed(end, 1000)
+    node.on_flushed(Flush(end), 1000)
     fetch(node, fetch_request(end, replica=3, max_wait_ms=0), 1000)
     assert node.high_watermark == 3
     fetch(node, fetch_request(end, max_wait_ms=0), 1000)
@@ -300,7 +300,7 @@ def test_adaptive_linger_waits_only_behind_a_flush() -> None:
     assert of(Flush, effects) == [Flush(2)]
     for value in (b"b", b"c"):
         assert of(Flush, node.append([value], 1, 1000)[1]) == []
-    assert of(Flush, node.on_flushed(2, 1005)) == [Flush(4)]
+    assert of(Flush, node.on_flushed(Flush(2), 1005)) == [Flush(4)]
     assert node.log.read(2, 1 << 20, 4) == values(b"b", b"c", base_offset=2)
     node.append([b"d"], 1, 1006)
     assert of(Flush, node.on_timer(2006)) == [Flush(5)]  # No longer than the linger.

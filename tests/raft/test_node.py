@@ -47,7 +47,7 @@ def test_an_only_voter_leads_for_its_state_machine_once_its_record_is_flushed() 
     assert leaders(effects) == []
     (flush,) = of(Flush, effects)
     node.log.flush()
-    effects = node.on_flushed(flush.end_offset, 1)
+    effects = node.on_flushed(flush, 1)
     assert isinstance(effects[0], Committed)
     assert leaders(effects) == [(1, 1)]
     assert leaders(node.on_timer(2)) == [], "it is told once"

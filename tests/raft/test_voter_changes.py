@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.control_records import control_batch, kraft_version_record
-from kcore.raft.effects import Answer, Send
+from kcore.raft.effects import Answer, Flush, Send
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.voters import VoterSet
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
@@ -42,7 +42,7 @@ from raft.replication import (
 def dynamic(*ids: int) -> Any:
     """Node 1 leads these voters, its first records are committed; node 4 observes and has all of it."""
     node, _ = dynamic_leader(*(ids or (1, 2, 3)), append_linger_ms=0)
-    node.on_flushed(node.log.end_offset, 1000)
+    node.on_flushed(Flush(node.log.end_offset), 1000)
     if ids != (1,):
         fetch(node, fetch_request(3, max_wait_ms=0), 1000)
     fetch(node, fetch_request(3, replica=4, max_wait_ms=0), 1000)

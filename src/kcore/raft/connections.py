@@ -103,19 +103,17 @@ class Connections:
         request: Message,
         now_ms: int,
         *,
-        pipelined: bool = False,
+        beside: bool = False,
     ) -> None:
-        """Asks, whether it is ready or not; `pipelined` keeps what it was asked before open, too."""
-        connection = self._by_destination.get(destination)
-        if connection is None:
-            connection = self._by_destination[destination] = Connection()
-        elif not pipelined:
-            self._open.pop(connection.correlation_id, None)
+        """Asks, whether it is ready or not; `beside` what it was asked before, which stays open and alone counts."""
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
-        connection.correlation_id = correlation_id
-        connection.is_backing_off = False
-        connection.ready_ms = now_ms + self._request_timeout_ms
+        if not beside:
+            connection = self._by_destination.setdefault(destination, Connection())
+            self._open.pop(connection.correlation_id, None)
+            connection.correlation_id = correlation_id
+            connection.is_backing_off = False
+            connection.ready_ms = now_ms + self._request_timeout_ms
         self._open[correlation_id] = OpenRequest(destination, request)
         effects.append(Send(destination, address, correlation_id, request, self._request_timeout_ms))
 
@@ -128,9 +126,9 @@ class Connections:
         request = self._open.pop(correlation_id, None)
         if request is None:
             return  # `reset_all` came in between.
-        connection = self._by_destination[request.destination]
-        if connection.correlation_id != correlation_id:
-            return  # Pipelined: a later one is open.
+        connection = self._by_destination.get(request.destination)
+        if connection is None or connection.correlation_id != correlation_id:
+            return  # It was asked beside another.
         if ok:
             del self._by_destination[request.destination]
         else:

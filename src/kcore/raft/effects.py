@@ -24,9 +24,14 @@ class StoreElection:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """The log, at least up to there; then `on_flushed(end_offset)`. A later one covers the earlier ones."""
+    """The log, at least up to there; then `on_flushed` with this very effect. A later one covers the earlier ones.
+
+    What was asked for before a cut says nothing of what was written behind it: the node leaves such a one out, and has
+    asked again for what is left.
+    """
 
     end_offset: int
+    cuts: int = 0  # How often the log had been cut when this was asked for.
 
 
 @dataclass(frozen=True, slots=True)

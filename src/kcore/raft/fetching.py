@@ -102,8 +102,11 @@ def told(node: "RaftNode", fetch: WaitingFetch, response: FetchResponse) -> Fetc
     return response
 
 
-def answer(node: "RaftNode", fetch: WaitingFetch, now_ms: int) -> FetchResponse:
-    """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark."""
+def answer(node: "RaftNode", fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> FetchResponse:
+    """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark.
+
+    One that has waited (not `is_new`) may say less of a disk than another one has said since.
+    """
     partition, version = fetch.partition, fetch.version
     error = leader_only_error(node, partition.current_leader_epoch)
     key = replica_key(fetch)
@@ -115,8 +118,19 @@ def answer(node: "RaftNode", fetch: WaitingFetch, now_ms: int) -> FetchResponse:
     records = b""
     if valid.kind == "VALID":
         records = node.log.read(partition.fetch_offset, fetch.request.max_bytes, node.log.end_offset)
-        node.leading.on_fetch(node, key, partition.fetch_offset, now_ms)
-    return fetch_response(node, version, Errors.NONE, records, valid)
+        if is_new or partition.log_start_offset < 0:
+            node.leading.on_fetch(node, key, flushed_end_offset(partition), now_ms)
+    response = fetch_response(node, version, Errors.NONE, records, valid)
+    if partition.log_start_offset >= 0:
+        response.responses[0].partitions[0].last_stable_offset = flushed_end_offset(partition)
+    return response
+
+
+def flushed_end_offset(partition: FetchPartition) -> int:
+    """Where it fetches from, unless it says that its disk has less: an option of kcore's, see `following.pipelines`."""
+    if partition.log_start_offset < 0:
+        return partition.fetch_offset
+    return min(partition.log_start_offset, partition.fetch_offset)
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
@@ -177,7 +191,7 @@ def complete(node: "RaftNode", now_ms: int, *, below: int | None = None) -> None
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None):
-            node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms)))
+            node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms, is_new=False)))
 
 
 def fail(node: "RaftNode", error: Errors) -> None:

@@ -1,6 +1,6 @@
 """The follower's side of Fetch (KIP-595): what it asks for, and what it makes of the answer.
 
-It fetches only behind what it has flushed: its fetch offset says so to the leader, who counts on it.
+It fetches only behind what it has flushed, as the leader counts on the fetch offset; unless it `pipelines`.
 Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
@@ -12,7 +12,7 @@ from kcore.raft import snapshots
 from kcore.raft.batches import split_batches
 from kcore.raft.config import FETCH_MAX_WAIT_MS, MAX_BATCH_BYTES
 from kcore.raft.control_records import replay_batches
-from kcore.raft.effects import Committed, Flush
+from kcore.raft.effects import Committed
 from kcore.raft.fetching import TOPIC_ID
 from kcore.raft.responses import PARTITION, TOPIC, handle_common, leader_endpoints
 from kcore.raft.states import Follower
@@ -29,14 +29,33 @@ def fetch_request(node: "RaftNode") -> FetchRequest | FetchSnapshotRequest | Non
     state = node.quorum.state
     if type(state) is Follower and state.fetching_snapshot is not None:
         return snapshots.fetch_snapshot_request(node, state.fetching_snapshot)
-    if node.flushed_end_offset < node.log.end_offset:
+    if node.flushed_end_offset < node.log.end_offset and not pipelines(node):
         return None
+    return _fetch_request(node, FETCH_MAX_WAIT_MS)
+
+
+def pipelines(node: "RaftNode") -> bool:
+    """The option `pipelined_fetch`: it fetches behind what it has received, so that the leader can send new records
+    while this disk works, and says in `log_start_offset` (-1 among Kafka's raft nodes, whose leaders do not look at it)
+    what it has flushed.
+
+    Only a leader that counts that one may be asked so: it says which offset it has counted in `last_stable_offset`
+    (-1 of Kafka's raft leaders). From Kafka's leaders, who count the fetch offset, it fetches as ever, and so from any
+    leader at first. Source: KIP-595, "On Performance": a fetch that "indicates the last acked offset".
+    """
+    state = node.quorum.state
+    return node.config.pipelined_fetch and type(state) is Follower and state.counts_flushed
+
+
+def _fetch_request(node: "RaftNode", max_wait_ms: int) -> FetchRequest:
+    state = node.quorum.state
     known = node.quorum.high_watermark
     partition = FetchPartition(
         partition=PARTITION,
         current_leader_epoch=state.epoch,
         fetch_offset=node.log.end_offset,
         last_fetched_epoch=node.log.last_epoch,
+        log_start_offset=node.flushed_end_offset if node.config.pipelined_fetch else -1,
         partition_max_bytes=0,
         replica_directory_id=node.local.directory_id,
         high_watermark=-1 if known is None else known,
@@ -44,7 +63,7 @@ def fetch_request(node: "RaftNode") -> FetchRequest | FetchSnapshotRequest | Non
     return FetchRequest(
         cluster_id=node.config.cluster_id,
         replica_state=ReplicaState(replica_id=node.local.id),
-        max_wait_ms=FETCH_MAX_WAIT_MS,
+        max_wait_ms=max_wait_ms,
         max_bytes=MAX_BATCH_BYTES,
         topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
     )
@@ -65,8 +84,11 @@ def on_fetch_response(
     state = node.quorum.state
     if data.error_code != Errors.NONE or type(state) is not Follower:
         return False
-    if request.topics[0].partitions[0].fetch_offset != node.log.end_offset:
+    asked = request.topics[0].partitions[0]
+    is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (node.log.end_offset, node.log.last_epoch)
+    if not is_current or state.fetching_snapshot is not None:
         return True  # It answers what this node asks no more.
+    state.counts_flushed = state.counts_flushed or data.last_stable_offset >= 0
     if not _take(node, state, data):
         return False
     succeeded(node, state, now_ms)
@@ -108,7 +130,7 @@ def truncate(node: "RaftNode", end: OffsetAndEpoch) -> bool:
     except RaftLogError:
         return False
     node.voter_history.truncate_new_entries(offset)
-    node.flushed_end_offset = min(node.flushed_end_offset, offset)
+    node.was_cut(offset)
     return True
 
 
@@ -122,7 +144,7 @@ def append(node: "RaftNode", records: bytes) -> bool:
     except RaftLogError:
         return False
     if node.log.end_offset > before:
-        node.effects.append(Flush(node.log.end_offset))
+        node.flush()
         batches, _ = split_batches(records, check_crc=False)
         replay_batches(node.voter_history, [batch for batch in batches if batch.base_offset < node.log.end_offset])
     return True
@@ -131,8 +153,15 @@ def append(node: "RaftNode", records: bytes) -> bool:
 def on_flushed(node: "RaftNode", now_ms: int) -> None:
     """More of the log counts."""
     state = node.quorum.state
-    if type(state) is Follower:
-        update_high_watermark(node, state)
+    if type(state) is not Follower:
+        return
+    update_high_watermark(node, state)
+    connections, leader_id = node.connections, state.leader_id
+    is_asked = not connections.is_ready(leader_id, now_ms) and not connections.is_backing_off(leader_id, now_ms)
+    if pipelines(node) and is_asked and state.fetching_snapshot is None:
+        # The fetch that waits there says less: one more, which does not wait.
+        address = state.leader_endpoints[node.config.listener]
+        connections.send(node.effects, leader_id, address, _fetch_request(node, 0), now_ms, beside=True)
 
 
 def update_high_watermark(node: "RaftNode", state: Follower) -> None:

@@ -1,7 +1,7 @@
 """What only a leader does: it writes, knows how far its followers are, and moves the high watermark (KIP-595).
 
-The high watermark counts what is flushed: of followers, since they fetch only behind what they have flushed; of the
-leader, what `on_flushed` has told. Source: LeaderState, KafkaRaftClient.
+The high watermark counts what is flushed: of followers, since they fetch only behind what they have flushed, or say how
+far that is (`following.pipelines`); of the leader, what `on_flushed` has told. Source: LeaderState, KafkaRaftClient.
 """
 
 from collections.abc import Hashable, Sequence
@@ -12,7 +12,7 @@ from kcore.raft import fetching, voter_changes
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import split_batches
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
-from kcore.raft.effects import Committed, Flush, LeaderChanged
+from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.fetching import WaitingFetch
 from kcore.raft.log import Appended
 from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
@@ -165,7 +165,7 @@ class LeaderState:
         return ends[len(ends) // 2]
 
     def on_fetch(self, node: "RaftNode", key: ReplicaKey, offset: int, now_ms: int) -> None:
-        """A replica has everything below `offset`; an observer moves no high watermark."""
+        """A replica has everything below `offset` on its disk; an observer moves no high watermark."""
         if key.id < 0:
             return  # Nobody that is known.
         self.progress_of(key).fetched(offset, node.log.end_offset, now_ms)
@@ -236,7 +236,7 @@ class LeaderState:
     def _write(self, node: "RaftNode", batch: bytes) -> None:
         node.log.append_as_leader(batch, self.epoch)
         self.flushing = node.log.end_offset
-        node.effects.append(Flush(node.log.end_offset))
+        node.flush()
 
 
 def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:

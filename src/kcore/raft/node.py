@@ -18,7 +18,7 @@ from kcore.raft import (
 )
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import FIRST_BOOTSTRAP_ID, Connections
-from kcore.raft.effects import Answer, Effect
+from kcore.raft.effects import Answer, Effect, Flush
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey
@@ -76,6 +76,7 @@ class RaftNode:
         "announced",
         "config",
         "connections",
+        "cuts",
         "effects",
         "flushed_end_offset",
         "is_stopped",
@@ -98,6 +99,7 @@ class RaftNode:
         self.leading: Any = None  # leading.LeaderState while it leads.
         self.effects: list[Effect] = []  # What the event at hand has led to so far.
         self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
+        self.cuts = 0  # How often the log was cut: a Flush from before counts no more.
         self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
         self.is_stopped = False
@@ -159,11 +161,10 @@ class RaftNode:
         """Does what is due; at any time."""
         return self._finish(now_ms)
 
-    def on_flushed(self, end_offset: int, now_ms: int) -> list[Effect]:
-        """A Flush is done: what lies below is durable. Of a log that was cut since: what is left of it."""
-        end_offset = min(end_offset, self.log.end_offset)
-        if end_offset > self.flushed_end_offset:
-            self.flushed_end_offset = end_offset
+    def on_flushed(self, flush: Flush, now_ms: int) -> list[Effect]:
+        """That Flush is done: what lies below is durable. Nothing, if the log was cut since it was asked for."""
+        if flush.cuts == self.cuts and flush.end_offset > self.flushed_end_offset:
+            self.flushed_end_offset = flush.end_offset
             if type(self.quorum.state) is Leader:
                 leading.on_flushed(self, now_ms)
             else:
@@ -235,6 +236,17 @@ class RaftNode:
         return self.voter_history.last_voters.is_voter(self.local)
 
     # For the handlers.
+
+    def flush(self) -> None:
+        """All of the log."""
+        self.effects.append(Flush(self.log.end_offset, self.cuts))
+
+    def was_cut(self, offset: int) -> None:
+        """The log ended at `offset`, or began anew there: flushes that are under way do not cover what comes there."""
+        self.cuts += 1
+        self.flushed_end_offset = min(self.flushed_end_offset, offset)
+        if self.flushed_end_offset < self.log.end_offset:
+            self.flush()
 
     def answer(self, reply_to: Hashable, response: Message) -> None:
         """A response now to a request that was left waiting."""

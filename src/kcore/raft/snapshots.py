@@ -245,6 +245,7 @@ def _install(node: "RaftNode", state: Follower, loading: LoadingSnapshot) -> boo
         return False  # The log had all of that.
     node.voter_history.replace(loading.history)
     node.flushed_end_offset = node.log.end_offset
+    node.was_cut(node.log.end_offset)
     node.quorum.high_watermark = node.log.high_watermark
     node.effects += [SnapshotLoaded(loading.id), Committed(node.log.high_watermark)]
     return True

@@ -96,6 +96,7 @@ class Follower(EpochState):
     """It fetches from a leader; as an observer, too. A voter stands for election at the deadline."""
 
     __slots__ = (
+        "counts_flushed",
         "fetch_deadline_ms",
         "fetching_snapshot",
         "has_fetched_from_leader",
@@ -114,6 +115,7 @@ class Follower(EpochState):
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
         self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
+        self.counts_flushed = False  # This leader said so: `following.pipelines`.
         self.fetching_snapshot: LoadingSnapshot | None = None  # What is being loaded, of `snapshots.py`.
 
 

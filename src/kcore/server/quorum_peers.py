@@ -52,6 +52,12 @@ NEWEST: Final[Mapping[str, Mapping[type[Message], int]]] = {
     },
 }
 
+
+def may_wait(request: Message) -> bool:
+    """A fetch that only tells how far the disk is does not (`following.pipelines`)."""
+    return isinstance(request, LONG) and not (isinstance(request, FetchRequest) and request.max_wait_ms == 0)
+
+
 OnResponse = Callable[[int, Message | None], None]
 
 
@@ -77,7 +83,7 @@ class QuorumPeers:
 
     def send(self, effect: Send) -> None:
         """Over the connection to that destination; a new one if there is none, or it is to another address."""
-        key = effect.destination, isinstance(effect.request, LONG)
+        key = effect.destination, may_wait(effect.request)
         lane = self._lanes.get(key)
         if lane is None or lane.address != effect.address:
             if lane is not None:

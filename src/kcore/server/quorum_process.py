@@ -106,8 +106,7 @@ class QuorumServer:
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, "flush")
         self._flushing: asyncio.Task[None] | None = None
-        self._flush_wanted = False
-        self._end_offset, self._cuts = log.end_offset, 0
+        self._flush_wanted: Flush | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -181,9 +180,6 @@ class QuorumServer:
     # Effects.
 
     def _perform(self, effects: Sequence[Effect]) -> None:
-        end_offset = self.log.end_offset
-        self._cuts += end_offset < self._end_offset
-        self._end_offset = end_offset
         for effect in effects:
             match effect:
                 case Answer():
@@ -191,7 +187,7 @@ class QuorumServer:
                 case Send():
                     self._peers.send(effect)
                 case Flush():
-                    self._flush_soon()
+                    self._flush_soon(effect)
                 case StoreElection(election, kraft_version):
                     self._elections.write(election, kraft_version)
                     logger.info("epoch %s, leader %s, voted %s", election.epoch, election.leader_id, election.voted)
@@ -219,29 +215,22 @@ class QuorumServer:
         if when_s is not None:
             self._timer = asyncio.get_running_loop().call_at(when_s, self._timed)
 
-    def _flush_soon(self) -> None:
-        self._flush_wanted = True
+    def _flush_soon(self, effect: Flush) -> None:
+        self._flush_wanted = effect
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """One at a time; what was wanted meanwhile is one more. A log that was cut meanwhile is flushed again:
-
-        below the end that it had may be records now that were not there.
-        """
+        """One at a time; what was wanted meanwhile is one more."""
         loop = asyncio.get_running_loop()
-        while self._flush_wanted and not self._failed.done():
-            self._flush_wanted = False
-            end_offset, cuts = self.log.end_offset, self._cuts
+        while (flush := self._flush_wanted) is not None and not self._failed.done():
+            self._flush_wanted = None
             try:
                 await loop.run_in_executor(self._flusher, self.log.flush)
             except Exception as error:
                 self._fail(error)
                 break
-            if cuts == self._cuts:
-                self._take(partial(self.node.on_flushed, end_offset))
-            else:
-                self._flush_wanted = True
+            self._take(partial(self.node.on_flushed, flush))
         self._flushing = None
 
     # What others ask.

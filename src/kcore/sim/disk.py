@@ -20,10 +20,9 @@ class SimLog(MemoryLog):
         """What is appended from here on, it does not cover."""
         self.covered = self.end_offset
 
-    def end_fsync(self) -> int:
-        """Up to where all is durable that was there when it began and was not cut since."""
+    def end_fsync(self) -> None:
+        """All is durable that was there when it began and was not cut since."""
         self.flushed_end = max(self.flushed_end, self.covered)
-        return self.covered
 
     def _append(self, batch: StoredBatch) -> None:
         known = self.written.setdefault((batch.base_offset, batch.epoch), batch.data)

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any, Final
 
-from kcore.raft.effects import Effect
+from kcore.raft.effects import Effect, Flush
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.raft.voters import VoterSet
@@ -94,8 +94,8 @@ class Machine:
         self.idle_timers = 0
         self.is_stopping = False
         self.storing: PendingStore | None = None
-        self.fsync: object | None = None  # The one under way.
-        self.wants_fsync = False
+        self.fsync: Flush | None = None  # What the one under way was asked for by.
+        self.wants_fsync: Flush | None = None
         self.appends: deque[Append] = deque()  # Neither committed nor given up.
         self.resumed_us = self.led_since_us = 0
         self.heard_us: dict[int, int] = {}  # When a node fetched last.

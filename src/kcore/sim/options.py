@@ -35,6 +35,9 @@ class Options:
     snapshot_every_us: int
     change_every_us: int  # Of the voters.
     ask_every_us: int  # Administrators, and strangers who have no business here.
+    adaptive_linger: bool  # These three as in RaftConfig.
+    early_high_watermark: bool
+    pipelined_fetch: bool
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
 
 
@@ -61,5 +64,8 @@ def draw(seed: int, **fixed: Any) -> Options:
         snapshot_every_us=random.choice((500_000, 2_000_000, 10_000_000)),
         change_every_us=random.choice((1_000_000, 3_000_000)),
         ask_every_us=random.choice((200_000, 1_000_000)),
+        adaptive_linger=random.random() < 0.3,
+        early_high_watermark=random.random() < 0.3,
+        pipelined_fetch=random.random() < 0.5,
     )
     return replace(options, **{name: value for name, value in fixed.items() if value is not None})

@@ -166,6 +166,9 @@ class World:
             bootstrap_servers=tuple(each.address for each in self.machines) if options.dynamic else (),
             level=options.level,
             append_linger_ms=options.append_linger_ms,
+            adaptive_linger=options.adaptive_linger,
+            early_high_watermark=options.early_high_watermark,
+            pipelined_fetch=options.pipelined_fetch,
         )
 
     def boot(self, machine: Machine) -> None:
@@ -333,19 +336,19 @@ class World:
             machine.expiry_us = due_us
             self.push(due_us, EXPIRY, machine, due_us)
 
-    def _on_flushed(self, machine: Machine, fsync: object) -> None:
+    def _on_flushed(self, machine: Machine, fsync: Flush) -> None:
         if machine.fsync is not fsync:
             return
         machine.fsync = None
-        covered = machine.log.end_fsync()
-        if machine.wants_fsync:
-            self._begin_fsync(machine)
-        self._after(machine, machine.node.on_flushed(covered, machine.clock.ms(self.now_us)))
+        machine.log.end_fsync()
+        if machine.wants_fsync is not None:
+            self._begin_fsync(machine, machine.wants_fsync)
+        self._after(machine, machine.node.on_flushed(fsync, machine.clock.ms(self.now_us)))
 
-    def _begin_fsync(self, machine: Machine) -> None:
+    def _begin_fsync(self, machine: Machine, asked: Flush) -> None:
         machine.log.begin_fsync()
-        machine.wants_fsync = False
-        machine.fsync = object()
+        machine.wants_fsync = None
+        machine.fsync = asked
         self.push(self.now_us + self._fsync_us(machine), FLUSHED, machine, machine.fsync)
 
     def _fsync_us(self, machine: Machine) -> int:
@@ -422,9 +425,9 @@ class World:
     def _flush(self, machine: Machine, effect: Flush) -> None:
         """One fsync at a time; one that is asked for meanwhile covers all that was asked for meanwhile."""
         if machine.fsync is None:
-            self._begin_fsync(machine)
+            self._begin_fsync(machine, effect)
         else:
-            machine.wants_fsync = True
+            machine.wants_fsync = effect
 
     def _stopped(self, machine: Machine, effect: Stopped) -> None:
         """A process that ends by itself leaves all that it wrote to the kernel."""
