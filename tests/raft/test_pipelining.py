@@ -52,7 +52,9 @@ def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
     assert offsets(second) == (2, 0, 500)
     news = open_fetch(flush(node, effects, 20))
     assert (news.destination, offsets(news)) == (2, (2, 2, 0))
-    assert sent(node.on_response(news.correlation_id, told(fetch_response(high_watermark=2), 2), 30), FetchRequest) == []
+    assert (
+        sent(node.on_response(news.correlation_id, told(fetch_response(high_watermark=2), 2), 30), FetchRequest) == []
+    )
     third, _ = received(node, second, told(fetch_response(values(b"c", base_offset=2))))
     assert offsets(third) == (3, 2, 500)
 
@@ -89,6 +91,15 @@ def test_the_same_records_by_both_fetches_are_written_once() -> None:
     node.on_response(news.correlation_id, answer, 30)
     received(node, second, answer)
     assert node.log.end_offset == 2
+
+
+def test_a_high_watermark_counts_with_an_answer_that_was_overtaken() -> None:
+    node, first = follows()
+    second, effects = received(node, first, told(fetch_response(values(b"a"))))
+    news = open_fetch(flush(node, effects, 20))
+    received(node, second, told(fetch_response(values(b"b", base_offset=1))))
+    effects = node.on_response(news.correlation_id, told(fetch_response(high_watermark=1)), 30)
+    assert (of(Committed, effects), node.log.end_offset) == ([Committed(1)], 2)
 
 
 def test_a_flush_from_before_a_cut_counts_nothing() -> None:
@@ -136,7 +147,7 @@ def test_who_says_nothing_of_its_disk_hears_nothing_of_it() -> None:
 def test_a_fetch_that_has_waited_takes_nothing_back() -> None:
     """It was sent before the flush that was told of since."""
     leader = committed_leader()
-    _, effects = leader.append([b"a"], 1, 1000)
+    leader.append([b"a"], 1, 1000)
     assert fetch(leader, asking(2, 1), 1010)[0] is None
     fetch(leader, asking(2, 2, max_wait_ms=0), 1020)
     append(leader, b"b", now_ms=1030)

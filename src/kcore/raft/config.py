@@ -37,8 +37,8 @@ class RaftConfig:
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     append_linger_ms: int = 25
-    # Options that KIP-595 discusses and Kafka does not have; figures in `bench/`.
-    pipelined_fetch: bool = False
-    adaptive_linger: bool = False
-    early_high_watermark: bool = False
+    # Options that KIP-595 discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
+    pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.
+    adaptive_linger: bool = False  # A leader lingers only while a flush is under way.
+    early_high_watermark: bool = False  # To a follower of before KIP-1166 a leader tells a new one at once, too.
     endless_elections: bool = False  # A leader that nobody fetches from starts elections; Kafka's resigns.

@@ -87,8 +87,9 @@ def on_fetch_response(
     asked = request.topics[0].partitions[0]
     is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (node.log.end_offset, node.log.last_epoch)
     if not is_current or state.fetching_snapshot is not None:
+        if state.counts_flushed:  # What this node has is all of this leader's, and so is its high watermark.
+            _hear(node, state, data.high_watermark)
         return True  # It answers what this node asks no more.
-    state.counts_flushed = state.counts_flushed or data.last_stable_offset >= 0
     if not _take(node, state, data):
         return False
     succeeded(node, state, now_ms)
@@ -118,9 +119,15 @@ def _take(node: "RaftNode", state: Follower, data: PartitionData) -> bool:
         return snapshots.begin(node, state, OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch))
     if not append(node, bytes(data.records or b"")):
         return False
-    state.leader_high_watermark = data.high_watermark
-    update_high_watermark(node, state)
+    state.counts_flushed = state.counts_flushed or data.last_stable_offset >= 0
+    _hear(node, state, data.high_watermark)
     return True
+
+
+def _hear(node: "RaftNode", state: Follower, high_watermark: int) -> None:
+    """Answers may overtake each other; the leader's high watermark never goes back."""
+    state.leader_high_watermark = max(state.leader_high_watermark, high_watermark)
+    update_high_watermark(node, state)
 
 
 def truncate(node: "RaftNode", end: OffsetAndEpoch) -> bool:

@@ -115,7 +115,7 @@ class Follower(EpochState):
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
         self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
-        self.counts_flushed = False  # This leader said so: `following.pipelines`.
+        self.counts_flushed = False  # This leader said so of a log that is a part of its own: `following.pipelines`.
         self.fetching_snapshot: LoadingSnapshot | None = None  # What is being loaded, of `snapshots.py`.
 
 
