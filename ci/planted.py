@@ -83,11 +83,13 @@ def verdict(fault: Fault, folder: Path) -> str:
 def main() -> int:
     """0 if every fault was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-k", metavar="TEXT", default="", help="only faults with this text in what they cover or say")
-    chosen = parser.parse_args().k.lower()
-    faults = [each for each in faults_in(PLANTED) if chosen in f"{each.covers} {each.bug}".lower()]
+    parser.add_argument(
+        "-k", metavar="TEXT", default="", help="only faults with this text in what they cover, say or change"
+    )
+    said = parser.parse_args().k.lower()
+    faults = [each for each in faults_in(PLANTED) if said in f"{each.covers} {each.bug} {each.file}".lower()]
     if not faults:
-        parser.error(f"no fault says {chosen!r}")
+        parser.error(f"no fault says {said!r}")
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         copied(folder)

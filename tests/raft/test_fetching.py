@@ -208,6 +208,8 @@ def test_an_observers_fetch_does_not() -> None:
     data, effects = fetch(node, fetch_request(2, replica=7, max_wait_ms=0), 1000)
     assert (committed(effects), data.high_watermark) == ([], 1)
     assert [key.id for key in node.leading.observers] == [7]
+    _, effects = fetch(node, fetch_request(1, replica=3, max_wait_ms=0), 1000)
+    assert committed(effects) == []  # Nor does it count when a voter comes.
 
 
 @pytest.mark.covers("KIP-595 fetch 4 observer")
@@ -245,6 +247,15 @@ def test_the_high_watermark_is_what_a_majority_has() -> None:
     append(node, b"a", b"b", b"c")
     for replica, offset, expected in [(2, 4, None), (3, 2, 2), (4, 3, 3), (5, 4, 4)]:
         fetch(node, fetch_request(offset, replica=replica, max_wait_ms=0), 1000)
+        assert node.high_watermark == expected
+
+
+@pytest.mark.covers("KIP-595 fetch 4 majority")
+def test_half_of_the_voters_is_no_majority() -> None:
+    node, effects = leader(voters=(1, 2, 3, 4), append_linger_ms=0)
+    flush(node, effects, 1000)
+    for replica, expected in [(2, None), (3, 1)]:
+        fetch(node, fetch_request(1, replica=replica, max_wait_ms=0), 1000)
         assert node.high_watermark == expected
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kcore.raft import snapshots
 from kcore.raft.config import MAX_BATCH_BYTES
+from kcore.raft.states import Follower
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.storage.raft_log import DiskRaftLog
@@ -59,20 +60,21 @@ def test_e19_a_snapshot_is_written_batch_by_batch(tmp_path: Path) -> None:
 @pytest.mark.covers("E19")
 def test_e19_it_is_served_and_loaded_piece_by_piece(tmp_path: Path) -> None:
     node = leader_with_large_snapshot(tmp_path / "leader", 48)
-    behind, _ = started(2, log=disk_log(tmp_path / "follower"))
+    log = disk_log(tmp_path / "follower")
+    behind, _ = started(2, log=log)
     effects = behind.on_request(begin_request(1, 1, voter_id=2), 1, "begin", 1000)
     ask, largest = open_fetch(effects), 0
     for now_ms in range(1001, 1100):
         response = answer(node.on_request(ask.request, 17 if ask.request.api_key == 1 else 1, now_ms, now_ms))
         effects = behind.on_response(ask.correlation_id, response, now_ms)
-        loading = getattr(behind.state, "fetching_snapshot", None)
-        if loading is None and behind.log.latest_snapshot is not None:
+        assert isinstance(behind.state, Follower)
+        loading = behind.state.fetching_snapshot
+        if loading is None:
             break
         largest = max(largest, len(loading.unread))
         (ask,) = sent(effects, FetchSnapshotRequest)
-    assert behind.log.latest_snapshot == END
+    assert log.latest_snapshot == END
     assert largest <= MAX_BATCH_BYTES
-    own, theirs = (each.log.snapshot_piece(END, 0, 64 * MEBIBYTE).data for each in (behind, node))
-    assert own == theirs
-    for each in (behind, node):
-        each.log.close()
+    assert log.snapshot_piece(END, 0, 64 * MEBIBYTE) == node.log.snapshot_piece(END, 0, 64 * MEBIBYTE)
+    log.close()
+    node.log.close()
