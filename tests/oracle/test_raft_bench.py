@@ -1,0 +1,15 @@
+"""`kcore bench quorum` starts three nodes of each kind, and they commit what they append."""
+
+import pytest
+
+from kcore.hollow.raft_bench import nodes_of
+from kcore.hollow.raft_nodes import Load
+
+
+@pytest.mark.parametrize("system", ["kcore", "kafka-4.3.1", "kafka-3.9.1"])
+def test_three_nodes_commit(system: str) -> None:
+    with nodes_of(system, Load(2_000, 256, 0)) as nodes:
+        measured = nodes.measure(20, 15)
+    assert measured.bytes_per_s > 0
+    assert 0 < measured.p75_ms <= measured.p99_ms <= measured.p999_ms
+    assert measured.cpu_s_per_s > 0
