@@ -140,7 +140,8 @@ def check(quorum: RaftQuorum, story: Story, watch: Watch) -> None:
     leaders = defaultdict[int, set[int]](set)
     for node in quorum.voters:
         said = node.log.read_text()
-        assert not FAULT.search(said), FAULT.findall(said)
+        if (fault := FAULT.search(said)) is not None:
+            raise AssertionError(f"{node.name}: {said[fault.start() :][:3000]}")
         votes = defaultdict[int, set[str]](set)
         for epoch, leader, voted in STORED.findall(said):
             votes[int(epoch)] |= {voted} - {""}
