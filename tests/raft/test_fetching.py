@@ -151,6 +151,8 @@ def leader_of_epochs(*epochs: int) -> Any:
         (3, 1, None),  # or it is the start offset of the next epoch in the log."
         (4, 1, (3, 1)),  # Epoch 1 ends before that here.
         (4, 2, (3, 1)),  # There is no epoch 2 here: all of it goes in one step.
+        (3, 2, (3, 1)),  # The offset is here, the epoch is not.
+        (2, 2, (3, 1)),
         (4, 3, None),
         (6, 3, (5, 3)),
         (6, 4, None),
