@@ -66,7 +66,7 @@ def test_only_one_partition_has_a_quorum(asked: DescribeQuorumRequest) -> None:
 @pytest.mark.covers("KIP-595 describe 2")
 def test_the_leader_describes_voters_and_observers() -> None:
     node = committed_leader()
-    append(node, b"a")
+    node.append([b"a"], 1, 1000)  # Written, not flushed yet.
     fetch(node, fetch_request(1, replica=7), 1200)
     partition = described(node, 1500).topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)

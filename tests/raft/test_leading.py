@@ -178,6 +178,8 @@ def test_a_majority_that_fetches_keeps_it() -> None:
     assert node.leading.check_quorum_deadline_ms == 4000  # nor is the same one twice.
     fetch(node, fetch_request(1, replica=3), 3000)
     assert node.leading.check_quorum_deadline_ms == 6000
+    fetch(node, fetch_request(1, replica=2), 3500)
+    assert node.leading.check_quorum_deadline_ms == 6000  # Each time anew.
 
 
 @pytest.mark.covers("KIP-595 progress 4")
