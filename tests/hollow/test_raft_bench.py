@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from kcore.cli import app
 from kcore.hollow.raft_bench import HEADER, Row, nodes_of
 from kcore.hollow.raft_nodes import LINE, KafkaRaftNodes, KcoreRaftNodes, Load, Measured
-from kcore.server.quorum_workload import Stats
+from kcore.server.quorum.workload import Stats
 
 LOAD = Load(20_000, 256, None)
 

@@ -21,8 +21,8 @@ from kcore.raft.config import RaftConfig
 from kcore.raft.effects import Committed, Effect
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
-from kcore.server.quorum_describe import describe_quorum
-from kcore.server.quorum_process import MemoryElections, QuorumServer
+from kcore.server.quorum.describe import describe_quorum
+from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.storage.log import segment_files
 from kcore.types import Uuid
 from kcore.wire.record_batch import RecordBatches, scan_batches

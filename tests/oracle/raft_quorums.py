@@ -20,7 +20,7 @@ from kcore.hollow.zk.java_process import JavaProcess, stop_all
 from kcore.raft.replicas import Address
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.describe_quorum import ReplicaState
-from kcore.server.quorum_describe import describe_quorum
+from kcore.server.quorum.describe import describe_quorum
 from oracle.kafka_tools import tool_command
 
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "quorum")

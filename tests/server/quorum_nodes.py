@@ -11,7 +11,7 @@ from kcore.raft.config import RaftConfig
 from kcore.raft.effects import Effect, LeaderChanged
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
-from kcore.server.quorum_process import MemoryElections, QuorumServer
+from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from net.loops import until
 

@@ -22,7 +22,7 @@ from kcore.schema.describe_quorum import (
     Node,
     ReplicaState,
 )
-from kcore.server.quorum_describe import QuorumDescription, describe_quorum
+from kcore.server.quorum.describe import QuorumDescription, describe_quorum
 from net.loops import story
 
 APIS = {"DescribeCluster": (0, 1), "DescribeQuorum": (0, 2)}

@@ -17,7 +17,7 @@ from kcore.raft.effects import Answer
 from kcore.raft.replicas import Address
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum_front import QuorumFront, described
+from kcore.server.quorum.front import QuorumFront, described
 from net.loops import story
 
 # What real controllers and brokers of that release ask a controller's listener for, and in which version.

@@ -15,7 +15,7 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum_peers import QuorumPeers
+from kcore.server.quorum.peers import QuorumPeers
 from net.loops import story, until
 
 

@@ -13,7 +13,7 @@ from kcore.raft.effects import Answer, Effect, Flush, Stopped, StoreElection
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
-from kcore.server.quorum_process import Clock, MemoryElections, QuorumServer
+from kcore.server.quorum.process import Clock, MemoryElections, QuorumServer
 from net.loops import story, until
 from server.quorum_nodes import Nodes, committed_everywhere, started
 

@@ -9,7 +9,7 @@ from kcore.errors import RaftLogError
 from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.log import Appended
 from kcore.schema.metadata_records_log import NoOpRecord
-from kcore.server.quorum_workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, no_op_of, stats_of
+from kcore.server.quorum.workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, no_op_of, stats_of
 from kcore.wire.metadata_frames import decode_metadata_record
 from net.loops import story
 

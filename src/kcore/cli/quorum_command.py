@@ -13,7 +13,7 @@ from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
     from kcore.raft.replicas import Address
-    from kcore.server.quorum_describe import QuorumDescription
+    from kcore.server.quorum.describe import QuorumDescription
 
 app = typer.Typer(
     help="Take part in a KRaft quorum of Kafka's controllers or of kcore's, or ask one how it is.",
@@ -156,7 +156,7 @@ def _asked(where: list["Address"], controllers: bool, timeout_ms: int) -> "Quoru
     from random import Random
 
     from kcore.errors import KcoreError
-    from kcore.server.quorum_describe import describe_quorum
+    from kcore.server.quorum.describe import describe_quorum
 
     asking = describe_quorum(where, controllers=controllers, timeout_s=timeout_ms / 1000, random=Random())
     try:

@@ -20,8 +20,8 @@ from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.report.exits import Exit
-from kcore.server.quorum_process import Elections, MemoryElections, QuorumServer
-from kcore.server.quorum_workload import AppendWorkload, Stats
+from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
+from kcore.server.quorum.workload import AppendWorkload, Stats
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.types import ZERO_UUID, Uuid
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kcore.errors import TargetError
 from kcore.schema.describe_quorum import ReplicaState
-from kcore.server.quorum_describe import QuorumDescription
+from kcore.server.quorum.describe import QuorumDescription
 from kcore.types import ZERO_UUID
 
 HEADER: Final = (

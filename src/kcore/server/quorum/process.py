@@ -30,8 +30,8 @@ from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum_front import QuorumFront, described
-from kcore.server.quorum_peers import QuorumPeers
+from kcore.server.quorum.front import QuorumFront, described
+from kcore.server.quorum.peers import QuorumPeers
 
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000

@@ -17,7 +17,7 @@ from kcore.schema.api_versions import SupportedFeatureKey
 from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
-from kcore.server.quorum_peers import NEWEST
+from kcore.server.quorum.peers import NEWEST
 
 KRAFT_VERSION: Final = "kraft.version"
 MOST_KRAFT_VERSION: Final = 1  # A leader asks a node for that before it makes it a voter (KIP-853).
