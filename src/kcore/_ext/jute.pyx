@@ -4,7 +4,7 @@ Numbers are big-endian, strings and buffers stand after their int32 length. Text
 other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `o` operation, `e` begin and end, `k` kind of number.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
@@ -143,7 +143,7 @@ cdef inline int32_t load_int32(const uint8_t* at) noexcept nogil:
 
 
 cdef inline int64_t load_int64(const uint8_t* at) noexcept nogil:
-    return <int64_t>load_int32(at) << 32 | <int64_t><uint32_t>load_int32(at + 4)
+    return <int64_t>(<uint64_t><uint32_t>load_int32(at) << 32 | <uint32_t>load_int32(at + 4))
 
 
 cdef inline void take_stat(
