@@ -134,12 +134,12 @@ async def test_a_watch_set_after_a_read_fires_for_what_changed_in_between(server
     async with CountedClient(server.address) as reader, CountedClient(server.address) as writer:
         await writer.write([Create("/read"), Create("/still")])
         await reader.read_nodes(["/read", "/still", "/missing"])
+        zxid = reader.session.last_zxid()
         await writer.write([SetData("/read", b"1"), Create("/missing")])
         watches = {"/read": True, "/still": True, "/missing": False}
         watch = reader.session.watch
-        await reader.session.set_watches(
-            {watch(path, lambda *told: fired.append(told), is_there=there) for path, there in watches.items()}
-        )
+        told = [watch(path, lambda *told: fired.append(told), is_there=there) for path, there in watches.items()]
+        await reader.session.set_watches(zxid, told)
         await reader.read_nodes(["/still"])  # Its answer comes after the events.
         assert sorted(fired) == [("/missing", "created"), ("/read", "changed")]
         await writer.write([Delete(path) for path in watches])
