@@ -19,6 +19,8 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 
 UNKNOWN_BROKER_EPOCH: Final = -1  # AbstractControlRequest.UNKNOWN_BROKER_EPOCH
 
+METADATA_TOPIC: Final = "__cluster_metadata"  # Topic.CLUSTER_METADATA_TOPIC_NAME; its one partition is 0.
+
 RECOVERED: Final = 0  # LeaderRecoveryState
 RECOVERING: Final = 1
 NO_RECOVERY_CHANGE: Final = -1

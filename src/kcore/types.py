@@ -37,3 +37,4 @@ class Uuid(bytes):
 
 
 ZERO_UUID = Uuid()
+METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")  # Uuid.METADATA_TOPIC_ID

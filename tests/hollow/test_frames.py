@@ -4,12 +4,12 @@ import struct
 
 import pytest
 
-from kcore.hollow.frames import FETCH_FIELDS, HEARTBEAT_FIELDS, METADATA_TOPIC_ID, fetch_frame, heartbeat_frame
+from kcore.hollow.frames import FETCH_FIELDS, HEARTBEAT_FIELDS, fetch_frame, heartbeat_frame
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message
-from kcore.types import Uuid
+from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.codec import decode_from
 
 FORMS = {"correlation_id": ">i", "current_leader_epoch": ">i", "last_fetched_epoch": ">i", "want_shut_down": ">?"}

@@ -10,9 +10,10 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from kcore import schema as s
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError
 from kcore.hollow.kafka import KafkaQuorum
-from kcore.hollow.quorum import METADATA_TOPIC, Quorum
+from kcore.hollow.quorum import Quorum
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits

@@ -12,11 +12,11 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.metadata_log import load_metadata
 from kcore.storage.quorum_state import read_quorum_state
-from kcore.storage.raft_dir import METADATA_FOLDER, METADATA_TOPIC_ID, RaftDirectory, random_directory_id
+from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
 from kcore.storage.raft_format import format_directory
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.snapshot import read_snapshot
-from kcore.types import Uuid
+from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.record_batch import scan_batches
 from storage.raft_logs import END, fill
 from storage.samples import KRAFT39, KRAFT43

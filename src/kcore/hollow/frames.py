@@ -8,12 +8,11 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message
-from kcore.types import Uuid
+from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.codec import encode
 
 Frame = tuple[bytes, list[int | None]]
 
-METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
 MAX_WAIT_MS: Final = 500  # Kafka's own observers wait so long.
 HEARTBEAT_FIELDS: Final = ("correlation_id", "broker_epoch", "current_metadata_offset", "want_shut_down")
 FETCH_FIELDS: Final = ("correlation_id", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark")

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 
 from kcore._ext import hollow as kernel
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import TargetError
-from kcore.hollow.quorum import METADATA_TOPIC, Quorum
+from kcore.hollow.quorum import Quorum
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors

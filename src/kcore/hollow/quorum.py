@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import DisconnectedError, NetworkError, TargetError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
@@ -22,8 +23,6 @@ from kcore.schema.describe_quorum import (
 )
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.structure import Message
-
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
 _CONNECTIONS: Final = 64  # For requests beside heartbeats and fetches; a controller serves one at a time of each.

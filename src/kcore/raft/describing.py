@@ -6,8 +6,9 @@ Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
-from kcore.raft.responses import PARTITION, TOPIC
+from kcore.raft.responses import PARTITION
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -30,7 +31,7 @@ def on_describe_quorum_request(
 ) -> DescribeQuorumResponse:
     """Of the leader alone; others name it if they know it."""
     asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
-    if asked != [(TOPIC, PARTITION)]:
+    if asked != [(METADATA_TOPIC, PARTITION)]:
         return _unknown(request)
     if node.leading is None:
         partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER)
@@ -54,7 +55,7 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
 
 
 def _response(partitions: list[DescribeQuorumResponsePartitionData], nodes: list[Node]) -> DescribeQuorumResponse:
-    topics = [DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=partitions)]
+    topics = [DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=partitions)]
     return DescribeQuorumResponse(topics=topics, nodes=nodes)
 
 

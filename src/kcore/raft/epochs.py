@@ -3,10 +3,10 @@
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.raft.replicas import Address, Endpoints, ReplicaKey
 from kcore.raft.responses import (
-    TOPIC,
     handle_common,
     is_this_cluster,
     is_this_voter,
@@ -67,7 +67,7 @@ def _believe(node: "RaftNode", leader_id: int, epoch: int, named: Sequence[Leade
 def _answers(node: "RaftNode", error: Errors) -> list[QuorumEpochTopicData]:
     state = node.quorum.state
     partition = QuorumEpochPartitionData(error_code=error, leader_id=state.leader_id, leader_epoch=state.epoch)
-    return [QuorumEpochTopicData(topic_name=TOPIC, partitions=[partition])]
+    return [QuorumEpochTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
 
 
 def announce(node: "RaftNode", state: Leader, now_ms: int) -> int:
@@ -98,7 +98,7 @@ def _begin_quorum_epoch_request(node: "RaftNode", state: Leader, voter: ReplicaK
     return BeginQuorumEpochRequest(
         cluster_id=node.config.cluster_id,
         voter_id=voter.id,
-        topics=[BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+        topics=[BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
         leader_endpoints=[
             LeaderEndpoint(name=name, host=address.host, port=address.port)
             for name, address in state.leader_endpoints.items()
@@ -197,7 +197,7 @@ def _end_quorum_epoch_request(node: "RaftNode", state: Resigned) -> EndQuorumEpo
     )
     return EndQuorumEpochRequest(
         cluster_id=node.config.cluster_id,
-        topics=[EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+        topics=[EndQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
     )
 
 

@@ -23,12 +23,11 @@ from kcore.schema.fetch import (
     PartitionData,
     SnapshotId,
 )
-from kcore.types import Uuid
+from kcore.types import METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
     from kcore.raft.node import RaftNode
 
-TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From then on a replica says which high watermark it knows (KIP-1166).
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
@@ -65,9 +64,10 @@ def on_fetch_request(
 
 def metadata_partition(request: FetchRequest) -> FetchPartition | None:
     """The one partition of the one topic, by its id: so it is with versions below 13 for nobody."""
-    if len(request.topics) != 1 or request.topics[0].topic_id != TOPIC_ID or len(request.topics[0].partitions) != 1:
+    topics = request.topics
+    if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
-    partition = request.topics[0].partitions[0]
+    partition = topics[0].partitions[0]
     return partition if partition.partition == PARTITION else None
 
 
@@ -175,7 +175,7 @@ def fetch_response(
     endpoints = []
     if version >= ENDPOINTS_VERSION and address and state.leader_id >= 0:
         endpoints = [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
-    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])
+    topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])
     return FetchResponse(responses=[topic], node_endpoints=endpoints)
 
 

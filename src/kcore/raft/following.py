@@ -6,6 +6,7 @@ Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 
 from typing import TYPE_CHECKING
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
@@ -13,12 +14,12 @@ from kcore.raft.batches import split_batches
 from kcore.raft.config import FETCH_MAX_WAIT_MS, MAX_BATCH_BYTES
 from kcore.raft.control_records import replay_batches
 from kcore.raft.effects import Committed
-from kcore.raft.fetching import TOPIC_ID
-from kcore.raft.responses import PARTITION, TOPIC, handle_common, leader_endpoints
+from kcore.raft.responses import PARTITION, handle_common, leader_endpoints
 from kcore.raft.states import Follower
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
+from kcore.types import METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
     from kcore.raft.node import RaftNode
@@ -65,7 +66,7 @@ def _fetch_request(node: "RaftNode", max_wait_ms: int) -> FetchRequest:
         replica_state=ReplicaState(replica_id=node.local.id),
         max_wait_ms=max_wait_ms,
         max_bytes=MAX_BATCH_BYTES,
-        topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+        topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
     )
 
 
@@ -99,7 +100,7 @@ def on_fetch_response(
 def metadata_partition(response: FetchResponse) -> PartitionData | None:
     """The one partition of the one topic."""
     topics = response.responses
-    if len(topics) != 1 or topics[0].topic_id != TOPIC_ID or len(topics[0].partitions) != 1:
+    if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
     data = topics[0].partitions[0]
     return data if data.partition_index == PARTITION else None

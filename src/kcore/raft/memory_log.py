@@ -137,10 +137,7 @@ class MemoryLog:
     # Cut.
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
-        offset = min(end.offset, self.end_offset)
-        if end.epoch > 0:  # An epoch below the first is nobody's: the offset says it all.
-            own = self.end_offset_for_epoch(end.epoch)
-            offset = min(own.offset, end.offset) if own.epoch == end.epoch else own.offset
+        offset = self._rules().truncation_offset(end)
         while self._batches and self._batches[-1].last_offset >= offset > self._batches[-1].base_offset:
             offset = self._batches[-1].base_offset  # A batch goes whole, or not at all.
         if offset < self.high_watermark:

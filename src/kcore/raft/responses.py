@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints
 from kcore.raft.states import NO_ENDPOINTS, NO_LEADER, Leader
@@ -12,7 +13,6 @@ from kcore.types import Uuid
 if TYPE_CHECKING:
     from kcore.raft.node import RaftNode
 
-TOPIC = "__cluster_metadata"
 PARTITION = 0
 
 Partition = TypeVar("Partition", covariant=True)
@@ -29,7 +29,7 @@ class Named(Protocol[Partition]):
 
 def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
     """The metadata partition, if the message is about it alone. Source: RaftUtil.hasValidTopicPartition."""
-    if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
+    if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
     return partition if partition.partition_index == PARTITION else None  # type: ignore[attr-defined]

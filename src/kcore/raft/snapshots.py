@@ -6,6 +6,7 @@ Source: KafkaRaftClient.handleFetchSnapshotRequest and handleFetchSnapshotRespon
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
@@ -16,7 +17,6 @@ from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.responses import (
     PARTITION,
-    TOPIC,
     handle_common,
     is_this_cluster,
     leader_endpoints,
@@ -86,7 +86,7 @@ def on_fetch_snapshot_request(
         return FetchSnapshotResponse(error_code=Errors.INVALID_REQUEST)
     topic, partition = request.topics[0], request.topics[0].partitions[0]
     answer = FetchSnapshotResponsePartitionSnapshot(index=partition.partition, unaligned_records=b"")
-    if topic.name != TOPIC or partition.partition != PARTITION:
+    if topic.name != METADATA_TOPIC or partition.partition != PARTITION:
         answer.error_code = Errors.UNKNOWN_TOPIC_OR_PARTITION
     else:
         state = node.quorum.state
@@ -177,7 +177,7 @@ def fetch_snapshot_request(node: "RaftNode", loading: LoadingSnapshot) -> FetchS
         cluster_id=node.config.cluster_id,
         replica_id=node.local.id,
         max_bytes=FETCH_SNAPSHOT_MAX_BYTES,
-        topics=[FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[partition])],
+        topics=[FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
     )
 
 
@@ -208,7 +208,7 @@ def on_fetch_snapshot_response(
 
 def _metadata_partition(response: FetchSnapshotResponse) -> FetchSnapshotResponsePartitionSnapshot | None:
     topics = response.topics
-    if len(topics) != 1 or topics[0].name != TOPIC or len(topics[0].partitions) != 1:
+    if len(topics) != 1 or topics[0].name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     piece = topics[0].partitions[0]
     return piece if piece.index == PARTITION else None

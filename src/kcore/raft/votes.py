@@ -3,10 +3,10 @@
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.responses import (
-    TOPIC,
     handle_common,
     is_this_cluster,
     is_this_voter,
@@ -91,7 +91,7 @@ def _vote_response(node: "RaftNode", version: int, error: Errors, granted: bool)
         error_code=error, leader_id=state.leader_id, leader_epoch=state.epoch, vote_granted=granted
     )
     return VoteResponse(
-        topics=[VoteResponseTopicData(topic_name=TOPIC, partitions=[vote])],
+        topics=[VoteResponseTopicData(topic_name=METADATA_TOPIC, partitions=[vote])],
         node_endpoints=node_endpoints(node, version),
     )
 
@@ -128,7 +128,7 @@ def _vote_request(node: "RaftNode", state: Prospective | Candidate, voter: Repli
     return VoteRequest(
         cluster_id=node.config.cluster_id,
         voter_id=voter.id,
-        topics=[VoteRequestTopicData(topic_name=TOPIC, partitions=[asked])],
+        topics=[VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[asked])],
     )
 
 

@@ -77,6 +77,17 @@ class RaftLog:
             return ValidOffsetAndEpoch("DIVERGING", end)
         return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
 
+    def truncation_offset(self, leader_end: OffsetAndEpoch) -> int:
+        """Up to where the log may be what its leader's is, which has `leader_end` for the epoch it was asked for.
+
+        Source: ReplicatedLog.truncateToEndOffset.
+        """
+        offset = min(leader_end.offset, self.end_offset)
+        if leader_end.epoch <= 0:  # No leader had such an epoch: the offset says it all.
+            return offset
+        own = self.end_offset_for_epoch(leader_end.epoch)
+        return min(own.offset, offset) if own.epoch == leader_end.epoch else own.offset
+
     def _needs_snapshot(self, offset: int, epoch: int) -> bool:
         assert self.earliest_snapshot
         if offset < self.start_offset or epoch < self.earliest_snapshot.epoch:

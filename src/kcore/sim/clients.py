@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kcore.constants import METADATA_TOPIC
 from kcore.raft import snapshots
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import Leader
@@ -33,15 +34,13 @@ from kcore.schema.raft_votes import (
 )
 from kcore.schema.structure import Message
 from kcore.sim.machine import LISTENER, Machine
-from kcore.types import Uuid
+from kcore.types import METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
 AUDIT_US: Final = 250_000
 PAD_BYTES: Final = 300  # Of a snapshot's second record.
-TOPIC: Final = "__cluster_metadata"
-TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
 
 
 def begin(world: "World") -> None:
@@ -138,7 +137,8 @@ def ask(world: "World") -> None:
 
 def describe() -> Message:
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    return DescribeQuorumRequest(topics=[DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])])
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])
 
 
 def any_epoch(world: "World") -> int:
@@ -169,7 +169,7 @@ def strange_fetch(world: "World") -> Message:
         replica_state=ReplicaState(replica_id=any_id(world)),
         max_wait_ms=world.random.choice((0, 500)),
         min_bytes=1,
-        topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+        topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         forgotten_topics_data=[],
     )
 
@@ -183,7 +183,7 @@ def strange_fetch_snapshot(world: "World") -> Message:
         snapshot_id=SnapshotId(end_offset=chosen.offset, epoch=chosen.epoch),
         position=world.random.choice((-1, 0, 17, 1 << 40)),
     )
-    topic = FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[partition])
+    topic = FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
     return FetchSnapshotRequest(cluster_id=any_cluster(world), replica_id=any_id(world), topics=[topic])
 
 
@@ -197,7 +197,7 @@ def strange_vote(world: "World") -> Message:
         last_offset=world.random.randrange(-1, world.invariants.committed.end + 10),
         pre_vote=False,
     )
-    topic = VoteRequestTopicData(topic_name=world.random.choice((TOPIC, "other")), partitions=[partition])
+    topic = VoteRequestTopicData(topic_name=world.random.choice((METADATA_TOPIC, "other")), partitions=[partition])
     return VoteRequest(cluster_id=any_cluster(world), voter_id=any_id(world), topics=[topic])
 
 
@@ -208,7 +208,7 @@ def strange_begin(world: "World") -> Message:
         leader_id=any_id(world),
         leader_epoch=any_epoch(world),
     )
-    topic = BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return BeginQuorumEpochRequest(cluster_id="another-cluster-000000", topics=[topic], leader_endpoints=[])
 
 
@@ -220,7 +220,7 @@ def strange_end(world: "World") -> Message:
         preferred_successors=[],
         preferred_candidates=[],
     )
-    topic = EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = EndQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return EndQuorumEpochRequest(cluster_id=any_cluster(world), topics=[topic], leader_endpoints=[])
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.schema.quorum_state import QuorumStateData, Voter
@@ -18,11 +19,10 @@ from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_
 from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
 from kcore.storage.raft_log import DiskRaftLog, refusals
 from kcore.storage.segmented_log import Settings
-from kcore.types import Uuid
+from kcore.types import METADATA_TOPIC_ID, Uuid
 
 META_PROPERTIES: Final = "meta.properties"
-METADATA_FOLDER: Final = "__cluster_metadata-0"
-METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
+METADATA_FOLDER: Final = f"{METADATA_TOPIC}-0"
 QUORUM_STATE: Final = "quorum-state"
 _RESERVED: Final = 100  # DirectoryId: ids below this are no directory's.
 _UNKNOWN: Final = -1

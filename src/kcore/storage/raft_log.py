@@ -274,11 +274,7 @@ class DiskRaftLog:
     # Cut.
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
-        offset = min(end.offset, self.end_offset)
-        if end.epoch > 0:  # Epoch 0 is of no leader: the offset says it all.
-            own = self.end_offset_for_epoch(end.epoch)
-            offset = min(own.offset, end.offset) if own.epoch == end.epoch else own.offset
-        offset = self._batch_at(offset)
+        offset = self._batch_at(self._rules().truncation_offset(end))
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
         with self._writing():

@@ -7,7 +7,6 @@ from typing import Final
 from kcore.protocol_errors import Errors
 
 MAX_LENGTH: Final = 249
-CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
 def validate_topic_name(name: str) -> None:

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kcore.constants import METADATA_TOPIC
 from kcore.controller.admin.leaders_awaited import answer_when_led
 from kcore.controller.admin.topic_configs import TOPIC_CONFIGS, source_of, validate_topic_configs
-from kcore.controller.admin.topic_names import CLUSTER_METADATA, colliding, reason_invalid, validate_topic_name
+from kcore.controller.admin.topic_names import colliding, reason_invalid, validate_topic_name
 from kcore.controller.effects import Create, Node, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreateTopics, DeleteTopics, TopicChange
 from kcore.controller.requests.versions import at_least
@@ -76,8 +77,8 @@ def on_create_topics(active: "ActiveController", event: CreateTopics) -> Steps[N
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
     """KafkaApis.handleCreateTopicsRequest."""
     message = None
-    if result.name == CLUSTER_METADATA:
-        message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+    if result.name == METADATA_TOPIC:
+        message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
     elif times[result.name] > 1:
         message = "Found multiple entries for this topic."
     if message:

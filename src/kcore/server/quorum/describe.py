@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
@@ -21,7 +22,6 @@ from kcore.schema.describe_quorum import (
     Node,
 )
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 BROKERS, CONTROLLERS = 1, 2  # The endpoint types of DescribeCluster.
 LIMITS: Final = Limits(connect_s=5.0, request_s=5.0, close_s=0.2)
 BACKOFF: Final = Backoff(first_s=0.05, highest_s=1.0)
