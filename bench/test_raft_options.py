@@ -30,16 +30,16 @@ FSYNC_US = 2_000
 APPENDS = 300
 LISTENER = "CONTROLLER"
 
-# What a row is called, and its settings; the release's own linger is 25 ms.
+# What a row is called, and its settings.
 WAYS: dict[str, dict[str, Any]] = {
-    "4.3": {},
-    "4.3, adaptive linger": {"adaptive_linger": True},
-    "4.3, pipelined fetch": {"pipelined_fetch": True},
+    "4.3, linger 25 ms (Kafka's)": {"append_linger_ms": 25},
+    "4.3, adaptive linger (kcore's)": {},
+    "4.3, linger 25 ms, pipelined fetch": {"append_linger_ms": 25, "pipelined_fetch": True},
     "4.3, linger 0": {"append_linger_ms": 0},
     "4.3, linger 0, pipelined fetch": {"append_linger_ms": 0, "pipelined_fetch": True},
-    "4.3, adaptive linger, pipelined fetch": {"adaptive_linger": True, "pipelined_fetch": True},
-    "3.9": {"level": "3.9"},
-    "3.9, early high watermark": {"level": "3.9", "early_high_watermark": True},
+    "4.3, adaptive linger, pipelined fetch": {"pipelined_fetch": True},
+    "3.9, linger 25 ms": {"level": "3.9", "append_linger_ms": 25},
+    "3.9, linger 25 ms, early high watermark": {"level": "3.9", "append_linger_ms": 25, "early_high_watermark": True},
 }
 
 

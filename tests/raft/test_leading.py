@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcore.errors import RaftLogError
-from kcore.raft.config import MAX_BATCH_BYTES
+from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Committed, Flush, LeaderChanged
 from kcore.raft.log import Appended
@@ -239,7 +239,7 @@ def test_an_append_is_one_batch() -> None:
 
 
 def test_appends_that_linger_are_one_batch() -> None:
-    """Kafka's way: 25 ms by default, counted from the first."""
+    """Kafka's way, counted from the first."""
     node = committed_leader(append_linger_ms=25)
     first, effects = node.append([b"a"], 1, 1000)
     second, later = node.append([b"b", b"c"], 1, 1020)
@@ -296,8 +296,8 @@ def test_what_lingers_goes_with_the_leader() -> None:
 
 
 def test_adaptive_linger_waits_only_behind_a_flush() -> None:
-    """An option: at low load nothing waits, under load batches are as large as a flush is long."""
-    node = committed_leader(append_linger_ms=1000, adaptive_linger=True)
+    """The default: at low load nothing waits, under load batches are as large as a flush is long."""
+    node = committed_leader(append_linger_ms=None)
     _, effects = node.append([b"a"], 1, 1000)
     assert of(Flush, effects) == [Flush(2)]
     for value in (b"b", b"c"):
@@ -305,4 +305,5 @@ def test_adaptive_linger_waits_only_behind_a_flush() -> None:
     assert of(Flush, node.on_flushed(Flush(2), 1005)) == [Flush(4)]
     assert node.log.read(2, 1 << 20, 4) == values(b"b", b"c", base_offset=2)
     node.append([b"d"], 1, 1006)
-    assert of(Flush, node.on_timer(2006)) == [Flush(5)]  # No longer than the linger.
+    assert of(Flush, node.on_timer(1006 + LONGEST_LINGER_MS - 1)) == []
+    assert of(Flush, node.on_timer(1006 + LONGEST_LINGER_MS)) == [Flush(5)]  # No longer than Kafka's linger.

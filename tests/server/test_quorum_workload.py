@@ -85,13 +85,16 @@ async def test_latency_runs_from_when_a_record_was_due() -> None:
     appended = leader.end
     assert appended >= 99
     workload.hear(Committed(appended - 1))  # Not the last one: all went in one batch.
-    [window] = workload._windows
-    assert window.sum() == 0
+    [(_, counts)] = workload._windows
+    assert counts.sum() == 0
     workload.hear(Committed(appended))
-    buckets = window.nonzero()[0]
-    assert window.sum() == appended
+    buckets = counts.nonzero()[0]
+    assert counts.sum() == appended
     assert len(buckets) > 0.9 * appended  # A millisecond lies between the latencies of one record and the next.
     assert buckets[-1] >= 99 * BUCKETS_A_MS
+    workload.hear(LeaderChanged(1, 6, appended))
+    [(_, counts)] = workload._windows
+    assert counts.sum() == 0  # The time between two reigns counts for neither.
 
 
 @story

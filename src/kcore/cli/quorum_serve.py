@@ -5,7 +5,7 @@ import logging
 import re
 import signal
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, Final, NamedTuple
@@ -121,7 +121,11 @@ def _addresses(text: str) -> list[Address]:
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """Fields of RaftConfig by Kafka's names."""
-    kinds = {each.name: type(each.default) for each in fields(RaftConfig) if type(each.default) in (int, bool)}
+    kinds = {
+        each.name: bool if each.type is bool else int
+        for each in fields(RaftConfig)
+        if each.default is not MISSING and each.type in (int, int | None, bool)
+    }
     settings: dict[str, Any] = {}
     for line in given:
         name, _, text = line.partition("=")

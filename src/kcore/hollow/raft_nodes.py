@@ -36,7 +36,7 @@ num.io.threads=2
 
 
 class Load(NamedTuple):
-    """What is appended; without a linger each has its own default, which is 25 ms with both."""
+    """What is appended; without a linger each has its own default: Kafka's 25 ms, kcore's adaptive one."""
 
     rate: int  # Records a second.
     record_bytes: int
@@ -109,7 +109,7 @@ class RaftNodes(Started):
 class KafkaRaftNodes(RaftNodes):
     """`kafka.tools.TestRaftServer`; that of 3.9.1 appends 20,000 records of 256 bytes a second, whatever it is told."""
 
-    def __init__(self, load: Load, release: str = "4.3.1", heap: str = "256m") -> None:
+    def __init__(self, load: Load, release: str = "4.3.1", heap: str = "1g") -> None:
         super().__init__(load)
         self.name, self._release, self._heap = f"Kafka {release}", release, heap
 

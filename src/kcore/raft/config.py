@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kcore.raft.replicas import Address, Endpoints, Voter
 from kcore.types import Uuid
 
+LONGEST_LINGER_MS = 25
 FETCH_MAX_WAIT_MS = 500
 MAX_BATCH_BYTES = 8 << 20
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
@@ -36,9 +37,8 @@ class RaftConfig:
     election_backoff_max_ms: int = 1000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
-    append_linger_ms: int = 25
+    append_linger_ms: int | None = None  # Kafka's is 25. None: while a flush is under way, 25 at most.
     # Options that KIP-595 discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.
-    adaptive_linger: bool = False  # A leader lingers only while a flush is under way.
     early_high_watermark: bool = False  # To a follower of before KIP-1166 a leader tells a new one at once, too.
     endless_elections: bool = False  # A leader that nobody fetches from starts elections; Kafka's resigns.

@@ -11,6 +11,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft import fetching, voter_changes
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import split_batches
+from kcore.raft.config import LONGEST_LINGER_MS
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.fetching import WaitingFetch
@@ -178,7 +179,7 @@ class LeaderState:
         self.progress_of(self.local).end_offset = node.flushed_end_offset
         if node.flushed_end_offset >= self.flushing:
             self.flushing = 0
-            if node.config.adaptive_linger:
+            if node.config.append_linger_ms is None:
                 self.drain(node, now_ms)
         self._advance(node, now_ms)
 
@@ -208,8 +209,9 @@ class LeaderState:
         """
         if not self.accumulator.has_room(records):
             self.drain(node, now_ms)
-        appended = self.accumulator.add(records, now_ms, node.config.append_linger_ms)
-        if node.config.adaptive_linger and not self.flushing:
+        linger_ms = node.config.append_linger_ms
+        appended = self.accumulator.add(records, now_ms, LONGEST_LINGER_MS if linger_ms is None else linger_ms)
+        if linger_ms is None and not self.flushing:
             self.drain(node, now_ms)  # Nothing is on its way that it could wait for.
         return appended
 

@@ -22,7 +22,7 @@ class Options:
     voters: int
     observers: int
     dynamic: bool  # The log names the voters, and they change (KIP-853).
-    append_linger_ms: int
+    append_linger_ms: int | None  # As in RaftConfig.
     latency_us: int  # One way, at least; as much again by chance.
     lost: float  # Of all messages.
     duplicated: float
@@ -35,8 +35,7 @@ class Options:
     snapshot_every_us: int
     change_every_us: int  # Of the voters.
     ask_every_us: int  # Administrators, and strangers who have no business here.
-    adaptive_linger: bool  # These three as in RaftConfig.
-    early_high_watermark: bool
+    early_high_watermark: bool  # These two as in RaftConfig.
     pipelined_fetch: bool
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
 
@@ -51,7 +50,7 @@ def draw(seed: int, **fixed: Any) -> Options:
         voters=random.choice((1, 2, 3, 3, 3, 4, 5, 5)),
         observers=random.choice((0, 0, 1, 1, 2, 3, 5)),
         dynamic=random.random() < 0.5 and level != "3.9",
-        append_linger_ms=random.choice((0, 0, 5, 25)),
+        append_linger_ms=random.choice((None, None, 0, 5, 25)),
         latency_us=random.choice((100, 500, 2_000, 10_000)),
         lost=0.0 if calm else random.choice((0.0, 0.001, 0.01, 0.05)),
         duplicated=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
@@ -64,7 +63,6 @@ def draw(seed: int, **fixed: Any) -> Options:
         snapshot_every_us=random.choice((500_000, 2_000_000, 10_000_000)),
         change_every_us=random.choice((1_000_000, 3_000_000)),
         ask_every_us=random.choice((200_000, 1_000_000)),
-        adaptive_linger=random.random() < 0.3,
         early_high_watermark=random.random() < 0.3,
         pipelined_fetch=random.random() < 0.5,
     )

@@ -166,7 +166,6 @@ class World:
             bootstrap_servers=tuple(each.address for each in self.machines) if options.dynamic else (),
             level=options.level,
             append_linger_ms=options.append_linger_ms,
-            adaptive_linger=options.adaptive_linger,
             early_high_watermark=options.early_high_watermark,
             pipelined_fetch=options.pipelined_fetch,
         )

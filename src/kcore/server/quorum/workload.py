@@ -80,6 +80,13 @@ class Pending(NamedTuple):
     due_s: float
 
 
+class Window(NamedTuple):
+    """A stretch of time, and how many latencies in it were in each bucket."""
+
+    begun_s: float
+    counts: Int64s
+
+
 class AppendWorkload:
     """Appends while its node leads. A record's time runs from when it was due, also if the append itself was late."""
 
@@ -88,7 +95,7 @@ class AppendWorkload:
         self._node_id, self._rate, self._report = node_id, rate, report
         self._record = no_op_of(record_bytes)
         self._pending: deque[Pending] = deque()
-        self._windows: deque[Int64s] = deque([np.zeros(BUCKETS, np.int64)], WINDOWS)
+        self._windows: deque[Window] = deque(maxlen=WINDOWS)
         self._epoch: int | None = None
         self._claimed_s, self._appended, self._waiting = 0.0, 0, 0
 
@@ -100,23 +107,27 @@ class AppendWorkload:
                 self._epoch = epoch if mine else None
                 self._claimed_s, self._appended, self._waiting = time.monotonic(), 0, 0
                 self._pending.clear()
+                self._windows.clear()
+                self._begin_window(self._claimed_s)
             case Committed(high_watermark):
                 self._committed(high_watermark)
 
     async def run(self, append: Callable[[list[bytes], int], Appended]) -> None:
         """Until it is cancelled."""
-        last_report_s = time.monotonic()
         while True:
             await asyncio.sleep(max(TICK_S, min(self._next_due_s() - time.monotonic(), MOST_IDLE_S)))
             if self._epoch is not None:
                 self._append_due(append, self._epoch)
             now_s = time.monotonic()
-            if now_s - last_report_s >= REPORT_S:
-                stats = stats_of(np.sum(self._windows, axis=0), len(self._record), REPORT_S * len(self._windows))
-                self._windows.append(np.zeros(BUCKETS, np.int64))
-                last_report_s = now_s
+            if self._windows and now_s - self._windows[-1].begun_s >= REPORT_S:
+                counts = np.sum([each.counts for each in self._windows], axis=0)
+                stats = stats_of(counts, len(self._record), now_s - self._windows[0].begun_s)
+                self._begin_window(now_s)
                 if stats is not None:
                     self._report(stats)
+
+    def _begin_window(self, now_s: float) -> None:
+        self._windows.append(Window(now_s, np.zeros(BUCKETS, np.int64)))
 
     def _next_due_s(self) -> float:
         return self._claimed_s + (self._appended + 1) / self._rate
@@ -143,4 +154,4 @@ class AppendWorkload:
             self._waiting -= batch.records
             latencies_s = now_s - batch.due_s - np.arange(batch.records) / self._rate
             buckets = np.clip(latencies_s * (1000 * BUCKETS_A_MS), 0, BUCKETS - 1).astype(np.int64)
-            np.add.at(self._windows[-1], buckets, 1)
+            np.add.at(self._windows[-1].counts, buckets, 1)
