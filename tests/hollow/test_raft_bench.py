@@ -27,6 +27,14 @@ def test_a_row() -> None:
     assert Row("kcore", LOAD._replace(linger_ms=0), row.measured).cells()[1] == "0 ms"
 
 
+def test_a_row_of_nodes_that_ended() -> None:
+    """Kafka's do at rates that they cannot follow."""
+    row = Row("kafka-4.3.1", LOAD, None, "node 1 has ended")
+    assert row.cells() == ("kafka-4.3.1", "default", "20,000/s x 256 B", "-", "-", "-", "-", "-")
+    assert len(row.cells()) == len(HEADER)
+    assert json.loads(row.as_json())["fault"] == "node 1 has ended"
+
+
 def test_systems_by_name() -> None:
     kafka, kcore = nodes_of("kafka-3.9.1", LOAD), nodes_of("kcore", LOAD)
     try:

@@ -1,6 +1,10 @@
 """What a leader's batches look like."""
 
-from kcore.raft.accumulator import Accumulator
+import pytest
+
+from kcore.errors import RaftLogError
+from kcore.raft.accumulator import Accumulator, max_records
+from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, decode_records
 
@@ -23,3 +27,13 @@ def test_a_batch_is_as_any_other() -> None:
     assert accumulator.drain(3) == encode_records(records, partition_leader_epoch=3)
     accumulator.add([b"four"], 1_005, 25)
     assert accumulator.drain(3) == encode_records([Record(10, 1_005, None, b"four")], partition_leader_epoch=3)
+
+
+def test_how_many_records_fit() -> None:
+    most = max_records(100)
+    accumulator = Accumulator(0)
+    assert accumulator.has_room([bytes(100)] * most)
+    with pytest.raises(RaftLogError, match="exceed a batch"):
+        accumulator.has_room([bytes(100)] * (most + 1))
+    accumulator.add([bytes(100)] * most, 1_000, 25)
+    assert len(accumulator.drain(1)) <= MAX_BATCH_BYTES

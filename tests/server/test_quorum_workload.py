@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kcore.errors import RaftLogError
+from kcore.raft.accumulator import max_records
 from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.log import Appended
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -109,3 +110,14 @@ async def test_a_leader_that_lost_its_place_appends_nothing() -> None:
     assert leader.end == 0
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@story
+async def test_what_is_late_is_appended_in_parts_that_a_batch_can_hold() -> None:
+    leader = Leader()
+    workload = AppendWorkload(1, 1e9, 100, lambda stats: None)
+    workload.hear(LeaderChanged(1, 5, 0))
+    await asyncio.sleep(0.01)  # Some ten million are due.
+    for parts in (1, 2):
+        workload._append_due(leader.append, 5)
+        assert leader.end == parts * max_records(100)

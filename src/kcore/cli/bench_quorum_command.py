@@ -3,7 +3,6 @@
 import typer
 
 from kcore.cli.console import fail
-from kcore.errors import TargetError
 from kcore.hollow.raft_bench import HEADER, KAFKA, KCORE, run
 from kcore.hollow.raft_nodes import Load
 from kcore.report.exits import Exit
@@ -27,13 +26,13 @@ def command(
     ]
     if not json:
         typer.echo(_line(HEADER))
-    try:
-        for row in run(systems, loads, seconds / 2, seconds):
-            typer.echo(row.as_json() if json else _line(row.cells()))
-    except TargetError as error:
-        typer.echo(f"kcore: {error}", err=True)
-        return Exit.FAILED
-    return Exit.GOOD
+    exit_code = Exit.GOOD
+    for row in run(systems, loads, seconds / 2, seconds):
+        typer.echo(row.as_json() if json else _line(row.cells()))
+        if row.fault:
+            typer.echo(f"kcore: {row.fault}", err=True)
+            exit_code = Exit.FAILED
+    return exit_code
 
 
 def _line(cells: tuple[str, ...]) -> str:

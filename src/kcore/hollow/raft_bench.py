@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from kcore.errors import TargetError
 from kcore.hollow.raft_nodes import KafkaRaftNodes, KcoreRaftNodes, Load, Measured, RaftNodes
 
 KAFKA: Final = "kafka-"
@@ -12,23 +13,27 @@ HEADER: Final = ("system", "linger", "wanted", "MB/s", "p75 ms", "p99 ms", "p99.
 
 
 class Row(NamedTuple):
-    """One system under one load."""
+    """One system under one load; `fault` says why nothing was measured."""
 
     system: str
     load: Load
-    measured: Measured
+    measured: Measured | None
+    fault: str = ""
 
     def cells(self) -> tuple[str, ...]:
         """As `HEADER` names them."""
         load, measured = self.load, self.measured
         linger = "default" if load.linger_ms is None else f"{load.linger_ms} ms"
-        times = (f"{each:,.1f}" for each in measured[1:4])
         wanted = f"{load.rate:,}/s x {load.record_bytes} B"
+        if measured is None:
+            return (self.system, linger, wanted, *["-"] * len(Measured._fields))
+        times = (f"{each:,.1f}" for each in measured[1:4])
         return (self.system, linger, wanted, f"{measured.bytes_per_s / 1e6:.2f}", *times, f"{measured.cpu_s_per_s:.2f}")
 
     def as_json(self) -> str:
         """One line."""
-        return json.dumps({"system": self.system, **self.load._asdict(), **self.measured._asdict()})
+        found = {"fault": self.fault} if self.measured is None else self.measured._asdict()
+        return json.dumps({"system": self.system, **self.load._asdict(), **found})
 
 
 def nodes_of(system: str, load: Load) -> RaftNodes:
@@ -37,8 +42,13 @@ def nodes_of(system: str, load: Load) -> RaftNodes:
 
 
 def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Iterator[Row]:
-    """A row as soon as it is measured. TargetError if a process ends, or commits nothing."""
+    """A row as soon as it is measured; one without figures if a process ends, or commits nothing."""
     for load in loads:
         for system in systems:
-            with nodes_of(system, load) as nodes:
-                yield Row(system, load, nodes.measure(warm_up_s, seconds))
+            try:
+                with nodes_of(system, load) as nodes:
+                    measured = nodes.measure(warm_up_s, seconds)
+            except TargetError as error:
+                yield Row(system, load, None, str(error))
+            else:
+                yield Row(system, load, measured)

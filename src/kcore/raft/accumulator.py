@@ -15,6 +15,11 @@ from kcore.wire.record_building import encode_values
 RECORD_OVERHEAD: Final = 24  # At most: length, attributes, timestamp and offset delta, lengths of key, value, headers.
 
 
+def max_records(size: int) -> int:
+    """How many records of so many bytes fit into a batch, and so into one append."""
+    return (MAX_BATCH_BYTES - HEADER_END) // (size + RECORD_OVERHEAD)
+
+
 class Accumulator:
     """The batch that is being filled, of offsets from the end of the log on.
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kcore.errors import RaftLogError
+from kcore.raft.accumulator import max_records
 from kcore.raft.effects import Committed, Effect, LeaderChanged
 from kcore.raft.log import Appended
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -94,6 +95,7 @@ class AppendWorkload:
         """`rate`: records a second. `report` hears every `REPORT_S`."""
         self._node_id, self._rate, self._report = node_id, rate, report
         self._record = no_op_of(record_bytes)
+        self._most_at_once = max_records(len(self._record))
         self._pending: deque[Pending] = deque()
         self._windows: deque[Window] = deque(maxlen=WINDOWS)
         self._epoch: int | None = None
@@ -134,7 +136,7 @@ class AppendWorkload:
 
     def _append_due(self, append: Callable[[list[bytes], int], Appended], epoch: int) -> None:
         due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
-        due = min(due, MOST_PENDING - self._waiting)
+        due = min(due, MOST_PENDING - self._waiting, self._most_at_once)
         if due <= 0:
             return
         first_due_s = self._next_due_s()
