@@ -4,11 +4,12 @@ Source: KafkaController.onControllerFailover of 3.9.1. The order matters: watche
 read, and brokers learn who lives before they are told whom to follow (KAFKA-4443).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from kcore.controller import features
+from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
 from kcore.controller.effects import (
     Delete,
@@ -28,9 +29,6 @@ from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.znode_brokers import decode_broker
 from kcore.metadata.znode_topics import decode_topics
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 WATCHED_CHILDREN: Final = (
     znodes.BROKER_IDS,
     znodes.TOPICS,
@@ -41,22 +39,22 @@ WATCHED_CHILDREN: Final = (
 )
 
 
-def on_controller_failover(active: "ActiveController", epoch: int) -> Steps[None]:
+def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None]:
     """All of it, but for what the subjects of RESUMED go on with."""
-    active.finalized = yield from features.set_up(active.config.inter_broker_protocol)
+    context.finalized = yield from features.set_up(context.config.inter_broker_protocol)
     for path in WATCHED_CHILDREN:
         yield from read_children(path, watch=True)
-    active.config_changes_seen = {*(yield from read_children(znodes.CONFIG_CHANGES))}
+    context.config_changes_seen = {*(yield from read_children(znodes.CONFIG_CHANGES))}
     yield from read_nodes(list(CREATED), watch=True)
     yield from delete_children(znodes.LOG_DIR_EVENT_NOTIFICATION)
     yield from delete_children(znodes.ISR_CHANGE_NOTIFICATION)
-    yield from _read_cluster(active, epoch)
+    yield from _read_cluster(context, epoch)
     deleted = yield from read_children(znodes.DELETE_TOPICS)
-    active.topics_to_be_deleted.update(name for name in deleted if name in active.table.topics)
-    batch = active.batch()
-    batch.add_update_metadata(np.flatnonzero(active.table.brokers.live))
-    yield from active.send(batch)
-    yield from start_state_machines(active)
+    context.topics_to_be_deleted.update(name for name in deleted if name in context.table.topics)
+    batch = context.batch()
+    batch.add_update_metadata(np.flatnonzero(context.table.brokers.live))
+    yield from context.send(batch)
+    yield from start_state_machines(context)
 
 
 def delete_children(path: str) -> Steps[None]:
@@ -66,28 +64,28 @@ def delete_children(path: str) -> Steps[None]:
         yield from write_nodes([Delete(f"{path}/{name}") for name in names])
 
 
-def _read_cluster(active: "ActiveController", epoch: int) -> Steps[None]:
+def _read_cluster(context: ControllerContext, epoch: int) -> Steps[None]:
     """KafkaController.initializeControllerContext."""
-    brokers = yield from _read_brokers(active)
+    brokers = yield from _read_brokers(context)
     names = yield from read_children(znodes.TOPICS)
     nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
     topics = decode_topics({name: node.data for name, node in zip(names, nodes, strict=True) if node is not None})
-    active.take_over(PartitionTable.from_arrays(**assignments.arrays_of(topics, brokers)), epoch)
-    yield from assignments.give_topic_ids(active, topics.names)
-    states = yield from read_states(np.arange(len(active.table), dtype=np.int32))
-    assignments.know_brokers(active.table, states.changes.isr, states.changes.leaders)
-    active.table.apply(states.changes, controller_epoch=states.controller_epochs)
+    context.take_over(PartitionTable.from_arrays(**assignments.arrays_of(topics, brokers)), epoch)
+    yield from assignments.give_topic_ids(context, topics.names)
+    states = yield from read_states(np.arange(len(context.table), dtype=np.int32))
+    assignments.know_brokers(context.table, states.changes.isr, states.changes.leaders)
+    context.table.apply(states.changes, controller_epoch=states.controller_epochs)
 
 
-def _read_brokers(active: "ActiveController") -> Steps[BrokerTable]:
+def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
     """Who is registered and has all finalized features, with the epochs; znodes are watched for other endpoints."""
     names = yield from read_children(znodes.BROKER_IDS)
     nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
     found = {int(name): node for name, node in zip(names, nodes, strict=True) if node is not None}
     registered = {broker_id: decode_broker(broker_id, node.data) for broker_id, node in found.items()}
-    levels = active.finalized.node.features
+    levels = context.finalized.node.features
     fit = {broker_id: each for broker_id, each in registered.items() if features.supports(each.features, levels)}
-    active.features_of = {broker_id: each.features for broker_id, each in fit.items()}
+    context.features_of = {broker_id: each.features for broker_id, each in fit.items()}
     return BrokerTable.from_arrays(
         np.array(list(fit), np.int64),
         epochs=np.array([found[broker_id].czxid for broker_id in fit], np.int64),
@@ -96,19 +94,19 @@ def _read_brokers(active: "ActiveController") -> Steps[BrokerTable]:
     )
 
 
-def start_state_machines(active: "ActiveController") -> Steps[None]:
+def start_state_machines(context: ControllerContext) -> Steps[None]:
     """ReplicaStateMachine.startup and PartitionStateMachine.startup, in bulk; then everybody hears everything.
 
     Every live replica is told its state, changed or not: the last controller may have died before it was sent.
     """
-    decisions, table = active.decisions, active.table
+    decisions, table = context.decisions, context.table
     every = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
-    yield from assignments.replace_unknown(active, every)
-    yield from unclean.learn(active, every)
-    yield from carry_out(active, decisions.on_failover)
-    yield from carry_out(active, decisions.on_offline_partitions)
-    created: Decision = yield from carry_out(active, lambda: decisions.on_new_partitions(every))
-    batch = active.batch()
-    batch.add_to_replicas(every[~active.decisions.situation().being_deleted(every)])
+    yield from assignments.replace_unknown(context, every)
+    yield from unclean.learn(context, every)
+    yield from carry_out(context, decisions.on_failover)
+    yield from carry_out(context, decisions.on_offline_partitions)
+    created: Decision = yield from carry_out(context, lambda: decisions.on_new_partitions(every))
+    batch = context.batch()
+    batch.add_to_replicas(every[~context.decisions.situation().being_deleted(every)])
     batch.add_to_replicas(created.changes.rows, is_new=True)
-    yield from active.send(batch)
+    yield from context.send(batch)

@@ -1,23 +1,20 @@
 """Which function handles an event, and which subjects go on after one another: tables, read by ActiveController."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from kcore.controller import events, features
-from kcore.controller.admin import configs, partitions, reassignments, topics
+from kcore.controller import events
+from kcore.controller.admin import configs, features, partitions, reassignments, topics
 from kcore.controller.brokers import broker_changes, log_dirs, producer_ids, shutdown
+from kcore.controller.context import ControllerContext, Hooks
 from kcore.controller.effects import Steps
 from kcore.controller.leaders import elections, isr
 from kcore.controller.topics import config_changes, deletion, reassignment, topic_changes
-from kcore.types import Int32s
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
-Handler: TypeAlias = "Callable[[ActiveController, Any], Steps[None]]"
+Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
 
-def no_news(active: "ActiveController", event: events.Event) -> Steps[None]:
+def no_news(context: ControllerContext, event: events.Event) -> Steps[None]:
     """An answer that changes nothing, whatever it says: the edge tells of errors, and nothing is sent again."""
     yield from ()
 
@@ -54,21 +51,13 @@ HANDLERS: Final[dict[type[events.Event], Handler]] = {
 }
 
 # After a failover is done, in this order (initializePartitionReassignments, tryTopicDeletion, onReplicaElection).
-RESUMED: "Final[tuple[Callable[[ActiveController], Steps[None]], ...]]" = (
+RESUMED: Final[tuple[Callable[[ControllerContext], Steps[None]], ...]] = (
     reassignment.resume,
     deletion.resume,
     elections.resume,
 )
-# After brokers started and heard what they hold; by broker ids.
-AFTER_BROKERS_STARTED: "Final[tuple[Callable[[ActiveController, list[int]], Steps[None]], ...]]" = (
-    reassignment.resume_for_brokers,
-    deletion.resume_for_brokers,
-)
-# Replicas of topics being deleted went offline; by broker id and partition rows.
-AFTER_DELETION_OFFLINE: "Final[tuple[Callable[[ActiveController, int, Int32s], Steps[None]], ...]]" = (
-    deletion.fail_replicas,
-)
-# Topics are deleted, with all that there was of them; by name.
-AFTER_TOPICS_DELETED: "Final[tuple[Callable[[ActiveController, list[str]], Steps[None]], ...]]" = (
-    reassignment.forget_topics,
+HOOKS: Final = Hooks(
+    brokers_started=(reassignment.resume_for_brokers, deletion.resume_for_brokers),
+    deletion_offline=(deletion.fail_replicas,),
+    topics_deleted=(reassignment.forget_topics,),
 )

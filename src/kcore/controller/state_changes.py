@@ -5,43 +5,41 @@ Source: the retry loops of PartitionStateMachine and ReplicaStateMachine of 3.9.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from kcore.controller.changes import joined, part, same
+from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
 from kcore.controller.effects import Steps, read_states, write_states
 from kcore.controller.state_machines import check_partitions, partition_states
 from kcore.metadata.changes import PartitionChanges
 from kcore.types import Int32s
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.
 
 
-def carry_out(active: "ActiveController", decide: Callable[[], Decision]) -> Steps[Decision]:
+def carry_out(context: ControllerContext, decide: Callable[[], Decision]) -> Steps[Decision]:
     """Decide, write, replay; returns what took effect. `decide` reads the table and is asked again after a refusal."""
     decision = decide()
     taken, open_rows = [], decision.changes.rows
     for _ in range(MAX_ATTEMPTS):
         changes = part(decision.changes, np.isin(decision.changes.rows, open_rows))
-        written, open_rows = yield from _written(active, changes)
+        written, open_rows = yield from _written(context, changes)
         taken.append(written)
         if not len(open_rows):
             break
         decision = decide()
     decision = replace(decision, changes=joined(taken))
-    rows, situation = decision.changes.rows, active.decisions.situation()
-    before = partition_states(active.table, rows, situation)
-    active.decisions.replay(decision)
-    check_partitions(active.table, rows, before, partition_states(active.table, rows, situation))
+    rows, situation = decision.changes.rows, context.decisions.situation()
+    before = partition_states(context.table, rows, situation)
+    context.decisions.replay(decision)
+    check_partitions(context.table, rows, before, partition_states(context.table, rows, situation))
     return decision
 
 
-def _written(active: "ActiveController", changes: PartitionChanges) -> Steps[tuple[PartitionChanges, Int32s]]:
+def _written(context: ControllerContext, changes: PartitionChanges) -> Steps[tuple[PartitionChanges, Int32s]]:
     """The changes that ZooKeeper has now, and the rows whose state was another: that one is in the table now."""
     if not len(changes):
         return changes, changes.rows
@@ -50,10 +48,10 @@ def _written(active: "ActiveController", changes: PartitionChanges) -> Steps[tup
         return changes, changes.rows[:0]
     refused = part(changes, ~mask)
     found = yield from read_states(refused.rows)
-    ours = same(found.changes, refused.written()) & (found.controller_epochs == active.decisions.controller_epoch)
+    ours = same(found.changes, refused.written()) & (found.controller_epochs == context.decisions.controller_epoch)
     # A state of a later controller is let be: this one is about to hear that it is deposed.
-    theirs = ~ours & (found.controller_epochs <= active.decisions.controller_epoch)
+    theirs = ~ours & (found.controller_epochs <= context.decisions.controller_epoch)
     others = part(found.changes, theirs)
-    active.table.apply(others, controller_epoch=found.controller_epochs[theirs])
+    context.table.apply(others, controller_epoch=found.controller_epochs[theirs])
     mask |= np.isin(changes.rows, found.changes.rows[ours])  # An answer was lost: the write was not.
     return part(changes, mask), others.rows

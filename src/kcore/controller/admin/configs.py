@@ -4,7 +4,7 @@ Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.controller.admin.topic_configs import (
     FROM_DEFAULT,
@@ -15,6 +15,7 @@ from kcore.controller.admin.topic_configs import (
     validate_topic_configs,
 )
 from kcore.controller.admin.topic_names import validate_topic_name
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import DescribeConfigs, IncrementalAlterConfigs
 from kcore.errors import TableError
@@ -31,20 +32,17 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 TOPIC: Final = 2  # ConfigResource.Type
 BROKER: Final = 4
 SET, DELETE, APPEND, SUBTRACT = range(4)  # AlterConfigOp.OpType
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 
 
-def on_incremental_alter_configs(active: "ActiveController", event: IncrementalAlterConfigs) -> Steps[None]:
+def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
     """The settings are written, and a note of it, so that brokers read them anew."""
     request = event.request
     times = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    known = yield from _known_configs(active, [each.resource_name for each in request.resources])
+    known = yield from _known_configs(context, [each.resource_name for each in request.resources])
     responses: list[AlterConfigsResourceResponse] = []
     altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
     for resource in request.resources:
@@ -54,7 +52,7 @@ def on_incremental_alter_configs(active: "ActiveController", event: IncrementalA
         responses.append(response)
         try:
             _check_resource(resource, times[resource.resource_type, resource.resource_name])
-            if not _clears_this_node(active, resource):
+            if not _clears_this_node(context, resource):
                 altered.append((response, _altered(resource, known.get(resource.resource_name))))
         except ApiException as error:
             response.error_code, response.error_message = error.error, str(error)
@@ -66,16 +64,16 @@ def on_incremental_alter_configs(active: "ActiveController", event: IncrementalA
                     Errors.UNKNOWN_SERVER_ERROR,
                     f"Not written: {outcome.value}",
                 )
-    yield from active.answer(event.request_id, IncrementalAlterConfigsResponse(responses=responses))
+    yield from context.answer(event.request_id, IncrementalAlterConfigsResponse(responses=responses))
 
 
 Configs = dict[str, str]
 
 
-def _known_configs(active: "ActiveController", names: list[str]) -> Steps[dict[str, tuple[Configs, bool]]]:
+def _known_configs(context: ControllerContext, names: list[str]) -> Steps[dict[str, tuple[Configs, bool]]]:
     """The overrides of those of the topics that there are, and whether a znode holds them."""
-    table = active.table.topics
-    topics = [name for name in dict.fromkeys(names) if name in table and name not in active.topics_to_be_deleted]
+    table = context.table.topics
+    topics = [name for name in dict.fromkeys(names) if name in table and name not in context.topics_to_be_deleted]
     paths = [znodes.config_path("topics", name) for name in topics]
     nodes = (yield from read_nodes(paths)) if paths else []
     known: dict[str, tuple[Configs, bool]] = {}
@@ -99,9 +97,9 @@ def _check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource
         Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
 
 
-def _clears_this_node(active: "ActiveController", resource: IncrementalAlterConfigsRequestAlterConfigsResource) -> bool:
+def _clears_this_node(context: ControllerContext, resource: IncrementalAlterConfigsRequestAlterConfigsResource) -> bool:
     """Kafka's tools take throttles off every broker that is listed, as this node is; it never had one."""
-    if resource.resource_type == BROKER and resource.resource_name == str(active.config.broker_id):
+    if resource.resource_type == BROKER and resource.resource_name == str(context.config.broker_id):
         return all(each.config_operation == DELETE for each in resource.configs)
     return False
 
@@ -157,9 +155,9 @@ def _apply(configs: Configs, change: IncrementalAlterConfigsRequestAlterableConf
         Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
 
 
-def on_describe_configs(active: "ActiveController", event: DescribeConfigs) -> Steps[None]:
+def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
     """Settings of topics: those that are asked for, or all; Kafka's documentation of them is left out."""
-    known = yield from _known_configs(active, [each.resource_name for each in event.request.resources])
+    known = yield from _known_configs(context, [each.resource_name for each in event.request.resources])
     results = []
     for resource in event.request.resources:
         result = DescribeConfigsResult(
@@ -170,7 +168,7 @@ def on_describe_configs(active: "ActiveController", event: DescribeConfigs) -> S
         except ApiException as error:
             result.error_code, result.error_message = error.error, str(error)
         results.append(result)
-    yield from active.answer(event.request_id, DescribeConfigsResponse(results=results))
+    yield from context.answer(event.request_id, DescribeConfigsResponse(results=results))
 
 
 def _described(

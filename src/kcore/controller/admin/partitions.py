@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kcore.controller.admin.leaders_awaited import answer_when_led
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Node, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreatePartitions, PartitionModifications
 from kcore.controller.topics import new_replicas, topic_changes
@@ -17,9 +18,6 @@ from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreatePartitionsResponse
 from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 
 class Growth(NamedTuple):
     """A topic that may grow: its assignment afterwards, and the version that its znode has now."""
@@ -28,22 +26,22 @@ class Growth(NamedTuple):
     version: int
 
 
-def on_create_partitions(active: "ActiveController", event: CreatePartitions) -> Steps[None]:
+def on_create_partitions(context: ControllerContext, event: CreatePartitions) -> Steps[None]:
     """The topics that can grow do; the answer comes once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
     results = {topic.name: CreatePartitionsTopicResult(name=topic.name) for topic in request.topics}
-    known = [topic for topic in request.topics if topic.name in active.table.topics]
+    known = [topic for topic in request.topics if topic.name in context.table.topics]
     nodes = yield from read_nodes([znodes.topic_path(topic.name) for topic in known])
     node_of = {topic.name: node for topic, node in zip(known, nodes, strict=True)}
     growths: dict[str, Growth] = {}
     for topic in request.topics:
         try:
-            growths[topic.name] = _growth(active, topic, times[topic.name], node_of.get(topic.name))
+            growths[topic.name] = _growth(context, topic, times[topic.name], node_of.get(topic.name))
         except ApiException as error:
             results[topic.name].error_code, results[topic.name].error_message = error.error, str(error)
     if not request.validate_only:
-        yield from _grow(active, growths, results)
+        yield from _grow(context, growths, results)
 
     def response(leaderless: Collection[str]) -> CreatePartitionsResponse:
         for name in leaderless:
@@ -51,13 +49,13 @@ def on_create_partitions(active: "ActiveController", event: CreatePartitions) ->
         return CreatePartitionsResponse(results=[*results.values()])
 
     begun = [] if request.validate_only else [name for name in growths if results[name].error_code == Errors.NONE]
-    yield from answer_when_led(active, event.request_id, begun, request.timeout_ms, response)
+    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
 
 
-def _growth(active: "ActiveController", topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:
+def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:
     if times > 1:
         Errors.INVALID_REQUEST.raise_for("Duplicate topic in request.")
-    if topic.name in active.topics_to_be_deleted:
+    if topic.name in context.topics_to_be_deleted:
         Errors.INVALID_TOPIC_EXCEPTION.raise_for("The topic is queued for deletion.")
     if node is None:
         raise _failure(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
@@ -71,7 +69,7 @@ def _growth(active: "ActiveController", topic: CreatePartitionsTopic, times: int
         )
     if not assignment.partitions:
         raise _failure(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
-    added = {index: ReplicaAssignment(each) for index, each in _added(active, topic, assignment).items()}
+    added = {index: ReplicaAssignment(each) for index, each in _added(context, topic, assignment).items()}
     return Growth(assignment._replace(partitions=assignment.partitions | added), node.version)
 
 
@@ -80,9 +78,9 @@ def _failure(error: Errors, message: str) -> ApiException:
     return error.exception(message)
 
 
-def _added(active: "ActiveController", topic: CreatePartitionsTopic, assignment: TopicAssignment) -> Replicas:
+def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment: TopicAssignment) -> Replicas:
     """The replicas of the new partitions."""
-    before, racks = len(assignment.partitions), new_replicas.registered(active.table.brokers)
+    before, racks = len(assignment.partitions), new_replicas.registered(context.table.brokers)
     if topic.count < before:
         Errors.INVALID_PARTITIONS.raise_for(
             f"Topic currently has {before} partitions, which is higher than the requested {topic.count}."
@@ -109,7 +107,7 @@ def _added(active: "ActiveController", topic: CreatePartitionsTopic, assignment:
 
 
 def _grow(
-    active: "ActiveController", growths: dict[str, Growth], results: dict[str, CreatePartitionsTopicResult]
+    context: ControllerContext, growths: dict[str, Growth], results: dict[str, CreatePartitionsTopicResult]
 ) -> Steps[None]:
     outcomes = yield from write_nodes(
         [
@@ -119,7 +117,7 @@ def _grow(
     )
     for name, outcome in zip(growths, outcomes, strict=True):
         if outcome is Outcome.DONE:
-            yield from topic_changes.on_partition_modifications(active, PartitionModifications(name))
+            yield from topic_changes.on_partition_modifications(context, PartitionModifications(name))
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
             results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."

@@ -1,8 +1,9 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455; KafkaController of 3.9.1)."""
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from kcore.constants import MAX_REPLICAS
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Steps
 from kcore.controller.events import ApiPartitionReassignment, ListPartitionReassignments
 from kcore.controller.topics import reassignment
@@ -18,15 +19,12 @@ from kcore.schema.partitions import (
     ReassignableTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 ApiError: TypeAlias = tuple[Errors, str | None]
 NO_ERROR: ApiError = (Errors.NONE, None)
 NO_PARTITION: ApiError = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
 
-def on_alter_partition_reassignments(active: "ActiveController", event: ApiPartitionReassignment) -> Steps[None]:
+def on_alter_partition_reassignments(context: ControllerContext, event: ApiPartitionReassignment) -> Steps[None]:
     """Begins, replaces or (without replicas) cancels moves; the answer comes once they have begun."""
     results: dict[TopicPartition, ApiError] = {}
     moves: dict[int, ReplicaAssignment] = {}
@@ -34,20 +32,20 @@ def on_alter_partition_reassignments(active: "ActiveController", event: ApiParti
     for topic in event.request.topics:
         for partition in topic.partitions:
             name = topic.name, partition.partition_index
-            row = reassignment.movable_row(active, name)
-            known = ReplicaAssignment(()) if row is None else assignment_of(active.table, row)
-            results[name] = error = _refusal(active.table, known, partition.replicas, exists=row is not None)
+            row = reassignment.movable_row(context, name)
+            known = ReplicaAssignment(()) if row is None else assignment_of(context.table, row)
+            results[name] = error = _refusal(context.table, known, partition.replicas, exists=row is not None)
             if row is not None and error == NO_ERROR:
                 target = origin_replicas(known) if partition.replicas is None else partition.replicas
                 moves[row], names[row] = reassign_to(known, target), name
-                if not reassignment.keeps_data(active.table, row, moves[row]):
+                if not reassignment.keeps_data(context.table, row, moves[row]):
                     results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
                     del moves[row], names[row]
     wanted = set(names.values())
-    yield from reassignment.strike_out(active, lambda partition, _: partition in wanted)
-    lost = yield from reassignment.begin(active, dict(sorted(moves.items())))
+    yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
+    lost = yield from reassignment.begin(context, dict(sorted(moves.items())))
     results |= {names[row]: (Errors.UNKNOWN_SERVER_ERROR, None) for row in lost}
-    yield from active.answer(event.request_id, _response(results))
+    yield from context.answer(event.request_id, _response(results))
 
 
 def _refusal(table: PartitionTable, known: ReplicaAssignment, target: list[int] | None, *, exists: bool) -> ApiError:
@@ -83,9 +81,9 @@ def _response(results: dict[TopicPartition, ApiError]) -> AlterPartitionReassign
     return AlterPartitionReassignmentsResponse(responses=responses)
 
 
-def on_list_partition_reassignments(active: "ActiveController", event: ListPartitionReassignments) -> Steps[None]:
+def on_list_partition_reassignments(context: ControllerContext, event: ListPartitionReassignments) -> Steps[None]:
     """The moves under way, of the partitions asked for or of all."""
-    table = active.table
+    table = context.table
     rows = sorted(table.adding.keys() | table.removing.keys())
     if event.request.topics is not None:
         wanted = {(topic.name, index) for topic in event.request.topics for index in topic.partition_indexes}
@@ -103,7 +101,7 @@ def on_list_partition_reassignments(active: "ActiveController", event: ListParti
             )
         )
     answer = [OngoingTopicReassignment(name=topic, partitions=moves) for topic, moves in topics.items()]
-    yield from active.answer(event.request_id, ListPartitionReassignmentsResponse(topics=answer))
+    yield from context.answer(event.request_id, ListPartitionReassignmentsResponse(topics=answer))
 
 
 def _name(table: PartitionTable, row: int) -> TopicPartition:

@@ -5,17 +5,18 @@ Source: KafkaApis, ZkAdminManager and AdminZkClient of 3.9.1. Every error is the
 
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.admin.leaders_awaited import answer_when_led
 from kcore.controller.admin.topic_configs import TOPIC_CONFIGS, source_of, validate_topic_configs
 from kcore.controller.admin.topic_names import colliding, reason_invalid, validate_topic_name
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Node, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreateTopics, DeleteTopics, TopicChange
 from kcore.controller.requests.versions import at_least
 from kcore.controller.topics import deletion, new_replicas, topic_changes
-from kcore.controller.topics.deletion import AwaitedDeletion
+from kcore.controller.topics.deletion_progress import AwaitedDeletion
 from kcore.controller.topics.new_replicas import Replicas
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
@@ -31,9 +32,6 @@ from kcore.schema.topics import (
 )
 from kcore.types import ZERO_UUID, Uuid
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 UNSET: Final = -1  # NO_NUM_PARTITIONS, NO_REPLICATION_FACTOR
 TOPIC_DELETION_DISABLED_SINCE: Final = 3  # The version that has an error code for it.
 
@@ -47,7 +45,7 @@ class NewTopic(NamedTuple):
     has_config_znode: bool
 
 
-def on_create_topics(active: "ActiveController", event: CreateTopics) -> Steps[None]:
+def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[None]:
     """The topics that can be are made, in one batch; the answer comes once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
@@ -57,9 +55,9 @@ def on_create_topics(active: "ActiveController", event: CreateTopics) -> Steps[N
         for topic, result in zip(request.topics, results, strict=True)
         if not _refused_by_name(result, times)
     ]
-    made = yield from _checked(active, asked)
+    made = yield from _checked(context, asked)
     if not request.validate_only:
-        yield from _make(active, made, {result.name: result for _, result in asked})
+        yield from _make(context, made, {result.name: result for _, result in asked})
     for topic, result in asked:
         if result.error_code == Errors.NONE:
             _describe(result, made[topic.name])
@@ -71,7 +69,7 @@ def on_create_topics(active: "ActiveController", event: CreateTopics) -> Steps[N
         return CreateTopicsResponse(topics=results)
 
     begun = [] if request.validate_only else [each.name for _, each in asked if each.error_code == Errors.NONE]
-    yield from answer_when_led(active, event.request_id, begun, request.timeout_ms, response)
+    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
 
 
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
@@ -87,7 +85,7 @@ def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
 
 
 def _checked(
-    active: "ActiveController", asked: list[tuple[CreatableTopic, CreatableTopicResult]]
+    context: ControllerContext, asked: list[tuple[CreatableTopic, CreatableTopicResult]]
 ) -> Steps[dict[str, NewTopic]]:
     """Those that can be made, by name; the others' results say why not."""
     readable = [topic.name for topic, _ in asked if reason_invalid(topic.name) is None]
@@ -97,7 +95,7 @@ def _checked(
     made: dict[str, NewTopic] = {}
     for topic, result in asked:
         try:
-            made[topic.name] = _new_topic(active, topic, nodes.get(topic.name, [None] * 3), [*made])
+            made[topic.name] = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), [*made])
         except ApiException as error:
             result.error_code, result.error_message = error.error, str(error)
     return made
@@ -108,11 +106,11 @@ def _config_path(topic: str) -> str:
 
 
 def _new_topic(
-    active: "ActiveController", topic: CreatableTopic, nodes: list[Node | None], made: list[str]
+    context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], made: list[str]
 ) -> NewTopic:
     """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the wish to delete it, its settings."""
-    name, known, config = topic.name, active.table.topics, active.config
-    if name in known and name not in active.topics_to_be_deleted:
+    name, known, config = topic.name, context.table.topics, context.config
+    if name in known and name not in context.topics_to_be_deleted:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
     if unset := [each.name for each in topic.configs if each.value is None]:
         Errors.INVALID_CONFIG.raise_for(f"Null value not supported for topic configs: {','.join(unset)}")
@@ -125,10 +123,10 @@ def _new_topic(
         replicas = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
     else:
         replicas = new_replicas.placed(
-            new_replicas.registered(active.table.brokers),
+            new_replicas.registered(context.table.brokers),
             config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,
             config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
-            seed=int.from_bytes(active.new_uuid()[:6], "big"),
+            seed=int.from_bytes(context.new_uuid()[:6], "big"),
         )
     validate_topic_name(name)
     if nodes[1] is not None:
@@ -143,14 +141,14 @@ def _new_topic(
 
 
 def _make(
-    active: "ActiveController", made: dict[str, NewTopic], results: dict[str, CreatableTopicResult]
+    context: ControllerContext, made: dict[str, NewTopic], results: dict[str, CreatableTopicResult]
 ) -> Steps[None]:
     """Settings first: whoever sees the topic finds them. Then the controller does what it does for any new topic."""
     operations: list[Operation] = []
     for name, topic in made.items():
         path, data = _config_path(name), znodes.encode_config(topic.configs)
         operations.append(SetData(path, data) if topic.has_config_znode else Create(path, data))
-        topic_id = active.new_uuid() if at_least(active.config.inter_broker_protocol, "2.8-IV0") else None
+        topic_id = context.new_uuid() if at_least(context.config.inter_broker_protocol, "2.8-IV0") else None
         assignment = {index: ReplicaAssignment(each) for index, each in sorted(topic.replicas.items())}
         operations.append(Create(znodes.topic_path(name), znodes.encode_topic(TopicAssignment(topic_id, assignment))))
     outcomes = (yield from write_nodes(operations)) if operations else []
@@ -159,10 +157,10 @@ def _make(
             results[name].error_code = Errors.TOPIC_ALREADY_EXISTS
             results[name].error_message = f"Topic '{name}' already exists."
     if Outcome.DONE in outcomes[1::2]:
-        yield from topic_changes.on_topic_change(active, TopicChange())
+        yield from topic_changes.on_topic_change(context, TopicChange())
     for name in made:
-        if results[name].error_code == Errors.NONE and name in active.table.topics:
-            results[name].topic_id = active.table.topics.ids[active.table.topics.row(name)]
+        if results[name].error_code == Errors.NONE and name in context.table.topics:
+            results[name].topic_id = context.table.topics.ids[context.table.topics.row(name)]
 
 
 def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
@@ -182,29 +180,29 @@ def _time_is_up(result: CreatableTopicResult) -> None:
     result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
 
 
-def on_delete_topics(active: "ActiveController", event: DeleteTopics) -> Steps[None]:
+def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[None]:
     """The wishes are written, deletion begins; the answer comes when the topics are gone, or when time is up."""
     request = event.request
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    if not active.config.delete_topic_enable:
+    if not context.config.delete_topic_enable:
         is_known = event.version >= TOPIC_DELETION_DISABLED_SINCE
         error = Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST
-        yield from active.answer(event.request_id, event.refused(error))
+        yield from context.answer(event.request_id, event.refused(error))
         return
     if any(each.name is not None and each.topic_id != ZERO_UUID for each in named):
-        yield from active.answer(event.request_id, event.refused(Errors.INVALID_REQUEST))
+        yield from context.answer(event.request_id, event.refused(Errors.INVALID_REQUEST))
         return
-    results = [_resolved(active.table, each) for each in named]
+    results = [_resolved(context.table, each) for each in named]
     names = {str(result.name) for result in results if result.error_code == Errors.NONE}
     if names:
         yield from write_nodes([Create(znodes.delete_topic_path(name)) for name in sorted(names)])
     response = DeleteTopicsResponse(responses=results)
-    awaited = AwaitedDeletion(active.now_ms + request.timeout_ms, {*names}, response)
+    awaited = AwaitedDeletion(context.now_ms + request.timeout_ms, {*names}, response)
     if not names or request.timeout_ms <= 0:
-        yield from active.answer(event.request_id, deletion.timed_out(awaited))
+        yield from context.answer(event.request_id, deletion.timed_out(awaited))
     else:
-        active.deletion.awaited[event.request_id] = awaited
-    yield from deletion.enqueue(active, names)
+        context.deletion.awaited[event.request_id] = awaited
+    yield from deletion.enqueue(context, names)
 
 
 def _resolved(table: PartitionTable, asked: DeleteTopicState) -> DeletableTopicResult:

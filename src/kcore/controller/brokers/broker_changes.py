@@ -1,11 +1,11 @@
 """Brokers come, go and bounce (KafkaController.processBrokerChange, onBrokerStartup, onBrokerFailure of 3.9.1)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kcore.controller import events, features
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Steps, read_children, read_node, read_nodes
 from kcore.controller.events import BrokerFailed, BrokerStarted
 from kcore.controller.leaders import unclean
@@ -15,35 +15,32 @@ from kcore.metadata import znodes
 from kcore.metadata.znode_brokers import decode_broker
 from kcore.types import Int32s
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
 
-
-def on_broker_change(active: "ActiveController", event: events.BrokerChange) -> Steps[None]:
+def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> Steps[None]:
     """New, bounced and dead brokers told apart by their epochs, and handled in that order (KIP-380)."""
-    registered = yield from _registered(active)
-    brokers = active.table.brokers
+    registered = yield from _registered(context)
+    brokers = context.table.brokers
     live = dict(zip(brokers.ids[brokers.live].tolist(), brokers.epochs[brokers.live].tolist(), strict=True))
-    new = _fit(active, [each for broker_id, each in registered.items() if broker_id not in live])
+    new = _fit(context, [each for broker_id, each in registered.items() if broker_id not in live])
     bounced = [each for broker_id, each in registered.items() if each.broker_epoch > live.get(broker_id, 2**63)]
     dead = sorted(live.keys() - registered.keys())
     if new:
-        yield from on_brokers_started(active, new)
+        yield from on_brokers_started(context, new)
     if bounced:  # The old incarnation failed, though nobody saw it go; then the new one starts.
-        yield from on_brokers_failed(active, [each.broker_id for each in bounced])
-        if again := _fit(active, bounced):
-            yield from on_brokers_started(active, again)
+        yield from on_brokers_failed(context, [each.broker_id for each in bounced])
+        if again := _fit(context, bounced):
+            yield from on_brokers_started(context, again)
     if dead:
-        yield from on_brokers_failed(active, dead)
+        yield from on_brokers_failed(context, dead)
 
 
-def _fit(active: "ActiveController", started: list[BrokerStarted]) -> list[BrokerStarted]:
+def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[BrokerStarted]:
     """Those that have all finalized features: the others are not there (partitionOnFeatureCompatibility)."""
-    levels = active.finalized.node.features
+    levels = context.finalized.node.features
     return [each for each in started if features.supports(each.features, levels)]
 
 
-def _registered(active: "ActiveController") -> Steps[dict[int, BrokerStarted]]:
+def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
     """Who is registered, by id. The znodes of brokers that are not known as they are now are read and watched."""
     ids = sorted(map(int, (yield from read_children(znodes.BROKER_IDS, watch=True))))
     nodes = yield from read_nodes([znodes.broker_path(broker_id) for broker_id in ids], watch=True)
@@ -56,58 +53,58 @@ def _registered(active: "ActiveController") -> Steps[dict[int, BrokerStarted]]:
     return started
 
 
-def on_brokers_started(active: "ActiveController", started: list[BrokerStarted]) -> Steps[None]:
+def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
     """They hear all that they hold, the others that they are there; partitions that only they can lead are led."""
-    decisions = active.decisions
+    decisions = context.decisions
     for event in started:
-        active.offline_dirs.pop(event.broker_id, None)
-        active.features_of[event.broker_id] = event.features
-    known = [event.broker_id for event in started if event.broker_id in active.table.brokers]
-    held = _held(active, known)
-    yield from unclean.learn(active, held, starting=known)
-    decision = yield from carry_out(active, lambda: decisions.on_brokers_started(started))
-    yield from active.send_decision(decision)
-    yield from create_states(active, held)
-    yield from active.after_brokers_started([event.broker_id for event in started])
+        context.offline_dirs.pop(event.broker_id, None)
+        context.features_of[event.broker_id] = event.features
+    known = [event.broker_id for event in started if event.broker_id in context.table.brokers]
+    held = _held(context, known)
+    yield from unclean.learn(context, held, starting=known)
+    decision = yield from carry_out(context, lambda: decisions.on_brokers_started(started))
+    yield from context.send_decision(decision)
+    yield from create_states(context, held)
+    yield from context.after_brokers_started([event.broker_id for event in started])
 
 
-def create_states(active: "ActiveController", rows: Int32s) -> Steps[None]:
+def create_states(context: ControllerContext, rows: Int32s) -> Steps[None]:
     """KafkaController.onNewPartitionCreation: the first states, for those that can have one now."""
-    created = yield from carry_out(active, lambda: active.decisions.on_new_partitions(rows))
+    created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows))
     if len(created.changes):
-        batch, changes = active.batch(), created.changes
-        members = active.table.brokers.rows(changes.isr)  # Nobody else: not those that shut down.
+        batch, changes = context.batch(), created.changes
+        members = context.table.brokers.rows(changes.isr)  # Nobody else: not those that shut down.
         batch.add_leader_and_isr(members, np.repeat(changes.rows, np.diff(changes.isr_offsets)), True)
-        yield from active.send(batch)
+        yield from context.send(batch)
 
 
-def on_brokers_failed(active: "ActiveController", broker_ids: list[int]) -> Steps[None]:
+def on_brokers_failed(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
     """Their partitions get other leaders, and the ISRs go on without them."""
     for broker_id in broker_ids:
-        active.offline_dirs.pop(broker_id, None)
-    held = _held(active, broker_ids)
-    yield from unclean.learn(active, held, broker_ids)
-    decision = yield from carry_out(active, lambda: active.decisions.on_broker_failed(BrokerFailed(broker_ids)))
-    yield from active.send_decision(decision)
+        context.offline_dirs.pop(broker_id, None)
+    held = _held(context, broker_ids)
+    yield from unclean.learn(context, held, broker_ids)
+    decision = yield from carry_out(context, lambda: context.decisions.on_broker_failed(BrokerFailed(broker_ids)))
+    yield from context.send_decision(decision)
     for broker_id in broker_ids:
-        yield from active.after_replicas_offline(broker_id, _held(active, [broker_id]))
+        yield from context.after_replicas_offline(broker_id, _held(context, [broker_id]))
 
 
-def _held(active: "ActiveController", broker_ids: Sequence[int]) -> Int32s:
+def _held(context: ControllerContext, broker_ids: Sequence[int]) -> Int32s:
     """The partitions that have a replica on any of these brokers, ascending."""
-    rows = [active.table.index.rows(row) for row in active.table.brokers.rows(broker_ids).tolist()]
+    rows = [context.table.index.rows(row) for row in context.table.brokers.rows(broker_ids).tolist()]
     return distinct(np.concatenate(rows)) if rows else np.empty(0, np.int32)
 
 
-def on_broker_modifications(active: "ActiveController", event: events.BrokerModifications) -> Steps[None]:
+def on_broker_modifications(context: ControllerContext, event: events.BrokerModifications) -> Steps[None]:
     """A broker's listeners changed while it runs: all hear where it is now."""
     node = yield from read_node(znodes.broker_path(event.broker_id), watch=True)
-    brokers = active.table.brokers
+    brokers = context.table.brokers
     if node is None or event.broker_id not in brokers or not brokers.live[brokers.row(event.broker_id)]:
         return
     row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
     if endpoints != brokers.endpoints[row]:
         brokers.endpoints[row] = endpoints
-        batch = active.batch()
+        batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))
-        yield from active.send(batch)
+        yield from context.send(batch)

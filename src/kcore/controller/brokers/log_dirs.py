@@ -1,11 +1,10 @@
 """Log directories that failed on brokers that live (KafkaController.processLogDirEventNotification,
 processLeaderAndIsrResponseReceived, onReplicasBecomeOffline of 3.9.1)."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from kcore.controller import events
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Delete, Steps, read_children, read_nodes, write_nodes
 from kcore.controller.leaders import unclean
 from kcore.controller.state_changes import carry_out
@@ -15,11 +14,8 @@ from kcore.protocol_errors import Errors
 from kcore.types import Int32s, Uuid
 from kcore.wire.columns import Columns
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
 
-
-def on_log_dir_event_notification(active: "ActiveController", event: events.LogDirEventNotification) -> Steps[None]:
+def on_log_dir_event_notification(context: ControllerContext, event: events.LogDirEventNotification) -> Steps[None]:
     """Brokers that noted a failure are sent their states again: their answers tell which replicas are lost."""
     names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
     paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
@@ -29,58 +25,58 @@ def on_log_dir_event_notification(active: "ActiveController", event: events.LogD
         for path, node in zip(paths, nodes, strict=True)
         if node is not None
     }
-    batch, brokers = active.batch(), active.table.brokers
+    batch, brokers = context.batch(), context.table.brokers
     for broker_id in sorted(noted):
         if broker_id in brokers:
             row = brokers.row(broker_id)
-            batch.order(row, active.table.index.rows(row))
-    yield from active.send(batch)
+            batch.order(row, context.table.index.rows(row))
+    yield from context.send(batch)
     if paths:
         yield from write_nodes([Delete(path) for path in paths])
 
 
-def on_leader_and_isr_response(active: "ActiveController", event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
+def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
     """KAFKA_STORAGE_ERROR: the replica's log directory is lost. No answer makes the controller send anything again.
 
     An answer of an incarnation that is gone says nothing of the one that lives (KIP-380).
     """
-    brokers, broker_id = active.table.brokers, event.broker_id
+    brokers, broker_id = context.table.brokers, event.broker_id
     if event.response.error_code != Errors.NONE or broker_id not in brokers:
         return
     row = brokers.row(broker_id)
     if not brokers.live[row] or brokers.epochs[row] != event.broker_epoch:
         return
-    before = active.offline_dirs.get(broker_id, set())
-    rows, codes = _results(active.table, event.response)
+    before = context.offline_dirs.get(broker_id, set())
+    rows, codes = _results(context.table, event.response)
     lost = {*rows[codes == Errors.KAFKA_STORAGE_ERROR].tolist()}
     if not before and not lost:
         return
     found = {*rows[codes == Errors.NONE].tolist()}
     if fresh := lost - before:
-        yield from on_replicas_become_offline(active, broker_id, np.array(sorted(fresh), np.int32))
+        yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
     if left := (before - found) | lost:
-        active.offline_dirs[broker_id] = left
+        context.offline_dirs[broker_id] = left
     else:
-        active.offline_dirs.pop(broker_id, None)
+        context.offline_dirs.pop(broker_id, None)
 
 
-def on_replicas_become_offline(active: "ActiveController", broker_id: int, rows: Int32s) -> Steps[None]:
+def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
     """Others lead and the ISRs shrink, as if the broker had failed for these partitions; it is told to stop them."""
-    table, decisions = active.table, active.decisions
-    yield from unclean.learn(active, rows, [broker_id])
-    decision = yield from carry_out(active, lambda: decisions.on_replicas_offline(broker_id, rows))
-    active.offline_dirs[broker_id] = active.offline_dirs.get(broker_id, set()) | {*rows.tolist()}
+    table, decisions = context.table, context.decisions
+    yield from unclean.learn(context, rows, [broker_id])
+    decision = yield from carry_out(context, lambda: decisions.on_replicas_offline(broker_id, rows))
+    context.offline_dirs[broker_id] = context.offline_dirs.get(broker_id, set()) | {*rows.tolist()}
     broker_row = table.brokers.row(broker_id)
     changed = decision.changes.rows
     replicas = table.replicas__ps[changed]
     told = (replicas >= 0) & (replicas != broker_row)
-    batch = active.batch()
+    batch = context.batch()
     batch.add_leader_and_isr(replicas[told], np.repeat(changed, told.sum(axis=1)), False)
     kept = rows[~decisions.situation().being_deleted(rows)]
     batch.add_update_metadata(np.flatnonzero(table.brokers.live), kept)
     batch.add_stop_replica(broker_row, kept, table.leader_epoch__p[kept], delete=False)
-    yield from active.send(batch)
-    yield from active.after_replicas_offline(broker_id, rows)
+    yield from context.send(batch)
+    yield from context.after_replicas_offline(broker_id, rows)
 
 
 def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:

@@ -1,7 +1,8 @@
 """Blocks of producer ids, each given once (KIP-730; ZkProducerIdManager of 3.9.1)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Outcome, SetData, Steps, read_node, write_nodes
 from kcore.controller.events import AllocateProducerIds
 from kcore.errors import TableError
@@ -10,29 +11,26 @@ from kcore.metadata.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsResponse
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
 INT64_MAX: Final = 2**63 - 1
 MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 take blocks by themselves.
 
 
-def on_allocate_producer_ids(active: "ActiveController", event: AllocateProducerIds) -> Steps[None]:
+def on_allocate_producer_ids(context: ControllerContext, event: AllocateProducerIds) -> Steps[None]:
     """The next block, once it is written that this broker has it."""
-    brokers, request = active.table.brokers, event.request
+    brokers, request = context.table.brokers, event.request
     if request.broker_id not in brokers or not brokers.live[brokers.row(request.broker_id)]:
-        yield from active.answer(event.request_id, event.refused(Errors.BROKER_ID_NOT_REGISTERED))
+        yield from context.answer(event.request_id, event.refused(Errors.BROKER_ID_NOT_REGISTERED))
         return
     if brokers.epochs[brokers.row(request.broker_id)] != request.broker_epoch:
-        yield from active.answer(event.request_id, event.refused(Errors.STALE_BROKER_EPOCH))
+        yield from context.answer(event.request_id, event.refused(Errors.STALE_BROKER_EPOCH))
         return
     first = yield from _next_block(request.broker_id)
     if first is None:
         response = event.refused(Errors.UNKNOWN_SERVER_ERROR)
     else:
         response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
-    yield from active.answer(event.request_id, response)
+    yield from context.answer(event.request_id, response)
 
 
 def _next_block(broker_id: int) -> Steps[int | None]:

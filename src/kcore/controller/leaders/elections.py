@@ -4,11 +4,12 @@ Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLead
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from kcore.constants import NO_LEADER
+from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
 from kcore.controller.effects import Delete, Steps, read_node, write_nodes
 from kcore.controller.events import (
@@ -28,9 +29,6 @@ from kcore.schema import ElectLeadersResponse
 from kcore.schema.partitions import PartitionResult, ReplicaElectionResult
 from kcore.types import Bools, Int32s
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 PREFERRED, UNCLEAN = 0, 1  # ElectionType
 ApiError: TypeAlias = tuple[Errors, str | None]
 NO_PARTITION: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -41,11 +39,11 @@ FAILURES: Final = {
 }
 
 
-def on_elect_leaders(active: "ActiveController", event: ElectLeaders) -> Steps[None]:
+def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[None]:
     """The partitions named, or all, of which then only those that needed an election are in the answer."""
-    request, table = event.request, active.table
+    request, table = event.request, context.table
     if request.election_type not in FAILURES:
-        yield from active.answer(event.request_id, ElectLeadersResponse(error_code=Errors.INVALID_REQUEST))
+        yield from context.answer(event.request_id, ElectLeadersResponse(error_code=Errors.INVALID_REQUEST))
         return
     results: dict[TopicPartition, ApiError] = {}
     if request.topic_partitions is None:
@@ -54,9 +52,9 @@ def on_elect_leaders(active: "ActiveController", event: ElectLeaders) -> Steps[N
         named = [(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
         results = dict.fromkeys(named, NO_PARTITION)
         rows = known_rows(table, named)
-    doomed = active.decisions.situation().being_deleted(rows)
+    doomed = context.decisions.situation().being_deleted(rows)
     needed = ~doomed & _is_needed(table, rows, request.election_type)
-    elected = yield from _elected(active, rows[needed], request.election_type)
+    elected = yield from _elected(context, rows[needed], request.election_type)
     if request.topic_partitions is not None:
         results |= dict.fromkeys(_names(table, rows[~doomed & ~needed]), (Errors.ELECTION_NOT_NEEDED, None))
     results |= dict.fromkeys(_names(table, rows[doomed]), BEING_DELETED)
@@ -64,7 +62,7 @@ def on_elect_leaders(active: "ActiveController", event: ElectLeaders) -> Steps[N
     for row, name in zip(rows[needed].tolist(), _names(table, rows[needed]), strict=True):
         message = f"Failed to elect leader for partition {name[0]}-{name[1]} under strategy {strategy}"
         results[name] = (Errors.NONE, None) if row in elected else (error, message)
-    yield from active.answer(event.request_id, _response(results))
+    yield from context.answer(event.request_id, _response(results))
 
 
 def known_rows(table: PartitionTable, named: Collection[TopicPartition]) -> Int32s:
@@ -88,11 +86,11 @@ def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools
     return nowhere
 
 
-def _elected(active: "ActiveController", rows: Int32s, election_type: int) -> Steps[set[int]]:
+def _elected(context: ControllerContext, rows: Int32s, election_type: int) -> Steps[set[int]]:
     """Elects, tells the brokers, and returns the rows that have another leader now."""
 
     def decide() -> Decision:
-        decisions = active.decisions
+        decisions = context.decisions
         if election_type == PREFERRED:
             return decisions.on_preferred_election(PreferredElection(rows))
         before, decisions.unclean = decisions.unclean, True
@@ -103,8 +101,8 @@ def _elected(active: "ActiveController", rows: Int32s, election_type: int) -> St
 
     if not len(rows):
         return set()
-    decision = yield from carry_out(active, decide)
-    yield from active.send_decision(decision)
+    decision = yield from carry_out(context, decide)
+    yield from context.send_decision(decision)
     return {*decision.changes.rows[decision.changes.leaders != NO_LEADER].tolist()}
 
 
@@ -123,12 +121,12 @@ def _response(results: dict[TopicPartition, ApiError]) -> ElectLeadersResponse:
     return ElectLeadersResponse(replica_election_results=answers)
 
 
-def resume(active: "ActiveController") -> Steps[None]:
+def resume(context: ControllerContext) -> Steps[None]:
     """After a failover: what was asked of the last controller."""
-    yield from on_zk_replica_leader_election(active, ZkReplicaLeaderElection())
+    yield from on_zk_replica_leader_election(context, ZkReplicaLeaderElection())
 
 
-def on_zk_replica_leader_election(active: "ActiveController", event: ZkReplicaLeaderElection) -> Steps[None]:
+def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLeaderElection) -> Steps[None]:
     """Somebody made `/admin/preferred_replica_election`: it goes once its partitions have been tried."""
     path = znodes.PREFERRED_REPLICA_ELECTION
     while (node := (yield from read_node(path, watch=True))) is not None:
@@ -136,22 +134,22 @@ def on_zk_replica_leader_election(active: "ActiveController", event: ZkReplicaLe
             named = znodes.decode_preferred_replica_election(node.data)
         except TableError:
             named = []  # Kafka reads nothing out of it, too.
-        rows = known_rows(active.table, named)
-        yield from _elected(active, rows[_is_needed(active.table, rows, PREFERRED)], PREFERRED)
+        rows = known_rows(context.table, named)
+        yield from _elected(context, rows[_is_needed(context.table, rows, PREFERRED)], PREFERRED)
         yield from write_nodes([Delete(path)])
 
 
-def on_auto_preferred_election(active: "ActiveController", event: AutoPreferredReplicaLeaderElection) -> Steps[None]:
+def on_auto_preferred_election(context: ControllerContext, event: AutoPreferredReplicaLeaderElection) -> Steps[None]:
     """Brokers that lead too few of the partitions that prefer them get them back, where they are in the ISR."""
-    table = active.table
+    table = context.table
     rows = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
-    rows = rows[~active.decisions.situation().being_deleted(rows)]
+    rows = rows[~context.decisions.situation().being_deleted(rows)]
     if not len(rows):
         return  # Without partitions the table has no first replica either.
     first = table.replicas__ps[rows, 0]
     elsewhere = (table.leader__p[rows] != first) & (table.leader_epoch__p[rows] >= 0)
     # One count for all brokers, not a map of all partitions for each (KAFKA-10794).
     preferring, missing = (np.bincount(first[chosen], minlength=len(table.brokers)) for chosen in (..., elsewhere))
-    percentage = active.config.leader_imbalance_per_broker_percentage
+    percentage = context.config.leader_imbalance_per_broker_percentage
     imbalanced = missing * 100 > preferring * percentage
-    yield from _elected(active, rows[elsewhere & imbalanced[first]], PREFERRED)
+    yield from _elected(context, rows[elsewhere & imbalanced[first]], PREFERRED)

@@ -5,11 +5,12 @@ Source: KafkaController.processAlterPartition and processIsrChangeNotification o
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
+from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
 from kcore.controller.effects import Delete, Node, Steps, read_children, read_nodes, read_states, write_nodes
 from kcore.controller.events import AlterPartitionReceived, IsrChangeNotification
@@ -31,9 +32,6 @@ from kcore.schema.alter_partition import (
 )
 from kcore.types import Bools, Int8s, Int32s, Int64s
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 TOPIC_IDS_SINCE: Final = 2  # KIP-841; unknown members are INELIGIBLE_REPLICA from then on.
 BROKER_EPOCHS_SINCE: Final = 3  # KIP-903
 NO_ROW, NO_TOPIC = -1, -2
@@ -52,24 +50,24 @@ class Asked(NamedTuple):
     isr_epochs: Int64s  # the members' broker epochs, -1 unknown
 
 
-def on_alter_partition(active: "ActiveController", event: AlterPartitionReceived) -> Steps[None]:
+def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[None]:
     """The states are written, the leader is answered, and all brokers learn of it: UpdateMetadata alone is enough."""
-    table = active.table
+    table = context.table
     error = _sender_error(table, event.request)
     if error is not Errors.NONE:
-        yield from active.answer(event.request_id, event.refused(error))
+        yield from context.answer(event.request_id, event.refused(error))
         return
     rows = _rows(table, event)
     asked = _asked(event, rows)
-    decision = yield from carry_out(active, lambda: _decide(table, event, asked))
+    decision = yield from carry_out(context, lambda: _decide(table, event, asked))
     errors = _judge(table, event, asked)
     errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Somebody was faster every time.
-    yield from active.answer(event.request_id, _response(table, event, rows, asked, errors))
-    batch = active.batch()
+    yield from context.answer(event.request_id, _response(table, event, rows, asked, errors))
+    batch = context.batch()
     if len(decision.changes):
         batch.add_update_metadata(np.flatnonzero(table.brokers.live), decision.changes.rows)
-    yield from active.send(batch)
-    yield from reassignment.complete(active, asked.rows[errors == Errors.NONE])
+    yield from context.send(batch)
+    yield from reassignment.complete(context, asked.rows[errors == Errors.NONE])
 
 
 def _sender_error(table: PartitionTable, request: AlterPartitionRequest) -> Errors:
@@ -251,7 +249,7 @@ def _states(table: PartitionTable, rows: Int32s) -> Iterator[dict[str, Any]]:
         yield _answer(Errors.NONE, leader, epoch, members, recovery, version)
 
 
-def on_isr_change_notification(active: "ActiveController", event: IsrChangeNotification) -> Steps[None]:
+def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotification) -> Steps[None]:
     """Reads every note once, then the states that they name, tells all brokers, and removes the notes (KAFKA-5879)."""
     parent = znodes.ISR_CHANGE_NOTIFICATION
     children = yield from read_children(parent, watch=True)
@@ -259,13 +257,13 @@ def on_isr_change_notification(active: "ActiveController", event: IsrChangeNotif
         return
     paths = [f"{parent}/{child}" for child in children]
     notes = yield from read_nodes(paths)
-    rows = _named_rows(active.table, [(path, note) for path, note in zip(paths, notes, strict=True) if note])
+    rows = _named_rows(context.table, [(path, note) for path, note in zip(paths, notes, strict=True) if note])
     states = yield from read_states(rows)
-    active.table.apply(states.changes, controller_epoch=states.controller_epochs)
-    batch = active.batch()
-    batch.add_update_metadata(np.flatnonzero(active.table.brokers.live), states.changes.rows)
-    yield from active.send(batch)
-    yield from reassignment.complete(active, states.changes.rows)
+    context.table.apply(states.changes, controller_epoch=states.controller_epochs)
+    batch = context.batch()
+    batch.add_update_metadata(np.flatnonzero(context.table.brokers.live), states.changes.rows)
+    yield from context.send(batch)
+    yield from reassignment.complete(context, states.changes.rows)
     yield from write_nodes([Delete(path) for path in paths])
 
 

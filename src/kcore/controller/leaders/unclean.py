@@ -4,32 +4,30 @@ Source: PartitionStateMachine.collectUncleanLeaderElectionState of 3.9.1, proces
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Steps, read_nodes
 from kcore.metadata import znodes
 from kcore.types import Int32s
-
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
 
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
 
 def learn(
-    active: "ActiveController", rows: Int32s, leaving: Sequence[int] = (), starting: Sequence[int] = ()
+    context: ControllerContext, rows: Int32s, leaving: Sequence[int] = (), starting: Sequence[int] = ()
 ) -> Steps[None]:
     """Asks for the topics among `rows` that have no live ISR member once brokers have left and started; few, or none.
 
     Decisions read `ZkController.unclean` from then on, the default but for those topics: before each election of
     partitions that nobody leads.
     """
-    decisions, table = active.decisions, active.table
-    default = active.config.unclean_leader_election_enable
+    decisions, table = context.decisions, context.table
+    default = context.config.unclean_leader_election_enable
     decisions.unclean = default
-    asked = _without_live_isr(active, rows, leaving, starting)
+    asked = _without_live_isr(context, rows, leaving, starting)
     if not len(asked):
         return
     topic_rows = np.unique(table.topic_row__p[asked])
@@ -50,9 +48,9 @@ def _allowed(name: str, data: bytes | None, default: bool) -> bool:
 
 
 def _without_live_isr(
-    active: "ActiveController", rows: Int32s, leaving: Sequence[int], starting: Sequence[int]
+    context: ControllerContext, rows: Int32s, leaving: Sequence[int], starting: Sequence[int]
 ) -> Int32s:
-    brokers, table = active.table.brokers, active.table
+    brokers, table = context.table.brokers, context.table
     online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is nobody.
     online[brokers.rows(leaving)], online[brokers.rows(starting)] = False, True
     rows = rows[table.leader_epoch__p[rows] >= 0]

@@ -1,12 +1,13 @@
 """Who replicates what, as ZooKeeper has it: read into the table, and mended where it cannot be meant."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kcore.constants import NO_EPOCH, NO_LEADER
 from kcore.controller.changes import no_changes
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.requests.versions import at_least
 from kcore.metadata import znodes
@@ -18,9 +19,6 @@ from kcore.metadata.topics import TopicTable
 from kcore.metadata.znode_topics import TopicAssignments
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
 from kcore.types import ZERO_UUID, Int32s
-
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
 
 
 def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
@@ -119,18 +117,18 @@ def of_topic(table: PartitionTable, name: str) -> TopicAssignment:
     return TopicAssignment(None if topic_id == ZERO_UUID else topic_id, partitions)
 
 
-def give_topic_ids(active: "ActiveController", names: Iterable[str]) -> Steps[None]:
+def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
     """Topics from before KIP-516 get an id, in ZooKeeper first (KafkaZkClient.setTopicIds)."""
-    topics = active.table.topics
+    topics = context.table.topics
     without = [name for name in names if topics.ids[topics.row(name)] == ZERO_UUID]
-    if not without or not at_least(active.config.inter_broker_protocol, "2.8-IV0"):
+    if not without or not at_least(context.config.inter_broker_protocol, "2.8-IV0"):
         return
-    given = {name: active.new_uuid() for name in without}
+    given = {name: context.new_uuid() for name in without}
     outcomes = yield from write_nodes(
         [
             SetData(
                 znodes.topic_path(name),
-                znodes.encode_topic(of_topic(active.table, name)._replace(topic_id=given[name])),
+                znodes.encode_topic(of_topic(context.table, name)._replace(topic_id=given[name])),
             )
             for name in without
         ]
@@ -140,13 +138,13 @@ def give_topic_ids(active: "ActiveController", names: Iterable[str]) -> Steps[No
             topics.set_id(name, given[name])
 
 
-def replace_unknown(active: "ActiveController", rows: Int32s) -> Steps[None]:
+def replace_unknown(context: ControllerContext, rows: Int32s) -> Steps[None]:
     """New partitions that a broker placed on the controller itself get a live broker in its place.
 
     Brokers that create topics by themselves choose among all that UpdateMetadata lists, a controller that holds no
     replicas included. It is undone in one transaction, before any state exists.
     """
-    table, own = active.table, active.config.broker_id
+    table, own = context.table, context.config.broker_id
     if own not in table.brokers or table.brokers.live[table.brokers.row(own)]:
         return
     held = table.index.rows(table.brokers.row(own))

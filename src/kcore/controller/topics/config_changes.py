@@ -3,23 +3,19 @@
 Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUncleanLeaderElectionEnable of 3.9.1.
 """
 
-from typing import TYPE_CHECKING
-
 from kcore.controller import events
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Steps, read_children, read_nodes
 from kcore.controller.leaders import unclean
 from kcore.controller.state_changes import carry_out
 from kcore.metadata import znodes
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
 
-
-def on_config_change(active: "ActiveController", event: events.ConfigChange) -> Steps[None]:
+def on_config_change(context: ControllerContext, event: events.ConfigChange) -> Steps[None]:
     """The notes that were not there before: whose configuration each says, the configuration tells the rest."""
     names = yield from read_children(znodes.CONFIG_CHANGES, watch=True)
-    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in active.config_changes_seen]
-    active.config_changes_seen = {*names}
+    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in context.config_changes_seen]
+    context.config_changes_seen = {*names}
     nodes = yield from read_nodes(paths)
     entities = {
         znodes.decode_config_change(path, node.data)
@@ -28,16 +24,16 @@ def on_config_change(active: "ActiveController", event: events.ConfigChange) -> 
     }
     for entity in sorted(entities):
         kind, _, topic = entity.partition("/")
-        if kind == "topics" and topic in active.table.topics:
-            yield from on_topic_unclean_enable(active, events.TopicUncleanLeaderElectionEnable(topic))
+        if kind == "topics" and topic in context.table.topics:
+            yield from on_topic_unclean_enable(context, events.TopicUncleanLeaderElectionEnable(topic))
 
 
-def on_topic_unclean_enable(active: "ActiveController", event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
+def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
     """Partitions of the topic that nobody leads are led by whoever lives, if the topic's configuration allows it."""
-    if event.topic not in active.table.topics:
+    if event.topic not in context.table.topics:
         return
-    rows = active.table.rows_of_topic(event.topic)
+    rows = context.table.rows_of_topic(event.topic)
     rows.sort()
-    yield from unclean.learn(active, rows)
-    decision = yield from carry_out(active, lambda: active.decisions.on_offline_partitions(rows))
-    yield from active.send_decision(decision)
+    yield from unclean.learn(context, rows)
+    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows))
+    yield from context.send_decision(decision)

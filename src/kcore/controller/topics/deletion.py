@@ -5,133 +5,102 @@ The doomed partitions' states stay as they are in ZooKeeper, for nobody will rea
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Delete, ReadChildren, Steps, read_children, write_nodes
 from kcore.controller.events import StopReplicaResponseReceived, Tick, TopicDeletion
 from kcore.controller.requests.states import distinct
 from kcore.controller.topics import topic_changes
+from kcore.controller.topics.deletion_progress import (
+    INELIGIBLE,
+    NOBODY,
+    OFFLINE,
+    OVER,
+    STARTED,
+    SUCCESSFUL,
+    AwaitedDeletion,
+    DoomedTopic,
+)
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema import DeleteTopicsResponse, StopReplicaResponse
-from kcore.types import Bools, Int8s, Int16s, Int32s
-
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
-# Of a replica; NOBODY: there is none in that slot.
-OFFLINE, STARTED, INELIGIBLE, SUCCESSFUL, NOBODY = range(5)
-_OVER: Final = (SUCCESSFUL, NOBODY)
+from kcore.types import Bools, Int16s, Int32s
 
 
-@dataclass(slots=True)
-class DoomedTopic:
-    """A topic whose deletion has begun: its partitions, by ascending index, and what became of each replica."""
-
-    rows: Int32s  # p
-    partition_indexes: Int32s  # p
-    replicas__ps: Int16s  # broker rows, as in the table; they change no more.
-    states__ps: Int8s
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no broker has anything of it any more."""
-        return bool(np.isin(self.states__ps, _OVER).all())
-
-
-@dataclass(slots=True)
-class AwaitedDeletion:
-    """A DeleteTopics that is answered when its topics are gone, or when its time is up."""
-
-    deadline_ms: int
-    topics: set[str]  # Those that are still there.
-    response: DeleteTopicsResponse  # As it is once all are gone.
-
-
-@dataclass(slots=True)
-class TopicDeletions:
-    """How far the topics in `active.topics_to_be_deleted` are."""
-
-    ineligible: set[str] = field(default_factory=set)  # They wait for a broker, or for the end of a reassignment.
-    started: dict[str, DoomedTopic] = field(default_factory=dict)
-    awaited: dict[int, AwaitedDeletion] = field(default_factory=dict)  # By request id.
-
-
-def resume(active: "ActiveController") -> Steps[None]:
+def resume(context: ControllerContext) -> Steps[None]:
     """After a failover: what was asked of the last controller goes on."""
-    known = yield from _wishes(active)
-    yield from enqueue(active, known)
+    known = yield from _wishes(context)
+    yield from enqueue(context, known)
 
 
-def on_topic_deletion(active: "ActiveController", event: TopicDeletion) -> Steps[None]:
+def on_topic_deletion(context: ControllerContext, event: TopicDeletion) -> Steps[None]:
     """The children of `/admin/delete_topics` changed."""
-    known = yield from _wishes(active)
-    yield from enqueue(active, known - active.topics_to_be_deleted)
+    known = yield from _wishes(context)
+    yield from enqueue(context, known - context.topics_to_be_deleted)
 
 
-def _wishes(active: "ActiveController") -> Steps[set[str]]:
+def _wishes(context: ControllerContext) -> Steps[set[str]]:
     """The topics that somebody wants to be deleted; wishes that cannot be granted are removed."""
     names = yield from read_children(znodes.DELETE_TOPICS, watch=True)
-    known = {name for name in names if name in active.table.topics and active.config.delete_topic_enable}
+    known = {name for name in names if name in context.table.topics and context.config.delete_topic_enable}
     refused = [name for name in names if name not in known]
     if refused:
         yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in refused])
-    active.topics_to_be_deleted.difference_update(refused)
+    context.topics_to_be_deleted.difference_update(refused)
     return known
 
 
-def enqueue(active: "ActiveController", names: Collection[str]) -> Steps[None]:
+def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     """From now on these topics are to be deleted; one that is being reassigned waits for the end of that.
 
     Or for a broker to start: nothing but a broker that comes back may be what the reassignment waits for.
     """
-    active.topics_to_be_deleted.update(names)
-    table = active.table
+    context.topics_to_be_deleted.update(names)
+    table = context.table
     moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
-    mark_ineligible(active, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()})
-    yield from _resume_deletions(active, names)
+    mark_ineligible(context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()})
+    yield from _resume_deletions(context, names)
 
 
-def mark_ineligible(active: "ActiveController", names: Iterable[str]) -> None:
+def mark_ineligible(context: ControllerContext, names: Iterable[str]) -> None:
     """Those of the topics that are to be deleted must wait."""
-    active.deletion.ineligible |= active.topics_to_be_deleted.intersection(names)
+    context.deletion.ineligible |= context.topics_to_be_deleted.intersection(names)
 
 
-def resume_for(active: "ActiveController", names: Iterable[str]) -> Steps[None]:
+def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
     """What these topics waited for may have come true (resumeDeletionForTopics)."""
-    again = active.topics_to_be_deleted.intersection(names)
+    again = context.topics_to_be_deleted.intersection(names)
     if again:
-        active.deletion.ineligible -= again
-        yield from _resume_deletions(active, again)
+        context.deletion.ineligible -= again
+        yield from _resume_deletions(context, again)
 
 
-def resume_for_brokers(active: "ActiveController", broker_ids: list[int]) -> Steps[None]:
+def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
     """Brokers started: the topics that they have replicas of go on (KafkaController.onBrokerStartup)."""
-    table = active.table
-    if active.topics_to_be_deleted:
+    table = context.table
+    if context.topics_to_be_deleted:
         held = np.concatenate([table.index.rows(table.brokers.row(broker)) for broker in broker_ids])
         names = [table.topics.names[row] for row in distinct(table.topic_row__p[held]).tolist()]
-        yield from resume_for(active, names)
+        yield from resume_for(context, names)
 
 
-def fail_replicas(active: "ActiveController", broker_id: int, rows: Int32s) -> Steps[None]:
+def fail_replicas(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
     """A broker, or a log directory of it, is gone: its replicas cannot be deleted now (failReplicaDeletion)."""
-    broker_row = active.table.brokers.row(broker_id)
-    names = {active.table.topics.names[row] for row in active.table.topic_row__p[rows].tolist()}
-    for name in names & active.deletion.started.keys():
-        doomed = active.deletion.started[name]
+    broker_row = context.table.brokers.row(broker_id)
+    names = {context.table.topics.names[row] for row in context.table.topic_row__p[rows].tolist()}
+    for name in names & context.deletion.started.keys():
+        doomed = context.deletion.started[name]
         here = (doomed.replicas__ps == broker_row) & np.isin(doomed.rows, rows)[:, None]
         doomed.states__ps[here & (doomed.states__ps != SUCCESSFUL)] = INELIGIBLE
-    mark_ineligible(active, names)
-    yield from _resume_deletions(active, names)
+    mark_ineligible(context, names)
+    yield from _resume_deletions(context, names)
 
 
-def on_stop_replica_response(active: "ActiveController", event: StopReplicaResponseReceived) -> Steps[None]:
+def on_stop_replica_response(context: ControllerContext, event: StopReplicaResponseReceived) -> Steps[None]:
     """A broker answered. Only what it was told to delete counts as deleted (KAFKA-9946)."""
-    brokers = active.table.brokers
+    brokers = context.table.brokers
     if not event.delete or event.broker_id not in brokers:
         return
     broker_row = brokers.row(event.broker_id)
@@ -139,11 +108,11 @@ def on_stop_replica_response(active: "ActiveController", event: StopReplicaRespo
         return  # Of an incarnation that is gone: the one that is there now was asked anew.
     answered: set[str] = set()
     for name, indexes, codes in _by_topic(event.response):
-        if name in active.deletion.started:
+        if name in context.deletion.started:
             answered.add(name)
-            if not _note(active.deletion.started[name], broker_row, indexes, codes):
-                mark_ineligible(active, [name])
-    yield from _resume_deletions(active, answered)
+            if not _note(context.deletion.started[name], broker_row, indexes, codes):
+                mark_ineligible(context, [name])
+    yield from _resume_deletions(context, answered)
 
 
 def _by_topic(response: StopReplicaResponse) -> Iterable[tuple[str, Int32s, Int32s]]:
@@ -168,13 +137,13 @@ def _note(doomed: DoomedTopic, broker_row: int, indexes: Int32s, codes: Int32s) 
     return not (outcomes == INELIGIBLE).any()
 
 
-def _resume_deletions(active: "ActiveController", names: Collection[str]) -> Steps[None]:
+def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     """Each of the topics that is to be deleted takes its next step, if it can take one."""
-    deletion = active.deletion
-    queued = sorted(active.topics_to_be_deleted.intersection(names))
+    deletion = context.deletion
+    queued = sorted(context.topics_to_be_deleted.intersection(names))
     over = [name for name in queued if name in deletion.started and deletion.started[name].is_over]
     if over:
-        yield from _complete(active, over)
+        yield from _complete(context, over)
     eligible = [
         name
         for name in queued
@@ -183,48 +152,48 @@ def _resume_deletions(active: "ActiveController", names: Collection[str]) -> Ste
         and not (name in deletion.started and (deletion.started[name].states__ps == STARTED).any())
     ]
     if eligible:
-        yield from _delete_replicas(active, eligible)
+        yield from _delete_replicas(context, eligible)
 
 
-def _delete_replicas(active: "ActiveController", names: list[str]) -> Steps[None]:
+def _delete_replicas(context: ControllerContext, names: list[str]) -> Steps[None]:
     """All brokers forget the topics' leaders; then every replica on a live broker is stopped, and deleted."""
-    table, deletion = active.table, active.deletion
+    table, deletion = context.table, context.deletion
     for name in names:
         if name not in deletion.started:
             rows = table.rows_of_topic(name)
             replicas__ps = table.replicas__ps[rows]
             states__ps = np.where(replicas__ps >= 0, OFFLINE, NOBODY).astype(np.int8)
             deletion.started[name] = DoomedTopic(rows, table.partition_index__p[rows], replicas__ps, states__ps)
-    batch = active.batch()
+    batch = context.batch()
     batch.add_update_metadata(
         np.flatnonzero(table.brokers.live), np.concatenate([deletion.started[name].rows for name in names])
     )
-    yield from active.send(batch)
-    stop, delete = active.batch(), active.batch()
+    yield from context.send(batch)
+    stop, delete = context.batch(), context.batch()
     for name in names:
         doomed = deletion.started[name]
-        broker_rows, rows = _to_be_deleted(active, name, doomed)
+        broker_rows, rows = _to_be_deleted(context, name, doomed)
         for batch, is_delete in ((stop, False), (delete, True)):
             batch.add_stop_replica(broker_rows, rows, table.leader_epoch__p[rows], is_delete)
-    yield from active.send(stop)
-    yield from active.send(delete)
+    yield from context.send(stop)
+    yield from context.send(delete)
     if empty := [name for name in names if deletion.started[name].is_over]:
-        yield from _complete(active, empty)
+        yield from _complete(context, empty)
 
 
-def _to_be_deleted(active: "ActiveController", name: str, doomed: DoomedTopic) -> tuple[Int16s, Int32s]:
+def _to_be_deleted(context: ControllerContext, name: str, doomed: DoomedTopic) -> tuple[Int16s, Int32s]:
     """(broker row, partition row) of the replicas whose deletion starts now; without the others the topic waits."""
-    online: Bools = ~active.decisions.situation().offline(doomed.rows)[:, : doomed.replicas__ps.shape[1]]
-    open_ = ~np.isin(doomed.states__ps, _OVER)
+    online: Bools = ~context.decisions.situation().offline(doomed.rows)[:, : doomed.replicas__ps.shape[1]]
+    open_ = ~np.isin(doomed.states__ps, OVER)
     doomed.states__ps[open_ & online] = STARTED
     doomed.states__ps[open_ & ~online] = INELIGIBLE
     if (open_ & ~online).any():
-        mark_ineligible(active, [name])
+        mark_ineligible(context, [name])
     places, slots = np.nonzero(open_ & online)
     return doomed.replicas__ps[places, slots], doomed.rows[places]
 
 
-def _complete(active: "ActiveController", names: list[str]) -> Steps[None]:
+def _complete(context: ControllerContext, names: list[str]) -> Steps[None]:
     """No broker has anything of these topics: the znodes go, the wishes last, and whoever waited is answered."""
     paths = yield from _tree([znodes.topic_path(name) for name in names])
     paths = [
@@ -234,15 +203,15 @@ def _complete(active: "ActiveController", names: list[str]) -> Steps[None]:
     ]
     yield from write_nodes([Delete(path) for path in paths])
     for name in names:
-        del active.deletion.started[name]
-        active.deletion.ineligible.discard(name)
-        topic_changes.remove_topic(active, name)
-    yield from active.after_topics_deleted(names)
-    for request_id, awaited in list(active.deletion.awaited.items()):
+        del context.deletion.started[name]
+        context.deletion.ineligible.discard(name)
+        topic_changes.remove_topic(context, name)
+    yield from context.after_topics_deleted(names)
+    for request_id, awaited in list(context.deletion.awaited.items()):
         awaited.topics.difference_update(names)
         if not awaited.topics:
-            del active.deletion.awaited[request_id]
-            yield from active.answer(request_id, awaited.response)
+            del context.deletion.awaited[request_id]
+            yield from context.answer(request_id, awaited.response)
 
 
 def _tree(roots: list[str]) -> Steps[list[str]]:
@@ -255,12 +224,12 @@ def _tree(roots: list[str]) -> Steps[list[str]]:
     return paths
 
 
-def expire(active: "ActiveController", event: Tick) -> Steps[None]:
+def expire(context: ControllerContext, event: Tick) -> Steps[None]:
     """DeleteTopics whose time is up: the topics that are still there are being deleted all the same."""
-    for request_id, awaited in list(active.deletion.awaited.items()):
-        if awaited.deadline_ms <= active.now_ms:
-            del active.deletion.awaited[request_id]
-            yield from active.answer(request_id, timed_out(awaited))
+    for request_id, awaited in list(context.deletion.awaited.items()):
+        if awaited.deadline_ms <= context.now_ms:
+            del context.deletion.awaited[request_id]
+            yield from context.answer(request_id, timed_out(awaited))
 
 
 def timed_out(awaited: AwaitedDeletion) -> DeleteTopicsResponse:

@@ -11,10 +11,11 @@ B3. The topic's znode says TRS, `/admin/reassign_partitions` forgets the move, a
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Delete, Operation, Outcome, SetData, Steps, read_node, read_states, write_nodes
 from kcore.controller.events import ZkPartitionReassignment
 from kcore.controller.leaders import one_by_one
@@ -35,84 +36,81 @@ from kcore.metadata.znodes import ReplicaAssignment, TopicPartition
 from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.types import Int32s
 
-if TYPE_CHECKING:
-    from kcore.controller.active import ActiveController
-
 Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.
 Removed: TypeAlias = Mapping[int, tuple[int, ...]]  # Broker ids by partition row, ascending.
 
 
-def begin(active: "ActiveController", moves: Moves) -> Steps[set[int]]:
+def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
     """A1 and what follows from it, for partitions that there are; returns the rows whose topic has no znode."""
-    table = active.table
-    deletion.mark_ineligible(active, _topics(table, moves))
+    table = context.table
+    deletion.mark_ineligible(context, _topics(table, moves))
     before = {row: assignment_of(table, row) for row in moves}
-    written = yield from _write_assignments(active, {row: each for row, each in moves.items() if each != before[row]})
+    written = yield from _write_assignments(context, {row: each for row, each in moves.items() if each != before[row]})
     overruled = {row: without(before[row].replicas, each.replicas) for row, each in written.items()}
     _assign(table, written)
-    yield from _stop_removed(active, {row: brokers for row, brokers in overruled.items() if brokers})
+    yield from _stop_removed(context, {row: brokers for row, brokers in overruled.items() if brokers})
     lost = {row for row, each in moves.items() if each != before[row]} - written.keys()
-    yield from _go_on(active, {row: each for row, each in moves.items() if row not in lost}, start=True)
+    yield from _go_on(context, {row: each for row, each in moves.items() if row not in lost}, start=True)
     return lost
 
 
-def complete(active: "ActiveController", rows: Int32s) -> Steps[None]:
+def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
     """Finishes those of the partitions whose target replicas are all in the ISR now (maybeCompleteReassignment)."""
-    table = active.table
-    moving = _going_on(active, [row for row in rows.tolist() if row in table.adding or row in table.removing])
+    table = context.table
+    moving = _going_on(context, [row for row in rows.tolist() if row in table.adding or row in table.removing])
     if moving:
-        yield from _go_on(active, {row: assignment_of(table, row) for row in moving}, start=False)
+        yield from _go_on(context, {row: assignment_of(table, row) for row in moving}, start=False)
 
 
-def _going_on(active: "ActiveController", rows: list[int]) -> list[int]:
+def _going_on(context: ControllerContext, rows: list[int]) -> list[int]:
     """Those whose topic is not being deleted: that ends with all of its replicas, whatever they were to be."""
-    return [row for row in rows if _name(active.table, row)[0] not in active.deletion.started]
+    return [row for row in rows if _name(context.table, row)[0] not in context.deletion.started]
 
 
-def resume(active: "ActiveController") -> Steps[None]:
+def resume(context: ControllerContext) -> Steps[None]:
     """After a failover: moves asked for in ZooKeeper overrule those under way, which go on."""
-    handled = yield from take_up(active)
-    table = active.table
+    handled = yield from take_up(context)
+    table = context.table
     others = sorted((table.adding.keys() | table.removing.keys()) - handled)
-    yield from begin(active, {row: assignment_of(table, row) for row in others})
+    yield from begin(context, {row: assignment_of(table, row) for row in others})
 
 
-def resume_for_brokers(active: "ActiveController", broker_ids: list[int]) -> Steps[None]:
+def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
     """Brokers started: moves to them go on (KafkaController.onBrokerStartup)."""
-    table = active.table
-    moving = _going_on(active, sorted(table.adding.keys() | table.removing.keys()))
+    table = context.table
+    moving = _going_on(context, sorted(table.adding.keys() | table.removing.keys()))
     under_way = {row: assignment_of(table, row) for row in moving}
     waiting = {row: each for row, each in under_way.items() if not {*broker_ids}.isdisjoint(target_replicas(each))}
-    yield from begin(active, waiting)
+    yield from begin(context, waiting)
 
 
-def forget_topics(active: "ActiveController", names: list[str]) -> Steps[None]:
+def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
     """Topics are gone: what `/admin/reassign_partitions` still wants of them cannot be."""
-    yield from strike_out(active, lambda partition, _: partition[0] in names)
+    yield from strike_out(context, lambda partition, _: partition[0] in names)
 
 
-def on_zk_partition_reassignment(active: "ActiveController", event: ZkPartitionReassignment) -> Steps[None]:
+def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:
     """Somebody made `/admin/reassign_partitions`."""
-    yield from take_up(active)
+    yield from take_up(context)
 
 
-def take_up(active: "ActiveController") -> Steps[set[int]]:
+def take_up(context: ControllerContext) -> Steps[set[int]]:
     """Begins what `/admin/reassign_partitions` asks for, and strikes out there what cannot be; returns the rows."""
-    table = active.table
+    table = context.table
     wanted = yield from _asked_in_zookeeper(watch=True)
     moves, unknown = {}, set()
     for partition, target in wanted.items():
-        row = movable_row(active, partition)
+        row = movable_row(context, partition)
         move = None if row is None or not target else reassign_to(assignment_of(table, row), target)
         if row is None or move is None or not keeps_data(table, row, move):
             unknown.add(partition)
         else:
             assignments.name_brokers(table.brokers, target)
             moves[row] = move
-    lost = yield from begin(active, dict(sorted(moves.items())))
+    lost = yield from begin(context, dict(sorted(moves.items())))
     unknown |= {_name(table, row) for row in lost}
     if unknown:
-        yield from strike_out(active, lambda partition, _: partition in unknown)
+        yield from strike_out(context, lambda partition, _: partition in unknown)
     return moves.keys() - lost
 
 
@@ -126,17 +124,17 @@ def keeps_data(table: PartitionTable, row: int, move: ReplicaAssignment) -> bool
     return not isr or not {*isr}.isdisjoint(move.replicas)
 
 
-def movable_row(active: "ActiveController", partition: TopicPartition) -> int | None:
+def movable_row(context: ControllerContext, partition: TopicPartition) -> int | None:
     """The row of a partition that there is, unless its topic is to be deleted."""
     topic, index = partition
-    if topic not in active.table.topics or topic in active.topics_to_be_deleted:
+    if topic not in context.table.topics or topic in context.topics_to_be_deleted:
         return None
     with suppress(TableError):
-        return active.table.row_of(topic, index)
+        return context.table.row_of(topic, index)
     return None
 
 
-def strike_out(active: "ActiveController", is_over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
+def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
     """Takes moves out of `/admin/reassign_partitions`; without any the znode goes (maybeRemoveFromZkReassignment)."""
     asked = yield from _asked_in_zookeeper(watch=False)
     left = {partition: target for partition, target in asked.items() if not is_over(partition, target)}
@@ -146,7 +144,7 @@ def strike_out(active: "ActiveController", is_over: Callable[[TopicPartition, tu
         yield from write_nodes([SetData(znodes.REASSIGN_PARTITIONS, znodes.encode_reassign_partitions(left))])
         return
     yield from write_nodes([Delete(znodes.REASSIGN_PARTITIONS)])
-    yield from take_up(active)  # The watch is spent: the next request may be there already.
+    yield from take_up(context)  # The watch is spent: the next request may be there already.
 
 
 def _asked_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
@@ -156,11 +154,11 @@ def _asked_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int,
     return {}
 
 
-def _go_on(active: "ActiveController", moves: Moves, *, start: bool) -> Steps[None]:
+def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[None]:
     """What each partition needs by its state in ZooKeeper; `start`: A2 where the target is not reached yet."""
     if not moves:
         return
-    table = active.table
+    table = context.table
     found = yield from read_states(np.array(sorted(moves), np.int32))
     table.apply(found.changes, controller_epoch=found.controller_epochs)
     reached: dict[int, ReplicaAssignment] = {}
@@ -171,13 +169,13 @@ def _go_on(active: "ActiveController", moves: Moves, *, start: bool) -> Steps[No
         is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*isr}
         (reached if is_over else others)[row] = moves[row]
     if start:
-        yield from _start_new_replicas(active, others)
-    yield from _finish(active, reached)
+        yield from _start_new_replicas(context, others)
+    yield from _finish(context, reached)
 
 
-def _start_new_replicas(active: "ActiveController", moves: Moves) -> Steps[None]:
+def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
     """A2. The raised epoch is in the table before anything is sent: no broker learns an older one (KAFKA-9212)."""
-    decision = yield from carry_out(active, lambda: one_by_one.decided(active.table, moves, _raised))
+    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised))
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
         for row in decision.changes.rows.tolist()
@@ -185,43 +183,43 @@ def _start_new_replicas(active: "ActiveController", moves: Moves) -> Steps[None]
     ]
     if orders:
         broker_ids, rows, is_new = zip(*orders, strict=True)
-        batch = active.batch()
-        batch.add_leader_and_isr(active.table.brokers.rows(broker_ids), rows, is_new)
-        yield from active.send(batch)
+        batch = context.batch()
+        batch.add_leader_and_isr(context.table.brokers.rows(broker_ids), rows, is_new)
+        yield from context.send(batch)
 
 
 def _raised(row: int, state: LeaderAndIsr) -> LeaderAndIsr:
     return replace(state, leader_epoch=state.leader_epoch + 1)
 
 
-def _finish(active: "ActiveController", moves: Moves) -> Steps[None]:
+def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     """B, for partitions whose target is reached."""
     if not moves:
         return
-    table, rows = active.table, np.array(sorted(moves), np.int32)
+    table, rows = context.table, np.array(sorted(moves), np.int32)
     targets = {row: ReplicaAssignment(target_replicas(each)) for row, each in sorted(moves.items())}
     _assign(table, targets)
 
     def lead(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
-        replicas, online = targets[row].replicas, one_by_one.online_brokers(table, row, active.offline_dirs)
+        replicas, online = targets[row].replicas, one_by_one.online_brokers(table, row, context.offline_dirs)
         if state.leader in replicas and state.leader in online:
             return _raised(row, state)
         return elect_one("reassign", replicas, state, live=online)
 
-    yield from carry_out(active, lambda: one_by_one.decided(table, targets, lead))
+    yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead))
     removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
-    yield from _stop_removed(active, removed, tell=rows)
+    yield from _stop_removed(context, removed, tell=rows)
     # After the replicas have stopped: a controller that dies in between finds the move under way, and ends it.
-    yield from _write_assignments(active, targets)
+    yield from _write_assignments(context, targets)
     done = {_name(table, row): each.replicas for row, each in targets.items()}
-    yield from strike_out(active, lambda partition, target: done.get(partition) == target)
-    batch = active.batch()
+    yield from strike_out(context, lambda partition, target: done.get(partition) == target)
+    batch = context.batch()
     batch.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
-    yield from active.send(batch)
-    yield from deletion.resume_for(active, _topics(table, targets))
+    yield from context.send(batch)
+    yield from deletion.resume_for(context, _topics(table, targets))
 
 
-def _stop_removed(active: "ActiveController", removed: Removed, tell: Int32s | None = None) -> Steps[None]:
+def _stop_removed(context: ControllerContext, removed: Removed, tell: Int32s | None = None) -> Steps[None]:
     """B2: out of the ISR, which the others hear (and of `tell`, in the same request); stopped; deleted."""
 
     def shrink(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
@@ -230,18 +228,19 @@ def _stop_removed(active: "ActiveController", removed: Removed, tell: Int32s | N
             after = remove_from_isr(broker, after) or after
         return None if after == state else after
 
-    decision = yield from carry_out(active, lambda: one_by_one.decided(active.table, removed, shrink))
+    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, removed, shrink))
     rows = decision.changes.rows if tell is None else distinct(np.concatenate([decision.changes.rows, tell]))
-    batch = active.batch()
+    batch = context.batch()
     if len(rows):
         batch.add_to_replicas(rows)
-    yield from active.send(batch)
+    yield from context.send(batch)
     broker_ids = [broker for gone in removed.values() for broker in gone]
     rows = np.repeat(np.array([*removed], np.int32), [len(gone) for gone in removed.values()])
+    broker_rows, leader_epochs = context.table.brokers.rows(broker_ids), context.table.leader_epoch__p[rows]
     for delete in (False, True):
-        batch = active.batch()
-        batch.add_stop_replica(active.table.brokers.rows(broker_ids), rows, active.table.leader_epoch__p[rows], delete)
-        yield from active.send(batch)
+        batch = context.batch()
+        batch.add_stop_replica(broker_rows, rows, leader_epochs, delete)
+        yield from context.send(batch)
 
 
 def _assign(table: PartitionTable, moves: Moves) -> None:
@@ -256,9 +255,9 @@ def _assign(table: PartitionTable, moves: Moves) -> None:
     )
 
 
-def _write_assignments(active: "ActiveController", moves: Moves) -> Steps[dict[int, ReplicaAssignment]]:
+def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[int, ReplicaAssignment]]:
     """The topics' znodes, each once; returns the moves whose topic has one."""
-    table = active.table
+    table = context.table
     by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
     for row, each in moves.items():
         topic, index = _name(table, row)
