@@ -12,6 +12,7 @@ import numpy as np
 
 from kcore.errors import TableError
 from kcore.metadata.arrays import Array
+from kcore.metadata.image_brokers import BrokerRegistration
 from kcore.metadata.image_partitions import PartitionRegistration, PartitionStates, uuids_of
 from kcore.metadata.image_table import table_of_image
 from kcore.metadata.partition_table import PartitionTable
@@ -29,23 +30,6 @@ TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
 _UNKNOWN: Final = "", -1  # A topic that is not known.
 _FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 leaves it.
 _SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 leaves it.
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
-    """One broker as it registered, and what became of it (Kafka's BrokerRegistration)."""
-
-    id: int
-    epoch: int
-    incarnation_id: Uuid
-    listeners: tuple[broker_records.BrokerEndpoint, ...]
-    supported_features: dict[str, tuple[int, int]]
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
-    is_migrating_zk_broker: bool
-    directories: tuple[Uuid, ...]
-    cordoned_directories: tuple[Uuid, ...] | None
 
 
 @dataclass(slots=True, eq=False)
