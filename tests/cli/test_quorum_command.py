@@ -2,6 +2,9 @@
 
 import json
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from typer.testing import CliRunner, Result
 from kcore.cli import app
 from kcore.hollow.kafka import free_ports
 from kcore.storage.meta_properties import read_meta_properties
+from kcore.types import Uuid
 
 DIRECTORY = "7VHjOcspTlaDEmxSSjIi9Q"
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -59,6 +63,27 @@ def test_format_makes_a_directory_once(tmp_path: Path) -> None:
     assert "is formatted already" in again.output
 
 
+def test_format_leaves_the_cluster_s_id_to_the_first_leader(tmp_path: Path) -> None:
+    made = quorum("format", "--id", 7, "--data", tmp_path, "--no-cluster-id")
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.output)["clusterId"] is None
+    [port] = free_ports(1)
+    command = [sys.executable, "-c", "from kcore.cli import main; main()", "quorum", "serve", "--id", "7"]
+    serving = subprocess.Popen([*command, "--data", tmp_path, "--voters", f"7@127.0.0.1:{port}"])
+    try:
+        end = time.monotonic() + 60
+        while "cluster.id" not in (tmp_path / "meta.properties").read_text():
+            assert serving.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        serving.kill()
+        serving.wait()
+    described = read_meta_properties(tmp_path / "meta.properties")
+    assert len(Uuid(described.cluster_id or "")) == 16
+    assert (described.node_id, str(described.directory_id)) == (7, json.loads(made.output)["directoryId"])
+
+
 @pytest.mark.parametrize("start", ["--standalone", "--initial-controllers"])
 def test_format_writes_the_first_voters(tmp_path: Path, start: str) -> None:
     voters = "127.0.0.1:9093" if start == "--standalone" else f"7@127.0.0.1:9093:{DIRECTORY}"
@@ -78,6 +103,7 @@ def test_format_writes_the_first_voters(tmp_path: Path, start: str) -> None:
         (("--standalone", "a"), "--standalone 'a': give HOST:PORT"),
         (("--initial-controllers", "1@a:1"), "give ID@HOST:PORT:DIRECTORY"),
         (("--initial-controllers", f"1@a:1:{DIRECTORY},1@b:1:{DIRECTORY}"), "each id once"),
+        (("--cluster-id", CLUSTER, "--no-cluster-id"), "give either --cluster-id or --no-cluster-id"),
         (("--directory-id", "short"), "--directory-id 'short': give a uuid"),
         (("--cluster-id", "short"), "--cluster-id 'short': give a uuid"),
         (("--level", "4.0"), "--level 4.0"),

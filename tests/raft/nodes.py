@@ -68,7 +68,7 @@ def raft_node(
 ) -> RaftNode:
     """A node that is not started: static voters, time-outs of 1,000 (elections) and 2,000 ms (fetches), no jitter."""
     config = RaftConfig(
-        cluster_id=CLUSTER,
+        cluster_id=settings.pop("cluster_id", CLUSTER),
         node_id=node_id,
         directory_id=directory(node_id),
         endpoints={LISTENER: address(node_id)},

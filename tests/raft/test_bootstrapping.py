@@ -3,6 +3,8 @@
 import pytest
 
 from kcore.protocol_errors import Errors
+from kcore.raft.cluster_id import ClusterIdHook
+from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.replicas import Address, ElectionState
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
@@ -28,28 +30,47 @@ def test_the_cluster_id_is_stored_in_the_log_and_propagated_through_the_replicat
     """ "It is the job of the first elected leader [...] to generate a UUID that will serve as a unique clusterId.
 
     "This ID will be stored in the metadata log as a message and will be propagated to all brokers in the cluster
-    through the replication protocol": what the first leader's state machine appends, once it hears that it leads, is
-    with all, observers as well. (In Kafka as it became, `format` sets the id.)
+    through the replication protocol": what the first leader appends, once it hears that it leads, is with all,
+    observers as well.
     """
-    cluster = Cluster()
+    cluster = Cluster(cluster_id=None)
     cluster.add(9)
     leader = cluster.elect()
     assert cluster.told[leader.local.id][-1] == (leader.local.id, leader.epoch)
-    end = cluster.append(b"cluster-id")
+    hook = ClusterIdHook(leader.log, leader.local.id, lambda: "drawn")
+    record = hook.hear(LeaderChanged(leader.local.id, leader.epoch, 0))
+    assert record is not None
+    end = cluster.append(record)
     assert cluster.run(5000, lambda: all(cluster.committed.get(i) == end for i in (1, 2, 3, 9)))
-    assert cluster.values(9) == [b"cluster-id"]
+    for node_id in (1, 2, 3, 9):
+        found = ClusterIdHook(cluster.nodes[node_id].log, node_id, lambda: "another")
+        assert found.hear(Committed(end)) is None
+        assert found.cluster_id == "drawn"
 
 
 @pytest.mark.covers("KIP-595 bootstrapping 5")
 def test_the_raft_library_knows_the_cluster_id() -> None:
-    """ "The Raft library will provide a hook for the initialization of the clusterId": it names it in all requests, and
-    refuses those of another.
+    """ "The Raft library will provide a hook for the initialization of the clusterId": once it is there the node
+    names it in all requests, and refuses those of another.
     """
     node, effects = started()
     effects += node.on_timer(1000)
     requests = [send.request for send in sent(effects, FetchRequest) + sent(effects, VoteRequest)]
     assert {request.cluster_id for request in requests} == {CLUSTER}  # type: ignore[attr-defined]
     refused = node.on_request(vote_request(1, cluster_id="another"), 2, "a", 1000)
+    assert answer(refused).error_code == Errors.INCONSISTENT_CLUSTER_ID
+
+
+@pytest.mark.covers("KIP-595 bootstrapping 5")
+def test_a_node_that_does_not_know_its_cluster_names_none_and_takes_what_comes() -> None:
+    node, effects = started(cluster_id=None)
+    effects += node.on_timer(1000)
+    requests = [send.request for send in sent(effects, FetchRequest) + sent(effects, VoteRequest)]
+    assert {request.cluster_id for request in requests} == {None}  # type: ignore[attr-defined]
+    taken = node.on_request(vote_request(1, cluster_id="any"), 2, "a", 1000)
+    assert answer(taken).error_code == Errors.NONE
+    node.cluster_id = "it-is-known-now"
+    refused = node.on_request(vote_request(1, cluster_id="any"), 2, "b", 1000)
     assert answer(refused).error_code == Errors.INCONSISTENT_CLUSTER_ID
 
 

@@ -45,6 +45,7 @@ def received(node: RaftNode, send: Any, response: FetchResponse) -> tuple[Any, l
 # The follower.
 
 
+@pytest.mark.covers("KIP-595 on performance")
 def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
     node, first = follows()
     assert offsets(first) == (0, 0, 500)

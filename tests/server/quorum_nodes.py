@@ -9,6 +9,7 @@ from typing import Any
 from kcore.hollow.kafka import free_ports
 from kcore.raft.config import RaftConfig
 from kcore.raft.effects import Effect, LeaderChanged
+from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.server.quorum.process import MemoryElections, QuorumServer
@@ -41,19 +42,28 @@ class Nodes:
         self.settings = {**QUICK, **settings, "level": level}
         self.servers: list[QuorumServer] = []
         self.heard: list[Heard] = []
+        self.cluster_ids: list[tuple[int, str]] = []  # As they were to be stored: by which node.
 
     def config(self, node_id: int, **settings: Any) -> RaftConfig:
         endpoints = next((voter.endpoints for voter in self.voters if voter.key.id == node_id), {})
         dice = Random(node_id).randrange
         directory_id = Uuid(bytes([node_id]) * 16)
         settings = {**self.settings, **settings}
-        return RaftConfig(CLUSTER_ID, node_id, directory_id, endpoints, dice, voters=self.voters, **settings)
+        cluster_id = settings.pop("cluster_id", CLUSTER_ID)
+        return RaftConfig(cluster_id, node_id, directory_id, endpoints, dice, voters=self.voters, **settings)
 
-    def server(self, node_id: int, **settings: Any) -> QuorumServer:
+    def server(self, node_id: int, log: RaftLog | None = None, **settings: Any) -> QuorumServer:
         config, heard = self.config(node_id, **settings), Heard()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
         made = QuorumServer(
-            config, MemoryLog(), MemoryElections(), host="127.0.0.1", port=port, listener=heard.append, stop_ms=500
+            config,
+            MemoryLog() if log is None else log,
+            MemoryElections(),
+            host="127.0.0.1",
+            port=port,
+            listener=heard.append,
+            store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
+            stop_ms=500,
         )
         self.servers.append(made)
         self.heard.append(heard)

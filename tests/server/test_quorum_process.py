@@ -14,6 +14,7 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.server.quorum.process import Clock, MemoryElections, QuorumServer
+from kcore.types import Uuid
 from net.loops import story, until
 from server.quorum_nodes import Nodes, committed_everywhere, started
 
@@ -246,3 +247,34 @@ def test_the_clock_goes_forward_from_the_time_of_the_day() -> None:
     assert abs(now_ms - time.time() * 1000) < 60_000
     assert clock.now_ms() >= now_ms
     assert abs(clock.seconds_of(now_ms) - time.monotonic()) < 60
+
+
+@story
+async def test_the_first_leader_makes_the_cluster_s_id_and_all_keep_it() -> None:
+    """KIP-595, "Cluster Bootstrapping": formatted without one."""
+    async with started(3, cluster_id=None) as nodes, nodes.server(9, can_become_voter=False, cluster_id=None):
+        await until(lambda: len(nodes.cluster_ids) == 4)
+        assert sorted(node_id for node_id, _ in nodes.cluster_ids) == [1, 2, 3, 9]
+        [cluster_id] = {cluster_id for _, cluster_id in nodes.cluster_ids}
+        assert len(Uuid(cluster_id)) == 16
+        leader = await nodes.leader()
+        async with await connect("127.0.0.1", leader.port) as connection:
+            assert (await connection.send(VoteRequest(cluster_id="another"))).error_code == 104
+        await leader.__aexit__()
+        successor = await nodes.leader(but=leader)
+        appended = successor.append(RECORDS, successor.node.epoch)
+        nodes.servers.remove(leader)
+        await committed_everywhere(nodes, appended.last_offset + 1)
+        assert len(nodes.cluster_ids) == 4, "another leader makes no other one"
+
+
+@story
+async def test_a_node_that_starts_again_without_having_kept_the_id_finds_it_in_the_log() -> None:
+    """It fell between the commit and `meta.properties`."""
+    async with started(1, cluster_id=None) as nodes:
+        await until(lambda: len(nodes.cluster_ids) == 1)
+        [server] = nodes.servers
+        await server.__aexit__()
+        async with nodes.server(1, server.log, cluster_id=None):
+            await until(lambda: len(nodes.cluster_ids) == 2)
+            assert nodes.cluster_ids[0] == nodes.cluster_ids[1]

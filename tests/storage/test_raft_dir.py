@@ -50,6 +50,17 @@ def without_times(data: bytes) -> list[bytes]:
     return [piece[:17] + piece[21:27] + piece[43:] for piece in pieces]
 
 
+def test_a_cluster_id_that_comes_later_is_kept(tmp_path: Path) -> None:
+    """Of a quorum whose first leader makes it; nothing else of the file changes."""
+    made = format_directory(tmp_path, node_id=3, features=FEATURES_39, without_cluster_id=True)
+    assert made.cluster_id is None
+    assert "cluster.id" not in (tmp_path / "meta.properties").read_text()
+    known = RaftDirectory(tmp_path, node_id=3)
+    known.store_cluster_id("abc")
+    assert known.cluster_id == RaftDirectory(tmp_path, cluster_id="abc").cluster_id == "abc"
+    assert read_meta_properties(tmp_path / "meta.properties") == MetaProperties(1, "abc", 3, made.directory_id)
+
+
 def test_a_directory_of_static_voters_is_as_kafka_s_own_tool_makes_it(tmp_path: Path) -> None:
     directory = format_directory(tmp_path / "data", node_id=3001, features=FEATURES_39, cluster_id="abc")
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["bootstrap.checkpoint", "meta.properties"]

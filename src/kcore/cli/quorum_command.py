@@ -79,6 +79,9 @@ def format_directory(
     id: Annotated[int, typer.Option(min=0, help="As node.id.")],
     data: Annotated[Path, typer.Option(metavar="DIR", help="As metadata.log.dir; it is made if it is not there.")],
     cluster_id: Annotated[str | None, typer.Option(help="The cluster's uuid; default: a new one.")] = None,
+    no_cluster_id: Annotated[
+        bool, typer.Option("--no-cluster-id", help="The first leader makes it (KIP-595): of kcore's nodes alone.")
+    ] = False,
     directory_id: Annotated[str | None, typer.Option(help="The directory's uuid; default: a new one.")] = None,
     initial_controllers: Annotated[
         str | None,
@@ -101,6 +104,7 @@ def format_directory(
         id,
         data,
         cluster_id=cluster_id,
+        no_cluster_id=no_cluster_id,
         directory_id=directory_id,
         initial_controllers=initial_controllers,
         standalone=standalone,

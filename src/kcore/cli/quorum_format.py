@@ -36,6 +36,7 @@ def run(
     data: Path,
     *,
     cluster_id: str | None,
+    no_cluster_id: bool,
     directory_id: str | None,
     initial_controllers: str | None,
     standalone: str | None,
@@ -45,6 +46,8 @@ def run(
     """Prints the ids as JSON; ends the command where they cannot be, or the directory is formatted."""
     if initial_controllers and standalone:
         fail("give either --initial-controllers or --standalone")
+    if cluster_id and no_cluster_id:
+        fail("give either --cluster-id or --no-cluster-id")
     if level not in FEATURES:
         fail(f"--level {level}: {' or '.join(FEATURES)}")
     own = _uuid("--directory-id", directory_id) if directory_id else None
@@ -62,6 +65,7 @@ def run(
             node_id=node_id,
             features=FEATURES[level],
             cluster_id=cluster_id,
+            without_cluster_id=no_cluster_id,
             directory_id=own,
             initial_voters=voters,
         )

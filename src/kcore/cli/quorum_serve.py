@@ -62,11 +62,12 @@ class DirectoryElections(NamedTuple):
 class Opened(NamedTuple):
     """Where a node keeps what it must not forget."""
 
-    cluster_id: str
+    cluster_id: str | None
     directory_id: Uuid
     log: RaftLog
     elections: Elections
-    close: Callable[[], None]
+    close: Callable[[], None] = lambda: None
+    store_cluster_id: Callable[[str], None] | None = None
 
 
 def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
@@ -147,14 +148,14 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
             fail("a voter must not forget its vote: give --data DIR")
         if plan.cluster_id is None:
             fail("an observer without --data needs --cluster-id")
-        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(), MemoryElections(), lambda: None)
+        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(), MemoryElections())
     try:
         directory = RaftDirectory(plan.data, node_id=plan.node_id, cluster_id=plan.cluster_id, voters=voters)
         log, election = directory.open()
     except StorageError as error:
         fail(str(error))
     elections = DirectoryElections(directory, election)
-    return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close)
+    return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close, directory.store_cluster_id)
 
 
 async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None) -> Exit:
@@ -163,7 +164,15 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     listener = workload.hear if workload else None
     try:
-        server = QuorumServer(config, opened.log, opened.elections, host=where.host, port=where.port, listener=listener)
+        server = QuorumServer(
+            config,
+            opened.log,
+            opened.elections,
+            host=where.host,
+            port=where.port,
+            listener=listener,
+            store_cluster_id=opened.store_cluster_id,
+        )
         async with server:
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
             ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]

@@ -21,7 +21,7 @@ class RaftConfig:
     `level` is the release whose protocol it speaks: 3.9 knows neither pre-votes nor a high watermark in Fetch.
     """
 
-    cluster_id: str
+    cluster_id: str | None  # None: the first leader makes it (`cluster_id.py`).
     node_id: int
     directory_id: Uuid
     endpoints: Endpoints

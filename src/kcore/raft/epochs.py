@@ -96,7 +96,7 @@ def _begin_quorum_epoch_request(node: "RaftNode", state: Leader, voter: ReplicaK
         voter_directory_id=voter.directory_id, leader_id=node.local.id, leader_epoch=state.epoch
     )
     return BeginQuorumEpochRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         voter_id=voter.id,
         topics=[BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
         leader_endpoints=[
@@ -196,7 +196,7 @@ def _end_quorum_epoch_request(node: "RaftNode", state: Resigned) -> EndQuorumEpo
         ],
     )
     return EndQuorumEpochRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         topics=[EndQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
     )
 

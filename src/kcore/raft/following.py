@@ -62,7 +62,7 @@ def _fetch_request(node: "RaftNode", max_wait_ms: int) -> FetchRequest:
         high_watermark=-1 if known is None else known,
     )
     return FetchRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         replica_state=ReplicaState(replica_id=node.local.id),
         max_wait_ms=max_wait_ms,
         max_bytes=MAX_BATCH_BYTES,

@@ -74,6 +74,7 @@ class RaftNode:
 
     __slots__ = (
         "announced",
+        "cluster_id",
         "config",
         "connections",
         "cuts",
@@ -91,6 +92,7 @@ class RaftNode:
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         self.config = config
+        self.cluster_id = config.cluster_id  # Set later where the log brings it.
         self.log = log
         self.local = ReplicaKey(config.node_id, config.directory_id)
         self.voter_history = VoterHistory(VoterSet.of(config.voters))

@@ -44,8 +44,8 @@ class NamedEndpoint(Protocol):
 
 
 def is_this_cluster(node: "RaftNode", cluster_id: str | None) -> bool:
-    """Who names no cluster is not asked."""
-    return cluster_id is None or cluster_id == node.config.cluster_id
+    """Who names no cluster is not asked, and who knows none does not ask."""
+    return cluster_id is None or node.cluster_id in (None, cluster_id)
 
 
 def is_this_voter(node: "RaftNode", voter_id: int, directory_id: Uuid) -> bool:

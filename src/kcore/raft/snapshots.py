@@ -174,7 +174,7 @@ def fetch_snapshot_request(node: "RaftNode", loading: LoadingSnapshot) -> FetchS
         replica_directory_id=node.local.directory_id,
     )
     return FetchSnapshotRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         replica_id=node.local.id,
         max_bytes=FETCH_SNAPSHOT_MAX_BYTES,
         topics=[FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],

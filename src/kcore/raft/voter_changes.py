@@ -303,10 +303,10 @@ def own_request(node: "RaftNode", now_ms: int) -> OwnRequest | None:
     former = node.voters.voters.get(node.local.id)
     if former is not None:
         return RemoveRaftVoterRequest(
-            cluster_id=node.config.cluster_id, voter_id=former.key.id, voter_directory_id=former.key.directory_id
+            cluster_id=node.cluster_id, voter_id=former.key.id, voter_directory_id=former.key.directory_id
         )
     return AddRaftVoterRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         timeout_ms=node.config.request_timeout_ms,
         voter_id=node.local.id,
         voter_directory_id=node.local.directory_id,
@@ -317,7 +317,7 @@ def own_request(node: "RaftNode", now_ms: int) -> OwnRequest | None:
 
 def _update_request(node: "RaftNode") -> UpdateRaftVoterRequest:
     return UpdateRaftVoterRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         current_leader_epoch=node.epoch,
         voter_id=node.local.id,
         voter_directory_id=node.local.directory_id,

@@ -126,7 +126,7 @@ def _vote_request(node: "RaftNode", state: Prospective | Candidate, voter: Repli
         pre_vote=type(state) is Prospective,
     )
     return VoteRequest(
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         voter_id=voter.id,
         topics=[VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[asked])],
     )

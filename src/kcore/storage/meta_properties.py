@@ -17,7 +17,10 @@ _MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """What the file says. Version 0 (ZooKeeper) may lack any of it, version 1 (KRaft) the directory id alone."""
+    """What the file says. Version 0 (ZooKeeper) may lack any of it, version 1 (KRaft) the directory id.
+
+    And the cluster's, if nobody has given it one yet (KIP-595); Kafka takes no such directory.
+    """
 
     version: int
     cluster_id: str | None = None
@@ -27,14 +30,16 @@ class MetaProperties:
     def __post_init__(self) -> None:
         if self.version not in _ID_KEYS:
             raise StorageError(f"version {self.version} is not one of 0, 1")
-        if self.version and (self.cluster_id is None or self.node_id is None):
-            raise StorageError("cluster.id was not found" if self.cluster_id is None else "node.id was not found")
+        if self.version and self.node_id is None:
+            raise StorageError("node.id was not found")
 
 
-def parse_meta_properties(data: bytes) -> MetaProperties:
+def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> MetaProperties:
     """StorageError names the property that is missing or wrong. What Kafka does not know is passed over."""
     properties = parse_properties(data)
     version = _integer(properties, "version") or 0
+    if version == 1 and needs_cluster_id and "cluster.id" not in properties:
+        raise StorageError("cluster.id was not found")
     directory_id = properties.get("directory.id")
     return MetaProperties(
         version,
@@ -56,10 +61,10 @@ def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
     return format_properties(properties, written_at)
 
 
-def read_meta_properties(path: Path) -> MetaProperties:
+def read_meta_properties(path: Path, *, needs_cluster_id: bool = True) -> MetaProperties:
     """As `parse_meta_properties`, of a file."""
     with naming(path):
-        return parse_meta_properties(path.read_bytes())
+        return parse_meta_properties(path.read_bytes(), needs_cluster_id=needs_cluster_id)
 
 
 def write_meta_properties(path: Path, meta: MetaProperties) -> None:

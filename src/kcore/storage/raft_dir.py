@@ -52,13 +52,13 @@ class RaftDirectory:
         path = self.path / META_PROPERTIES
         if not path.exists():
             raise StorageError(f"{path}: there is none: the directory is not formatted")
-        meta = read_meta_properties(path)
+        meta = read_meta_properties(path, needs_cluster_id=False)
         with naming(path):
             if meta.version != 1:
                 raise StorageError(f"version {meta.version} is of a ZooKeeper cluster's broker, a quorum's node has 1")
             if node_id is not None and meta.node_id != node_id:
                 raise StorageError(f"node.id is {meta.node_id}, not {node_id}")
-            if cluster_id is not None and meta.cluster_id != cluster_id:
+            if cluster_id is not None and meta.cluster_id not in (None, cluster_id):
                 raise StorageError(f"cluster.id is {meta.cluster_id}, not {cluster_id}")
         if meta.directory_id is None:  # Formatted by a release before KIP-858: it gets one, as in Kafka.
             meta = replace(meta, directory_id=random_directory_id())
@@ -70,8 +70,15 @@ class RaftDirectory:
         return self.meta.directory_id or NO_DIRECTORY
 
     @property
-    def cluster_id(self) -> str:
-        return self.meta.cluster_id or ""
+    def cluster_id(self) -> str | None:
+        """None before the first leader's has come (KIP-595)."""
+        return self.meta.cluster_id
+
+    def store_cluster_id(self, cluster_id: str) -> None:
+        """Durable when it returns."""
+        self.meta = replace(self.meta, cluster_id=cluster_id)
+        with refusals(self.path):
+            write_meta_properties(self.path / META_PROPERTIES, self.meta)
 
     @property
     def node_id(self) -> int:

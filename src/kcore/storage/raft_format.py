@@ -26,11 +26,13 @@ def format_directory(
     node_id: int,
     features: Mapping[str, int],
     cluster_id: str | None = None,
+    without_cluster_id: bool = False,
     directory_id: Uuid | None = None,
     initial_voters: Sequence[Voter] = (),
 ) -> RaftDirectory:
     """Makes a directory for a node that has none yet; the ids that are not given are drawn.
 
+    `without_cluster_id`: the first leader makes it (KIP-595), which Kafka's own nodes do not know how to do.
     `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
     dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
     A node of static voters, and one that joins a dynamic quorum later, has none. StorageError for a directory that is
@@ -46,7 +48,7 @@ def format_directory(
         raise StorageError(f"{path}: directory.id {directory_id} is not the {named} of the initial voters")
     meta = MetaProperties(
         1,
-        cluster_id=cluster_id or str(random_directory_id()),
+        cluster_id=None if without_cluster_id else cluster_id or str(random_directory_id()),
         node_id=node_id,
         directory_id=directory_id or named or random_directory_id(),
     )

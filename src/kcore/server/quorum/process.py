@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Protocol, Self
 
 from kcore.errors import RaftLogError
+from kcore.raft.cluster_id import ClusterIdHook
 from kcore.raft.config import RaftConfig
 from kcore.raft.effects import (
     Answer,
@@ -32,6 +33,7 @@ from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
 from kcore.server.quorum.front import QuorumFront, described
 from kcore.server.quorum.peers import QuorumPeers
+from kcore.storage.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
@@ -92,12 +94,18 @@ class QuorumServer:
         host: str,
         port: int,
         listener: Listener | None,
+        store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
     ) -> None:
-        """`stop_ms`: so long a leader that stops waits for another one."""
+        """`store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
+
+        `stop_ms`: so long a leader that stops waits for another one.
+        """
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
         self._elections, self._host, self._listener, self._stop_ms = elections, host, listener, stop_ms
+        self._store_cluster_id = store_cluster_id
+        self._cluster_id_hook = ClusterIdHook(log, config.node_id, lambda: str(random_directory_id()))
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -204,6 +212,24 @@ class QuorumServer:
             )
         if self._listener is not None:
             self._listener(effect)
+        if self.node.cluster_id is None:
+            self._bootstrap(effect)
+
+    def _bootstrap(self, effect: Committed | LeaderChanged | SnapshotLoaded) -> None:
+        """The cluster has no id yet, or this node has not heard of it."""
+        hook = self._cluster_id_hook
+        record = hook.hear(effect)
+        if record is not None and isinstance(effect, LeaderChanged):
+            asyncio.get_running_loop().call_soon(self._append_cluster_id, record, effect.epoch)
+        elif hook.cluster_id is not None:
+            if self._store_cluster_id is not None:
+                self._store_cluster_id(hook.cluster_id)
+            self.node.cluster_id = hook.cluster_id
+            logger.info("the cluster is %s", hook.cluster_id)
+
+    def _append_cluster_id(self, record: bytes, epoch: int) -> None:
+        with suppress(RaftLogError):  # It leads no more: the next one will.
+            self.append([record], epoch)
 
     def _wake_at(self, at_ms: int | None) -> None:
         when_s = None if at_ms is None else self._clock.seconds_of(at_ms)
@@ -238,4 +264,4 @@ class QuorumServer:
     def _describe_cluster(self) -> DescribeClusterResponse:
         config, node = self.config, self.node
         voters = {voter.key.id: voter.endpoints for voter in node.voters.voters.values()}
-        return described(config.cluster_id, node.leader_id, voters, config.listener)
+        return described(node.cluster_id or "", node.leader_id, voters, config.listener)
