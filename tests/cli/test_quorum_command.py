@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import app
+from kcore.cli import app, quorum_serve
 from kcore.hollow.kafka import free_ports
 from kcore.storage.meta_properties import read_meta_properties
 from kcore.types import Uuid
@@ -130,6 +130,8 @@ def test_format_refuses_what_cannot_be(tmp_path: Path, arguments: tuple[str, ...
         (("--voters", "1@127.0.0.1:1", "--listen", "a"), "--listen 'a': give HOST:PORT"),
         (("--voters", "1@127.0.0.1:1", "--config", "fetch.timeout.ms=x"), "controller.quorum.fetch.timeout.ms (int)"),
         (("--voters", "1@127.0.0.1:1", "--config", "auto.join=1"), "controller.quorum.auto.join (bool)"),
+        (("--voters", "1@127.0.0.1:1", "--config", "metadata.max.retention.ms=-2"), " metadata.max.retention.ms (int)"),
+        (("--voters", "1@127.0.0.1:1", "--config", "fetch.timeout.ms=-1"), "fetch.timeout.ms=-1: it takes"),
         (("--bootstrap-controller", "127.0.0.1:1", "--data", "nowhere"), "give --listen or --advertise with a port"),
     ],
 )
@@ -156,3 +158,13 @@ def test_serve_says_that_its_address_is_taken(tmp_path: Path) -> None:
         result = quorum("serve", "--id", 7, "--voters", f"7@{address}", "--data", tmp_path / "data")
     assert result.exit_code == 2
     assert "in use" in result.output
+
+
+def test_serve_takes_kafkas_names() -> None:
+    """With the prefix or without; -1 is no limit, for what has a limit."""
+    given = ["controller.quorum.fetch.timeout.ms=7", "metadata.max.retention.ms=-1", "metadata.max.retention.bytes=8"]
+    assert quorum_serve._settings(given) == {
+        "fetch_timeout_ms": 7,
+        "metadata_max_retention_ms": -1,
+        "metadata_max_retention_bytes": 8,
+    }

@@ -110,6 +110,14 @@ class LogContract:
             with pytest.raises(RaftLogError):
                 log.read(offset, MANY, 4)
 
+    def test_knows_its_size(self, log: RaftLog) -> None:
+        """In bytes: what a limit of them is about."""
+        assert log.size_bytes == 0
+        append(log, (1, 2), (2, 1))
+        assert log.size_bytes == len(batch(0, 1, 2) + batch(2, 2))
+        log.truncate_to_end_offset(OffsetAndEpoch(2, 1))
+        assert log.size_bytes == len(batch(0, 1, 2))
+
     # The high watermark.
 
     def test_the_high_watermark_goes_on_only(self, log: RaftLog) -> None:
@@ -245,6 +253,14 @@ class LogContract:
         log.delete_before(OffsetAndEpoch(4, 1))
         assert log.earliest_snapshot == OffsetAndEpoch(4, 1)
         assert log.snapshot_piece(OffsetAndEpoch(2, 1), 0, 10) is None
+
+    def test_snapshots_are_listed_oldest_first(self, log: RaftLog) -> None:
+        """The epoch goes first; what was only begun is none."""
+        append(log, (1, 9))
+        for end in (OffsetAndEpoch(3, 2), OffsetAndEpoch(5, 1), OffsetAndEpoch(4, 1)):
+            snapshot(log, end)
+        log.begin_snapshot(OffsetAndEpoch(6, 1))
+        assert log.snapshots == [OffsetAndEpoch(4, 1), OffsetAndEpoch(5, 1), OffsetAndEpoch(3, 2)]
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_which_snapshots_may_be_made(self, new_log: NewLog, version: Level) -> None:

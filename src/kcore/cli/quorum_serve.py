@@ -27,6 +27,8 @@ from kcore.types import ZERO_UUID, Uuid
 
 LEVELS: Final = ("4.3", "3.9")
 PREFIX: Final = "controller.quorum."
+METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
+NO_LIMIT: Final = "-1"
 ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
 VOTER: Final = re.compile(r"(\d+)@(.+):(\d+)")
 
@@ -134,12 +136,17 @@ def _settings(given: list[str]) -> dict[str, Any]:
         kind = kinds.get(field)
         if kind is bool and text in ("true", "false"):
             settings[field] = text == "true"
-        elif kind is int and text.isdecimal():
+        elif kind is int and (text.isdecimal() or (field.startswith(METADATA) and text == NO_LIMIT)):
             settings[field] = int(text)
         else:
-            known = ", ".join(f"{PREFIX}{each.replace('_', '.')} ({kind.__name__})" for each, kind in kinds.items())
+            known = ", ".join(f"{_name_of(each)} ({kind.__name__})" for each, kind in kinds.items())
             fail(f"--config {line}: it takes NAME=VALUE of {known}")
     return settings
+
+
+def _name_of(field: str) -> str:
+    """Kafka's."""
+    return ("" if field.startswith(METADATA) else PREFIX) + field.replace("_", ".")
 
 
 def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:

@@ -1,4 +1,4 @@
-"""The settings of a raft node; names and defaults as Kafka's `controller.quorum.*` (QuorumConfig)."""
+"""The settings of a raft node; names and defaults as Kafka's (QuorumConfig, MetadataLogConfig)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +37,8 @@ class RaftConfig:
     election_backoff_max_ms: int = 1000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
+    metadata_max_retention_bytes: int = 100 << 20  # Log and snapshots; older ones go then. Below 0: no limit.
+    metadata_max_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # Older snapshots go but the newest. Below 0: no limit.
     append_linger_ms: int | None = None  # Kafka's is 25. None: while a flush is under way, 25 at most.
     # Options that KIP-595 discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.

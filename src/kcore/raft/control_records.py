@@ -125,3 +125,13 @@ def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoc
         if any(not batch.is_control for batch in batches):
             return
         data = data[sum(len(batch.data) for batch in batches) :]
+
+
+def last_contained_log_timestamp(log: RaftLog, snapshot: OffsetAndEpoch) -> int | None:
+    """The time of the last record in a snapshot, as its header has it; None where there is no header to be read."""
+    piece = log.snapshot_piece(snapshot, 0, READ_BYTES)
+    batches, _ = split_batches(piece.data) if piece is not None else ([], None)
+    if not batches or not batches[0].is_control:
+        return None
+    header = control_message(next(iter(decode_records(batches[0].data, check_crc=False))))
+    return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else None

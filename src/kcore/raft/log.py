@@ -50,6 +50,14 @@ class RaftLog(Protocol):
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
         """The whole snapshot with the smallest end, if there is one."""
 
+    @property
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        """The whole ones, oldest first."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches that are kept, without the snapshots."""
+
     def update_high_watermark(self, offset: int) -> None:
         """RaftLogError below where it was, or above the end."""
 

@@ -51,6 +51,10 @@ class MemoryLog:
         return min(self._snapshots, key=age, default=None)
 
     @property
+    def size_bytes(self) -> int:
+        return sum(len(batch.data) for batch in self._batches)
+
+    @property
     def last_epoch(self) -> int:
         return self.epochs.entries[-1].epoch if self.epochs.entries else self._rules().last_fetched_epoch
 

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from kcore.errors import RaftLogError
 from kcore.raft import (
+    cleaning,
     control_records,
     describing,
     epochs,
@@ -75,6 +76,7 @@ class RaftNode:
     __slots__ = (
         "announced",
         "cluster_id",
+        "clean_deadline_ms",
         "config",
         "connections",
         "cuts",
@@ -103,6 +105,7 @@ class RaftNode:
         self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
         self.cuts = 0  # How often the log was cut: a Flush from before counts no more.
         self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
+        self.clean_deadline_ms = 0  # When old snapshots are looked at next.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
         self.is_stopped = False
         self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
@@ -116,6 +119,7 @@ class RaftNode:
             raise RaftLogError(f"quorum-state holds a vote, but a node without an id does not vote: {election}")
         control_records.replay_log(self.voter_history, self.log)
         self.connections.bootstrap = self._bootstrap_servers()
+        self.clean_deadline_ms = now_ms + cleaning.INTERVAL_MS
         quorum = self.quorum
         quorum.initialize(election, now_ms)
         state = quorum.state

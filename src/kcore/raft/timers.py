@@ -7,7 +7,7 @@ is in the future (KAFKA-17751), unless the state changed: then the new state has
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kcore.raft import epochs, following, leading, voter_changes, votes
+from kcore.raft import cleaning, epochs, following, leading, voter_changes, votes
 from kcore.raft.effects import LeaderChanged, Stopped
 from kcore.raft.states import (
     NEVER_MS,
@@ -38,7 +38,7 @@ def poll(node: "RaftNode", now_ms: int) -> None:
         deadline_ms = _POLLS[type(state)](node, state, now_ms)
         if node.quorum.state is state:
             break
-    node.next_deadline_ms = deadline_ms if deadline_ms < NEVER_MS else None
+    node.next_deadline_ms = min(deadline_ms, cleaning.poll(node, now_ms))
     _announce_leader(node)
 
 

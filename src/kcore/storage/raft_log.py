@@ -156,6 +156,16 @@ class DiskRaftLog:
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
         return self._snapshots.earliest
 
+    @property
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        return self._snapshots.by_age
+
+    @property
+    def size_bytes(self) -> int:
+        """Of whole segments: one goes once all of it is below the start (UnifiedLog.size)."""
+        with refusals(self.folder):
+            return self._log.size_bytes
+
     def _rules(self) -> Rules:
         return Rules(
             self._log.epochs, self._start_offset, self.end_offset, self.earliest_snapshot, self.latest_snapshot

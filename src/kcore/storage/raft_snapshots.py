@@ -32,6 +32,11 @@ class RaftSnapshots:
         return snapshot in self._whole
 
     @property
+    def by_age(self) -> list[OffsetAndEpoch]:
+        """The whole ones, oldest first."""
+        return sorted(self._whole, key=age)
+
+    @property
     def earliest(self) -> OffsetAndEpoch | None:
         return min(self._whole, key=age, default=None)
 

@@ -96,6 +96,11 @@ class SegmentedLog:
         """Of the segments."""
         return [segment.base_offset for segment in self.segments]
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the segments, without what lies beside them."""
+        return sum(segment.path.stat().st_size for segment in self.segments)
+
     def path_of(self, offset: int) -> Path:
         """The segment that has that offset, or would have it."""
         return self.segments[max(bisect_right(self.base_offsets, offset) - 1, 0)].path
