@@ -249,3 +249,37 @@ def test_e24_a_clean_stop_of_a_quorum_of_five() -> None:
     cluster.run(2000)
     cluster.perform(first.local.id, first.shutdown(cluster.now_ms))
     assert cluster.run(3000, lambda: cluster.leader is not None and cluster.leader is not first)
+
+
+@pytest.mark.covers("E24")
+@pytest.mark.parametrize("count", [5, 7])
+@pytest.mark.parametrize("seed", range(3))
+def test_e24_the_first_successor_is_elected_at_once(count: int, seed: int) -> None:
+    """KAFKA-20895 (E24): with the option, since all who follow know that the leader resigned; without, it loses."""
+    for option in (False, True):
+        cluster = Cluster(range(1, count + 1), seed=seed, pre_votes_after_resignation=option)
+        first = cluster.elect()
+        cluster.run(2000)
+        preferred, epoch, began_ms = first.leading.successors()[0].id, first.epoch, cluster.now_ms
+        cluster.perform(first.local.id, first.shutdown(cluster.now_ms))
+        assert cluster.run(3000, lambda: cluster.leader not in (None, first))  # noqa: B023
+        assert cluster.leader is not None and cluster.leader.epoch == epoch + 1
+        ways = (cluster.now_ms - began_ms) // cluster.delay_ms
+        if option:
+            assert cluster.leader.local.id == preferred
+            assert ways == 5, "a good-bye; a pre-vote and its answer; a vote and its answer"
+        else:
+            assert cluster.leader.local.id != preferred
+            assert ways > 5, "an election is lost, and the others' back-offs come before the next"
+
+
+@pytest.mark.covers("E24")
+def test_e24_a_leader_that_does_not_resign_keeps_its_followers() -> None:
+    """The option is about EndQuorumEpoch alone: who is cut off still disturbs nobody (KIP-996)."""
+    cluster = Cluster((1, 2, 3, 4, 5), pre_votes_after_resignation=True)
+    first = cluster.elect()
+    cluster.run(2000)
+    alone = next(i for i in cluster.ids if i != first.local.id)
+    cluster.cut |= {(first.local.id, alone), (alone, first.local.id)}
+    cluster.run(20_000)
+    assert cluster.leader is first and first.epoch == cluster.nodes[alone].epoch

@@ -24,6 +24,7 @@ from raft.nodes import (
     grant,
     leader,
     leaders,
+    log_of,
     partition,
     sent,
     started,
@@ -291,3 +292,23 @@ def test_e24_pre_votes_behind_a_graceful_resignation() -> None:
     other.on_timer(600)
     assert other.state.name == "Prospective"
     assert partition(answer(other.on_request(ask, 2, "d", 600))).vote_granted
+
+
+@pytest.mark.covers("E24")
+def test_e24_the_option_grants_them_once_the_leader_has_resigned() -> None:
+    """KAFKA-20895 (E24): not before, not for what another node says, and only to a log that is up to date."""
+    node = follower(1, voters=(1, 2, 3, 4, 5), log=log_of(1, 1), pre_votes_after_resignation=True)
+    assert isinstance(node.state, Follower)
+    node.state.has_fetched_from_leader = True
+    keys = [ReplicaKey(voter_id, directory(voter_id)) for voter_id in (3, 4, 5, 1)]
+
+    def grants(offset: int) -> bool:
+        ask = vote_request(1, 3, (1, offset), pre_vote=True)
+        return bool(partition(answer(node.on_request(ask, 2, "ask", 100))).vote_granted)
+
+    node.on_request(end_request(1, 4, keys), 1, "of no leader", 100)
+    node.on_request(end_request(0, 2, keys), 1, "of an epoch that is over", 100)
+    assert not grants(2)
+    node.on_request(end_request(1, 2, keys), 1, "of the leader", 100)
+    assert grants(2)
+    assert not grants(1)

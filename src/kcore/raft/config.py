@@ -40,7 +40,8 @@ class RaftConfig:
     metadata_max_retention_bytes: int = 100 << 20  # Log and snapshots; older ones go then. Below 0: no limit.
     metadata_max_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # Older snapshots go but the newest. Below 0: no limit.
     append_linger_ms: int | None = None  # Kafka's is 25. None: while a flush is under way, 25 at most.
-    # Options that KIP-595 discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
+    # Options that KIP-595 or an issue discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.
     early_high_watermark: bool = False  # To a follower of before KIP-1166 a leader tells a new one at once, too.
+    pre_votes_after_resignation: bool = False  # A follower whose leader says that it resigns grants them (KAFKA-20895).
     endless_elections: bool = False  # A leader that nobody fetches from starts elections; Kafka's resigns.

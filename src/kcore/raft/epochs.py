@@ -144,8 +144,9 @@ def on_end_quorum_epoch_request(
     state = node.quorum.state
     if error is Errors.NONE and type(state) is Follower and state.leader_id == told.leader_id:
         # Stands for election the sooner the further in front it is; KAFKA-20895: those who are not first still deny
-        # the pre-vote, as they have fetched from this leader.
+        # the pre-vote, as they have fetched from this leader, but with the option `pre_votes_after_resignation`.
         state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(told))
+        state.has_leader_resigned = True
     return EndQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 

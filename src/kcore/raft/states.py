@@ -100,6 +100,7 @@ class Follower(EpochState):
         "fetch_deadline_ms",
         "fetching_snapshot",
         "has_fetched_from_leader",
+        "has_leader_resigned",
         "has_updated_leader",
         "leader_high_watermark",
         "update_voter_deadline_ms",
@@ -113,6 +114,7 @@ class Follower(EpochState):
         self.fetch_deadline_ms = deadline_ms
         self.update_voter_deadline_ms = deadline_ms  # When a voter may tell the leader who it is (KIP-853).
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
+        self.has_leader_resigned = False  # It said so itself (EndQuorumEpoch).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
         self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
         self.counts_flushed = False  # This leader said so of a log that is a part of its own: `following.pipelines`.

@@ -76,13 +76,18 @@ def can_grant_vote(node: "RaftNode", candidate: ReplicaKey, asked: VoteRequestPa
     if asked.pre_vote:
         # One who hears from a leader does not help to replace it: neither does a removed voter disturb the others
         # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
-        follows = type(state) is Follower and state.has_fetched_from_leader
+        follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
         return up_to_date and not follows and type(state) is not Leader
     if not isinstance(state, Unattached | Prospective):
         return False  # It has given its vote: to itself, or to who leads.
     if state.voted is not None:
         return state.voted.id == candidate.id and state.voted.directory_id in (NO_DIRECTORY, candidate.directory_id)
     return up_to_date and state.leader_id < 0
+
+
+def _may_forget_leader(node: "RaftNode", state: Follower) -> bool:
+    """The option `pre_votes_after_resignation`: the first of the leader's successors is elected at once."""
+    return node.config.pre_votes_after_resignation and state.has_leader_resigned
 
 
 def _vote_response(node: "RaftNode", version: int, error: Errors, granted: bool) -> VoteResponse:
