@@ -12,8 +12,10 @@ from typer.testing import CliRunner, Result
 
 from kcore.cli import app, quorum_serve
 from kcore.hollow.kafka import free_ports
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.meta_properties import read_meta_properties
 from kcore.types import Uuid
+from raft.batches import batch
 
 DIRECTORY = "7VHjOcspTlaDEmxSSjIi9Q"
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -158,6 +160,21 @@ def test_serve_says_that_its_address_is_taken(tmp_path: Path) -> None:
         result = quorum("serve", "--id", 7, "--voters", f"7@{address}", "--data", tmp_path / "data")
     assert result.exit_code == 2
     assert "in use" in result.output
+
+
+@pytest.mark.parametrize(("level", "may_be"), [("4.3", False), ("3.9", True)])
+@pytest.mark.parametrize("has_data", [False, True])
+def test_serve_opens_a_log_of_its_level(tmp_path: Path, level: str, may_be: bool, has_data: bool) -> None:
+    """A snapshot that ends within a batch: 3.9 makes one."""
+    data = tmp_path / "data" if has_data else None
+    if data:
+        assert quorum("format", "--id", 7, "--data", data, "--level", level).exit_code == 0
+    plan = quorum_serve.Plan(7, data, "1@a:1", None, None, None, "CONTROLLER", level, None if data else CLUSTER, [])
+    opened = quorum_serve._open(plan, [1], is_voter=False)
+    opened.log.append_as_follower(batch(0, 1, 2), 1)
+    opened.log.update_high_watermark(2)
+    assert (opened.log.why_no_snapshot(OffsetAndEpoch(1, 1)) is None) == may_be
+    opened.close()
 
 
 def test_serve_takes_kafkas_names() -> None:

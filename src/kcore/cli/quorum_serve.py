@@ -19,13 +19,14 @@ from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.workload import AppendWorkload, Stats
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.types import ZERO_UUID, Uuid
 
-LEVELS: Final = ("4.3", "3.9")
+LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}  # And whose rules for snapshots its log has.
 PREFIX: Final = "controller.quorum."
 METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
 NO_LIMIT: Final = "-1"
@@ -155,10 +156,10 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
             fail("a voter must not forget its vote: give --data DIR")
         if plan.cluster_id is None:
             fail("an observer without --data needs --cluster-id")
-        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(), MemoryElections())
+        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(LEVELS[plan.level]), MemoryElections())
     try:
         directory = RaftDirectory(plan.data, node_id=plan.node_id, cluster_id=plan.cluster_id, voters=voters)
-        log, election = directory.open()
+        log, election = directory.open(level=LEVELS[plan.level])
     except StorageError as error:
         fail(str(error))
     elections = DirectoryElections(directory, election)

@@ -12,6 +12,7 @@ from typing import Final
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
+from kcore.replication.raft_log import Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
 from kcore.storage.files import naming
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -84,9 +85,11 @@ class RaftDirectory:
     def node_id(self) -> int:
         return _UNKNOWN if self.meta.node_id is None else self.meta.node_id
 
-    def open(self, settings: Settings | None = None) -> tuple[DiskRaftLog, ElectionState | None]:
-        """The log, recovered, and the last election that was stored; the caller closes the log."""
-        log = DiskRaftLog(self.folder, settings)
+    def open(
+        self, settings: Settings | None = None, *, level: Level = "4.1.2"
+    ) -> tuple[DiskRaftLog, ElectionState | None]:
+        """The log, recovered, of `level`, and the last election that was stored; the caller closes the log."""
+        log = DiskRaftLog(self.folder, settings, level=level)
         try:
             with refusals(self.folder):
                 self._check_topic_id()
