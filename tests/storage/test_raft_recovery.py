@@ -13,7 +13,7 @@ import pytest
 from kcore.errors import StorageError
 from kcore.storage import raft_recovery, segmented_log
 from kcore.storage.checkpoints import read_leader_epochs, write_offsets
-from kcore.storage.segmented_log import Settings
+from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import scan_batches
 from storage import building
 from storage.raft_logs import FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot
@@ -84,6 +84,28 @@ def test_damage_below_the_recovery_point_is_an_error(tmp_path: Path, damage: str
     with pytest.raises(StorageError, match=f"{path}.* position {4 * size}.* up to offset 5"):
         opened(tmp_path / "crashed")
     assert path.read_bytes() == broken, "nothing is cut off"
+
+
+@pytest.mark.parametrize("end", [29, 22, 14, 8, 7, 1, 0])
+def test_a_log_that_another_process_has_cut(tmp_path: Path, end: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A real controller keeps no recovery point: a log that ends whole below it is taken as it is (LogLoader)."""
+    with opened(tmp_path) as log:
+        batches = fill(log, 30)
+    cutting = SegmentedLog(tmp_path / FOLDER, SMALL)
+    cutting.truncate_to(end)
+    cutting.close()
+    cutting.let_go()
+    with opened(tmp_path) as log:
+        assert (log.end_offset, read_all(log)) == (end, b"".join(batches[:end]))
+        assert "not at 30: cut elsewhere" in caplog.text
+        fill(log, 2, epoch=2)
+        copy = crashed(log, tmp_path / "copy")
+        expected = read_all(log)
+    last = files(copy)[-1]
+    last.write_bytes(last.read_bytes()[:-1])  # Was never flushed: that may be, though the log was longer once.
+    with opened(copy) as log:
+        assert (log.end_offset, log.last_epoch) == (end + 1, 2)
+        assert expected.startswith(read_all(log))
 
 
 def test_damage_that_opening_does_not_look_for_is_found_by_reading(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 """
 
 import errno
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from kcore.storage.segment import Segment
 from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import scan_batches
 
+logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
@@ -85,6 +87,9 @@ class DiskRaftLog:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
                 raise StorageError(f"{self.folder}: no segment, but the log was there up to {self._recovery_point}")
+        elif end_offset < self._recovery_point:
+            logger.warning("%s ends at %s, not at %s: cut elsewhere", self.folder, end_offset, self._recovery_point)
+            self._write_recovery_point(end_offset)
         self._log = SegmentedLog(
             self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True
         )

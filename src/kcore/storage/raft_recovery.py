@@ -2,7 +2,10 @@
 
 What was written behind the recovery point is checked byte by byte, and ends at the first batch that is damaged. What
 is below was durable before that point was: damage there is no crash's work, and to cut it off silently would be to lose
-what this replica has acknowledged. Source: LogLoader, LogSegment.recover.
+what this replica has acknowledged. A log that is whole and only ends below it has been cut by a process that keeps no
+recovery point: a Kafka controller does so in a directory that it takes over. As Kafka's, that point then moves down.
+
+Source: LogLoader (recoverLog), LogSegment.recover.
 """
 
 import os
@@ -33,7 +36,7 @@ def remove_left_behind(folder: Path) -> None:
 
 
 def recover(folder: Path, recovery_point: int, index_interval_bytes: int) -> int | None:
-    """Makes a folder's log whole again and returns where it ends; None for a folder without segments.
+    """Makes a folder's log whole again and returns where it ends, be it below `recovery_point`; None without segments.
 
     Segments that lie below `recovery_point` are looked at at their ends alone. StorageError names the file and the
     position of damage below it.
@@ -62,8 +65,6 @@ class _Recovery:
                 self._remove_from(at)
                 break
             self._recover_segment(path, None if at + 1 == len(self._paths) else self._bases[at + 1])
-        if self.end_offset < self._recovery_point:
-            raise self._lost(self._paths[-1], self._paths[-1].stat().st_size)
 
     def _lost(self, path: Path, position: int) -> StorageError:
         said = f"no whole batch of offset {self.end_offset} at position {position}"
@@ -83,7 +84,7 @@ class _Recovery:
             begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
             position = self._go_through(segment, begin)
             size = len(segment)
-        if self.end_offset < settled or (settled == next_base and (position < size or self.end_offset > settled)):
+        if self._is_lost(position < size, settled, next_base):
             raise self._lost(path, position)
         if position < size:
             os.truncate(path, position)
@@ -92,6 +93,12 @@ class _Recovery:
             write_indexes(path, self._interval_bytes)
         elif index is None:
             remove_indexes(path)
+
+    def _is_lost(self, is_damaged: bool, settled: int, next_base: int | None) -> bool:
+        """Whether what was on the disk is there no more; the last segment may end early, as long as it is whole."""
+        if self.end_offset < settled:
+            return is_damaged or next_base is not None
+        return settled == next_base and (is_damaged or self.end_offset > settled)
 
     def _go_through(self, segment: Segment, begin: int) -> int:
         """Takes what is whole from the batch at `begin` on; returns the position behind it."""
