@@ -6,6 +6,7 @@ from shutil import rmtree
 import pytest
 
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.server.quorum.workload import no_op_of
 from kcore.storage.log import segment_files
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.storage.raft_format import format_directory
@@ -13,6 +14,8 @@ from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
 from oracle.kafka_tools import dump_log
 from oracle.raft_quorums import Member, RaftQuorum, until
 from storage import building
@@ -74,6 +77,25 @@ def read(log: DiskRaftLog) -> list[bytes]:
         pieces.append(piece)
         offset = int(scan_batches(piece).last_offset[-1]) + 1
     return pieces
+
+
+def test_kafka_cuts_what_kcore_had_flushed(caplog: pytest.LogCaptureFixture) -> None:
+    """A former leader's end, which nobody else has: the recovery point of kcore's is beyond the end afterwards."""
+    with RaftQuorum("4.3.1", real=3, kcore=0) as quorum:
+        former = quorum.leader()
+        former.kill()
+        with DiskRaftLog(former.log_folder) as log:
+            rows = [Record(log.end_offset + k, 0, None, no_op_of(0)) for k in range(10_000)]
+            log.append_as_leader(encode_records(rows, partition_leader_epoch=log.last_epoch), log.last_epoch)
+            end_offset = log.end_offset
+        quorum.leader(*(node for node in quorum.real if node is not former))
+        former.start()
+        quorum.await_progress(former)
+        former.kill()
+        with DiskRaftLog(former.log_folder) as log:
+            assert log.end_offset < end_offset
+            assert scan_batches(b"".join(read(log))).crc_matches.all()
+        assert f"not at {end_offset}: cut elsewhere" in caplog.text
 
 
 def test_kafkas_dump_tool_reads_a_log_that_was_cut_and_recovered(tmp_path: Path) -> None:
