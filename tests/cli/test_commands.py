@@ -33,6 +33,14 @@ def test_help_names_every_command():
     assert all(f" {name} " in said for name in ("bench", "compare", "rivals", "test"))
 
 
+def test_python_runs_the_package_as_the_command():
+    """Under its name, as what it says of its usage is to be typed again; exit codes are the command's."""
+    done = subprocess.run([sys.executable, "-m", "kcore", "quorum"], capture_output=True, text=True, check=False)
+    assert done.returncode == kcore("quorum").exit_code
+    assert "Usage: python -m kcore quorum" in done.stdout + done.stderr
+    assert subprocess.run([sys.executable, "-m", "kcore", "--help"], capture_output=True, check=True).stdout
+
+
 def test_help_imports_nothing_heavy():
     program = "import sys, kcore.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

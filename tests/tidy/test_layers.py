@@ -24,6 +24,7 @@ LAYERS = (
     {"spark"},
     {"bench", "hollow"},
     {"cli"},
+    {"__main__"},
 )
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 CORE = LAYER["controller"]  # The last layer that is pure.
