@@ -190,7 +190,7 @@ def complete(node: "RaftNode", now_ms: int, *, below: int | None = None) -> None
     """Answers those that wait, or those that fetch from `below` some offset: there are records for them."""
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
-        if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None):
+        if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
             node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms, is_new=False)))
 
 

@@ -278,7 +278,7 @@ def end(node: "RaftNode") -> None:
     """It leads no more: whoever waits hears of it, and what lingered is dropped."""
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
-    node.leading = None
+    node.leading = None  # type: ignore[assignment]  # As `RaftNode` has it.
 
 
 def poll(node: "RaftNode", now_ms: int) -> int:

@@ -100,7 +100,8 @@ class RaftNode:
         self.voter_history = VoterHistory(VoterSet.of(config.voters))
         self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
         self.quorum = Quorum(self)
-        self.leading: Any = None  # leading.LeaderState while it leads.
+        # None while it does not lead. Those who ask for more than that know that it does, by its state.
+        self.leading: leading.LeaderState = None  # type: ignore[assignment]
         self.effects: list[Effect] = []  # What the event at hand has led to so far.
         self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
         self.cuts = 0  # How often the log was cut: a Flush from before counts no more.

@@ -125,7 +125,7 @@ def _poll_candidate_without_pre_vote(node: "RaftNode", state: Candidate, now_ms:
 
 
 def _poll_leader(node: "RaftNode", state: Leader, now_ms: int) -> int:
-    progress_deadline_ms: int = node.leading.check_quorum_deadline_ms
+    progress_deadline_ms = node.leading.check_quorum_deadline_ms
     if node.shutdown_deadline_ms is not None or state.resign_requested:
         node.quorum.become_resigned(Event.RESIGN, node.leading.successors(), now_ms)
         return now_ms

@@ -211,7 +211,7 @@ def poll(node: "RaftNode", now_ms: int) -> int:
     if change is None:
         return NEVER_MS
     if change.deadline_ms > now_ms:
-        return int(change.deadline_ms)
+        return change.deadline_ms
     _finish(node, Errors.REQUEST_TIMED_OUT, "the change was not committed in time")
     return NEVER_MS
 
@@ -223,6 +223,7 @@ def fail(node: "RaftNode", error: Errors) -> None:
 
 def _finish(node: "RaftNode", error: Errors, message: str | None) -> None:
     change, node.leading.change = node.leading.change, None
+    assert change is not None
     _answer(node, change, error, message)
 
 
