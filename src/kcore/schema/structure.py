@@ -157,9 +157,9 @@ def _init_of(cls: type[Struct]) -> Any:
     for number, spec in enumerate(cls.__fields__):
         default = spec.default()
         if isinstance(default, Struct | list):
-            names[f"make_{number}"] = spec.default
+            names[f"Fresh_{number}"] = type(default)
             keywords.append(f"{spec.name}=UNSET")
-            lines.append(f"    self.{spec.name} = make_{number}() if {spec.name} is UNSET else {spec.name}")
+            lines.append(f"    self.{spec.name} = Fresh_{number}() if {spec.name} is UNSET else {spec.name}")
         else:
             names[f"default_{number}"] = default
             keywords.append(f"{spec.name}=default_{number}")
