@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from kcore._ext import records as kernel
 from kcore.errors import EncodeError
-from kcore.wire.record_batch import NO_TIMESTAMP
+from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
 # What the kernel builds batches from, in its order.
@@ -26,7 +25,7 @@ LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 CODEC_MASK = 0x07
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
 
-Columns: TypeAlias = Sequence[npt.NDArray[Any]]
+Columns: TypeAlias = Sequence[memoryview]  # Of int64s.
 
 
 def encode_batches(records: Records, *, codec: str | None = None, level: int | None = None) -> bytes:
@@ -41,15 +40,18 @@ def encode_batches(records: Records, *, codec: str | None = None, level: int | N
     elif level is not None:
         raise EncodeError("a level needs a codec")
     batches = replace(records.batches, attributes=attributes__t)
-    columns = [getattr(records, name) for name in BUILT_RECORD_COLUMNS]
-    headers = [getattr(records, name) for name, _ in HEADER_COLUMNS]
     return build(
-        [getattr(batches, name) for name in BUILT_BATCH_COLUMNS],
-        columns,
-        headers,
+        int64s(batches, BUILT_BATCH_COLUMNS),
+        int64s(records, BUILT_RECORD_COLUMNS),
+        int64s(records, [name for name, _ in HEADER_COLUMNS]),
         (records.data, records.decompressed),
         level,
     )
+
+
+def int64s(of: Records | RecordBatches, names: Iterable[str]) -> Columns:
+    """Columns of that name, as the kernel has them."""
+    return [np.ascontiguousarray(getattr(of, name), np.int64).data for name in names]
 
 
 def encode_records(
@@ -97,13 +99,18 @@ def encode_records(
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
     """One uncompressed batch of records that are values alone, all of one time (ms): as `encode_records`, and fast."""
     count = len(values)
-    value_lengths = np.fromiter(map(len, values), np.int64, count)
-    zeros, nulls = np.zeros(count, np.int64), np.full(count, -1)
-    value_offsets = np.cumsum(value_lengths) - value_lengths
-    columns = [zeros, np.arange(count) + base_offset, zeros, zeros, nulls, value_offsets, value_lengths, zeros]
+    lengths = np.fromiter(map(len, values), np.int64, count)
+    offsets = np.arange(base_offset, base_offset + count)
+    zeros = np.zeros(count, np.int64)
+    columns = (zeros, offsets, zeros, zeros, zeros - 1, lengths.cumsum() - lengths, lengths, zeros)
     batch = (base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1)
-    headers = columns_of_rows([], len(HEADER_COLUMNS))
-    return build(columns_of_rows([batch], len(batch)), columns, headers, (b"".join(values), b""), None)
+    return build(
+        columns_of_rows([batch], len(batch)),
+        [column.data for column in columns],
+        NO_HEADERS,
+        (b"".join(values), b""),
+        None,
+    )
 
 
 class Spans:
@@ -142,9 +149,13 @@ def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Column
 def columns_of_rows(rows: Sequence[tuple[int, ...]], width: int) -> Columns:
     """A row a column. EncodeError for integers beyond int64."""
     try:
-        return list(np.array(rows, np.int64).reshape(-1, width).T)
+        table = np.array(rows, np.int64).reshape(-1, width)
     except OverflowError as error:
         raise EncodeError("an integer beyond int64") from error
+    return [column.data for column in np.ascontiguousarray(table.T)]
+
+
+NO_HEADERS = columns_of_rows([], len(HEADER_COLUMNS))
 
 
 def codec_bits(codec: str, level: int | None) -> int:
@@ -160,8 +171,7 @@ def build(
     batches: Columns, records: Columns, headers: Columns, buffers: tuple[bytes | memoryview, ...], level: int | None
 ) -> bytes:
     """The kernel's bytes. EncodeError for what a batch cannot carry."""
-    int64s = [[np.ascontiguousarray(column, np.int64).data for column in part] for part in (batches, records, headers)]
     try:
-        return kernel.encode(int64s[0], int64s[1], int64s[2], buffers, level)
+        return kernel.encode(batches, records, headers, buffers, level)
     except ValueError as error:
         raise EncodeError(str(error)) from error
