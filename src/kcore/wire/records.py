@@ -194,7 +194,7 @@ def decode_records(
     bytes_of = memoryview(data).cast("B")
     return Records(
         **arrays,
-        batches=batches.take(slice(decoded)),
+        batches=batches if decoded == len(batches) else batches.take(slice(decoded)),
         data=bytes_of,
         decompressed=decompressed,
         end=end,
