@@ -135,8 +135,7 @@ def flushed_end_offset(partition: FetchPartition) -> int:
 
 def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
     """What is to come next; to whom nothing is known, a snapshot is sooner there than the log (KIP-630)."""
-    snapshot = log.latest_snapshot
-    if offset == 0 and snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT:
+    if offset == 0 and (snapshot := log.latest_snapshot) is not None and snapshot != BOOTSTRAP_SNAPSHOT:
         return ValidOffsetAndEpoch("SNAPSHOT", snapshot)
     return log.validate_offset_and_epoch(offset, epoch)
 

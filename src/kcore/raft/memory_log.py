@@ -29,7 +29,7 @@ class MemoryLog:
         self.high_watermark = 0
         self._batches: list[StoredBatch] = []
         self._base_offsets: list[int] = []  # Of each batch, to find one by its offset.
-        self._snapshots: dict[OffsetAndEpoch, bytes] = {}
+        self._snapshots: dict[OffsetAndEpoch, bytes] = {}  # Oldest first.
         self._begun: dict[OffsetAndEpoch, bytearray] = {}
 
     @property
@@ -40,15 +40,15 @@ class MemoryLog:
     @property
     def snapshots(self) -> list[OffsetAndEpoch]:
         """The whole ones, oldest first."""
-        return sorted(self._snapshots, key=age)
+        return list(self._snapshots)
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        return max(self._snapshots, key=age, default=None)
+        return next(reversed(self._snapshots), None)
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
-        return min(self._snapshots, key=age, default=None)
+        return next(iter(self._snapshots), None)
 
     @property
     def size_bytes(self) -> int:
@@ -171,7 +171,8 @@ class MemoryLog:
         return len(self._begun[snapshot])
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        self._snapshots[snapshot] = bytes(self._begun.pop(snapshot))
+        snapshots = self._snapshots | {snapshot: bytes(self._begun.pop(snapshot))}
+        self._snapshots = {key: snapshots[key] for key in sorted(snapshots, key=age)}
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, self._base_offsets, self.level)
