@@ -118,7 +118,7 @@ def _take(node: "RaftNode", state: Follower, data: PartitionData) -> bool:
         return truncate(node, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
     if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
         return snapshots.begin(node, state, OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch))
-    if not append(node, bytes(data.records or b"")):
+    if data.records and not append(node, bytes(data.records)):
         return False
     state.counts_flushed = state.counts_flushed or data.last_stable_offset >= 0
     _hear(node, state, data.high_watermark)
