@@ -18,7 +18,7 @@ from kcore.raft.states import (
     State,
     Unattached,
 )
-from kcore.raft.transitions import START, Event, Transition, transitions
+from kcore.raft.transitions import START, Event, Step, by_step
 
 if TYPE_CHECKING:
     from kcore.raft.node import RaftNode
@@ -39,9 +39,8 @@ class Quorum:
         self.state: State = Unattached(0, NO_LEADER, None, NEVER_MS)
         self.high_watermark: int | None = None
         self.stored: ElectionState | None = None  # What quorum-state says.
-        self.taken: Counter[tuple[str, Event, str]] = Counter()
-        ways = transitions(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
-        self._ways: dict[tuple[str, Event, str], Transition] = {way[:3]: way for way in ways}
+        self.taken: Counter[Step] = Counter()
+        self._ways = by_step(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
 
     def random_election_timeout_ms(self) -> int:
         """Once to twice the time-out."""

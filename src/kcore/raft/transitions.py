@@ -3,8 +3,10 @@
 Source: QuorumState of 4.3.1 (with pre-votes, KIP-996) and of 3.9.1 (without).
 """
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 START = "(start)"
 UNATTACHED = "Unattached"
@@ -41,6 +43,8 @@ class Transition(NamedTuple):
     target: str
     voters_only: bool = False
 
+
+Step: TypeAlias = tuple[str, Event, str]  # What a transition is found by: source, event, target.
 
 # The same in every release.
 _COMMON = (
@@ -94,7 +98,13 @@ def transitions(*, pre_vote: bool, endless_elections: bool = False) -> tuple[Tra
     return tuple(dict.fromkeys(way for way in every if way.source in {START, *states}))
 
 
-def as_text(ways: tuple[Transition, ...], taken: dict[tuple[str, Event, str], int] | None = None) -> str:
+@cache  # For all the nodes of a process.
+def by_step(*, pre_vote: bool, endless_elections: bool) -> Mapping[Step, Transition]:
+    """The same, to look one up."""
+    return {way[:3]: way for way in transitions(pre_vote=pre_vote, endless_elections=endless_elections)}
+
+
+def as_text(ways: tuple[Transition, ...], taken: dict[Step, int] | None = None) -> str:
     """One line a way, by state; with how often each was `taken`, if that was counted."""
     lines = []
     for way in sorted(ways, key=lambda way: ((START, *STATES).index(way.source), way.event.name, way.target)):
