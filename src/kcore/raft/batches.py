@@ -3,10 +3,11 @@
 A node handles few batches at a time, so that unpacking a header beats making columns of it by far.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kcore.errors import DecodeError
+from kcore.errors import DecodeError, RaftLogError
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
 from kcore.wire.record_building import CONTROL
 
@@ -46,3 +47,13 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBa
         batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))
         position = end
     return batches, None
+
+
+def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:
+    """Whether a log that ends so takes them: RaftLogError where offsets do not go on, or epochs go back."""
+    for batch in batches:
+        if batch.base_offset != end_offset:
+            raise RaftLogError(f"a batch that begins at {batch.base_offset} cannot follow the end {end_offset}")
+        if batch.epoch < last_epoch:
+            raise RaftLogError(f"a batch of epoch {batch.epoch} cannot follow epoch {last_epoch}")
+        end_offset, last_epoch = batch.last_offset + 1, batch.epoch

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from kcore.errors import RaftLogError
-from kcore.raft.batches import StoredBatch, split_batches
+from kcore.raft.batches import StoredBatch, check_sequence, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
@@ -78,7 +78,7 @@ class MemoryLog:
             raise RaftLogError("a leader appends whole batches")
         if any(batch.epoch != epoch for batch in found):
             raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
-        self._check_sequence(found)
+        check_sequence(found, self.end_offset, self.last_epoch)
         for batch in found:
             self._append(batch)
         return Appended(first, self.end_offset - 1)
@@ -89,22 +89,12 @@ class MemoryLog:
         if newer is not None:  # Of a leader after the one that was asked: its epoch must be learnt first (KAFKA-18723).
             found, problem = found[:newer], None
         first = self.end_offset
-        self._check_sequence(found)
+        check_sequence(found, self.end_offset, self.last_epoch)
         for batch in found:
             self._append(batch)
         if problem:
             raise problem
         return Appended(first, self.end_offset - 1) if found else None
-
-    def _check_sequence(self, batches: list[StoredBatch]) -> None:
-        """All or none: RaftLogError where offsets do not go on from the end, or epochs go back."""
-        end_offset, epoch = self.end_offset, self.last_epoch
-        for batch in batches:
-            if batch.base_offset != end_offset:
-                raise RaftLogError(f"a batch that begins at {batch.base_offset} cannot follow the end {end_offset}")
-            if batch.epoch < epoch:
-                raise RaftLogError(f"a batch of epoch {batch.epoch} cannot follow epoch {epoch}")
-            end_offset, epoch = batch.last_offset + 1, batch.epoch
 
     def _append(self, batch: StoredBatch) -> None:
         if self.epochs.latest_epoch != batch.epoch:

@@ -75,8 +75,8 @@ class RaftNode:
 
     __slots__ = (
         "announced",
-        "cluster_id",
         "clean_deadline_ms",
+        "cluster_id",
         "config",
         "connections",
         "cuts",

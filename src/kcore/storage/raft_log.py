@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from kcore.errors import RaftLogError, StorageError
-from kcore.raft.batches import StoredBatch, split_batches
+from kcore.raft.batches import StoredBatch, check_sequence, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -206,7 +206,7 @@ class DiskRaftLog:
 
     def _append(self, data: bytes, batches: list[StoredBatch]) -> Appended:
         """All or nothing."""
-        self._check_sequence(batches)
+        check_sequence(batches, self.end_offset, self.last_epoch)
         first_offset = self.end_offset
         with self._writing():
             if self._log.write(data, batches):
@@ -221,15 +221,6 @@ class DiskRaftLog:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-
-    def _check_sequence(self, batches: list[StoredBatch]) -> None:
-        end_offset, epoch = self.end_offset, self.last_epoch
-        for batch in batches:
-            if batch.base_offset != end_offset:
-                raise RaftLogError(f"a batch that begins at {batch.base_offset} cannot follow the end {end_offset}")
-            if batch.epoch < epoch:
-                raise RaftLogError(f"a batch of epoch {batch.epoch} cannot follow epoch {epoch}")
-            end_offset, epoch = batch.last_offset + 1, batch.epoch
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
