@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kcore.protocol_errors import Errors
-from kcore.raft import fetching, voter_changes
+from kcore.raft import fetching, kraft_version, voter_changes
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import split_batches
 from kcore.raft.config import LONGEST_LINGER_MS
@@ -21,6 +21,7 @@ from kcore.raft.states import NEVER_MS, Leader
 from kcore.raft.voter_changes import PendingChange
 from kcore.raft.voters import VoterSet
 from kcore.schema.structure import Data
+from kcore.schema.update_features import UpdateFeaturesResponse
 
 if TYPE_CHECKING:
     from kcore.raft.node import RaftNode
@@ -75,6 +76,7 @@ class LeaderState:
         "known_voters",
         "local",
         "observers",
+        "upgrades",
         "voters",
     )
 
@@ -91,6 +93,7 @@ class LeaderState:
         self.fetches: dict[Hashable, WaitingFetch] = {}  # By whom to answer, oldest first.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: what the voters said of themselves.
+        self.upgrades: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Who waits for kraft.version, and for what.
         self.set_voters(node.voter_history.last_voters)
         self.restart_check_quorum(node, now_ms)
 
@@ -197,6 +200,7 @@ class LeaderState:
         node.effects.append(Committed(offset))
         if known is None:  # Not before: a state machine leads once it has all that comes before (KAFKA-12619).
             node.effects.append(LeaderChanged(self.local.id, self.epoch, self.epoch_start_offset))
+        kraft_version.on_high_watermark(node, offset)
         voter_changes.on_high_watermark(node, offset)
         fetching.complete(node, now_ms)
 
@@ -276,6 +280,7 @@ def _own_voters(node: "RaftNode") -> list[Data]:
 
 def end(node: "RaftNode") -> None:
     """It leads no more: whoever waits hears of it, and what lingered is dropped."""
+    kraft_version.fail(node)
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     node.leading = None  # type: ignore[assignment]  # As `RaftNode` has it.

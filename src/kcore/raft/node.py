@@ -11,6 +11,7 @@ from kcore.raft import (
     epochs,
     fetching,
     following,
+    kraft_version,
     leading,
     snapshots,
     timers,
@@ -33,6 +34,7 @@ from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest
 from kcore.schema.structure import Message
+from kcore.schema.update_features import UpdateFeaturesRequest
 
 # (node, request, version, reply_to, now_ms): the response, or None if it is answered later, to `reply_to`.
 RequestHandler: TypeAlias = "Callable[[RaftNode, Any, int, Hashable, int], Message | None]"
@@ -51,6 +53,7 @@ REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
     AddRaftVoterRequest: voter_changes.on_add_raft_voter_request,
     RemoveRaftVoterRequest: voter_changes.on_remove_raft_voter_request,
     UpdateRaftVoterRequest: voter_changes.on_update_raft_voter_request,
+    UpdateFeaturesRequest: kraft_version.on_update_features_request,
 }
 RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of the request.
     VoteRequest: votes.on_vote_response,
@@ -184,11 +187,22 @@ class RaftNode:
         RaftLogError if it does not lead that epoch. They are in the log for ever once Committed says so; a leader
         that loses its place before may lose them.
         """
+        self._check_leads(epoch)
+        appended = self.leading.append(self, records, now_ms)
+        return appended, self._finish(now_ms)
+
+    def upgrade_kraft_version(
+        self, version: int, epoch: int, now_ms: int, *, validate_only: bool = False
+    ) -> tuple[kraft_version.Problem | None, list[Effect]]:
+        """The log names the voters from now on; why not, or None. RaftLogError if it does not lead that epoch."""
+        self._check_leads(epoch)
+        problem = kraft_version.upgrade(self, version, now_ms, validate_only=validate_only)
+        return problem, self._finish(now_ms)
+
+    def _check_leads(self, epoch: int) -> None:
         state = self.quorum.state
         if type(state) is not Leader or state.epoch != epoch:
             raise RaftLogError(f"only the leader of epoch {epoch} appends to it, and this node is {state}")
-        appended = self.leading.append(self, records, now_ms)
-        return appended, self._finish(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> list[Effect]:
         """The state machine gives up `epoch`; nothing happens if another one has begun, or it gave it up already.

@@ -276,7 +276,7 @@ def _update(node: "RaftNode", request: UpdateRaftVoterRequest, now_ms: int) -> E
     if updated is None:
         return Errors.VOTER_NOT_FOUND
     if version == 0:
-        node.leading.known_voters = updated  # No record says it; an upgrade of kraft.version would.
+        node.leading.known_voters = updated  # No record says it until kraft.version goes up.
     else:
         node.leading.append_control(node, [updated.to_record()], now_ms)
     return Errors.NONE

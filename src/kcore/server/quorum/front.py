@@ -1,5 +1,7 @@
 """The requests that a node of a quorum answers: raft's are the node's, those for the active controller are refused.
 
+UpdateFeatures is the node's as well: of the active controller's work it can do what is about kraft.version.
+
 Which APIs real brokers and controllers expect is what Kafka advertises for a CONTROLLER listener (ApiMessageType).
 """
 
@@ -40,7 +42,9 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
         request.__name__.removesuffix("Request"): (max(request.versions.lowest, 0), newest)
         for request, newest in NEWEST[level].items()
     }
-    return {**raft, **OTHERS, "DescribeCluster": (0, 2 if level != "3.9" else 1)}
+    if level == "3.9":
+        return {**raft, **OTHERS, "DescribeCluster": (0, 1)}
+    return {**raft, **OTHERS, "DescribeCluster": (0, 2), "UpdateFeatures": (0, 2)}  # The latter of kraft.version alone.
 
 
 class QuorumFront:
