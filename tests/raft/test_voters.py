@@ -124,12 +124,21 @@ def test_a_truncation_undoes_what_it_cuts(end: int, left: list[int]) -> None:
     assert history.voters.offsets == history.kraft_versions.offsets == left
 
 
-@pytest.mark.parametrize(("start", "left"), [(2, [3, 7]), (3, [3, 7]), (6, [3, 7]), (7, [7]), (9, [7])])
+@pytest.mark.parametrize(("start", "left"), [(2, [3, 7]), (3, [3, 7]), (7, [3, 7]), (8, [7]), (9, [7])])
 def test_what_holds_at_the_start_stays(start: int, left: list[int]) -> None:
     history = history_of(3, 7)
     history.truncate_old_entries(start)
     assert history.voters.offsets == history.kraft_versions.offsets == left
     assert history.voters_at(start) == (None if start < 3 else VoterSet.of([voter(max(o for o in left if o <= start))]))
+
+
+def test_a_record_at_the_start_may_be_cut_again() -> None:
+    """A snapshot ends where the first uncommitted record is, and that one names voters: those before count again."""
+    history = history_of(3, 7)
+    history.truncate_old_entries(7)
+    history.truncate_new_entries(7)
+    assert (history.last_voters, history.last_voters_offset) == (VoterSet.of([voter(3)]), 3)
+    assert history.kraft_version == 1
 
 
 def test_a_later_record_at_an_offset_takes_its_place() -> None:

@@ -4,7 +4,7 @@ A voter set counts from the moment it is written, committed or not; a truncation
 VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
@@ -137,8 +137,12 @@ class LogHistory(Generic[T]):
             self.values.pop()
 
     def truncate_old_entries(self, start_offset: int) -> None:
-        """The log begins at `start_offset`: what held there is the oldest that counts."""
-        gone = max(bisect_right(self.offsets, start_offset) - 1, 0)
+        """The log begins at `start_offset`: what held there is the oldest that counts.
+
+        A record at that offset may not be committed, and takes nothing away: when it is cut, what held before it counts
+        again. Kafka 4.3.1 is left with its configured voters then, or none (TreeMapLogHistory.truncateOldEntries).
+        """
+        gone = max(bisect_left(self.offsets, start_offset) - 1, 0)
         del self.offsets[:gone], self.values[:gone]
 
     def clear(self) -> None:
