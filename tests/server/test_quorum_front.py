@@ -24,7 +24,8 @@ from net.loops import story
 NEEDED = {
     "4.3": {"Fetch": 18, "Vote": 2, "BeginQuorumEpoch": 1, "EndQuorumEpoch": 1, "FetchSnapshot": 1, "DescribeQuorum": 2,
             "AddRaftVoter": 1, "RemoveRaftVoter": 0, "UpdateRaftVoter": 0, "ControllerRegistration": 0,
-            "BrokerRegistration": 4, "BrokerHeartbeat": 2, "Envelope": 0, "DescribeCluster": 2, "ApiVersions": 4},
+            "BrokerRegistration": 4, "BrokerHeartbeat": 2, "Envelope": 0, "DescribeCluster": 2, "ApiVersions": 4,
+            "UpdateFeatures": 2},
     "3.9": {"Fetch": 17, "Vote": 1, "DescribeCluster": 1, "DescribeQuorum": 2, "FetchSnapshot": 1},
 }  # fmt: skip
 
@@ -86,6 +87,14 @@ async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
         made.answer(Answer(reply_to, VoteResponse(error_code=Errors.INVALID_REQUEST.value)))
         assert (await answer).error_code == Errors.INVALID_REQUEST
         made.answer(Answer(reply_to, VoteResponse()))  # Nobody waits for that any more.
+
+
+@story
+async def test_3_9_does_not_say_that_it_can_go_up() -> None:
+    """A real 3.9 would write kraft.version as a record of the controller's (KAFKA-18979)."""
+    async with front("3.9") as (_, _, connection):
+        assert connection.versions is not None
+        assert s.UpdateFeaturesRequest.api_key not in connection.versions.by_key
 
 
 @pytest.mark.parametrize(
