@@ -58,6 +58,17 @@ def test_seeds_draw_every_kind_of_world() -> None:
     assert {fault for world in worlds for fault in world.faults} == set(FAULTS)
     assert {world.dynamic for world in worlds if world.level == "4.3"} == {True, False}
     assert not any(world.dynamic for world in worlds if world.level == "3.9")
+    assert {world.upgraded for world in worlds if world.level == "4.3" and not world.dynamic} == {True, False}
+    assert not any(world.upgraded for world in worlds if world.level == "3.9" or world.dynamic)
+
+
+def test_kraft_version_goes_up_while_a_world_runs() -> None:
+    """And then its voters change; what is drawn for it comes last, so that all else is as without it."""
+    outcomes = [run_seed(seed, 3_000, level="4.3", dynamic=False, upgraded=True, voters=3) for seed in range(1, 9)]
+    assert [(outcome.invariant, outcome.text) for outcome in outcomes if outcome.invariant is not None] == []
+    assert sum(outcome.coverage.get("upgrade written", 0) for outcome in outcomes) > 0
+    assert sum(outcome.coverage.get("upgrade refused", 0) for outcome in outcomes) > 0
+    assert sum(outcome.coverage.get("answer: AddRaftVoterResponse", 0) for outcome in outcomes) > 0
 
 
 def test_what_is_fixed_leaves_the_rest_as_it_was() -> None:

@@ -50,7 +50,7 @@ def begin(world: "World") -> None:
     world.every_us(options.snapshot_every_us, lambda: snapshot(world))
     world.every_us(options.ask_every_us, lambda: ask(world))
     world.every_us(AUDIT_US, world.invariants.check_progress)
-    if options.dynamic:
+    if options.dynamic or options.upgraded:
         world.every_us(options.change_every_us, lambda: change_voters(world))
 
 

@@ -216,7 +216,8 @@ def may_lose_disk(world: "World", machine: Machine) -> bool:
     sets = [each.node.voters for each in world.machines]
     if any(each != sets[0] for each in sets):
         return False
-    if world.options.dynamic:  # It comes back as another replica; the quorum has lost a voter for good.
+    if machine.node.voter_history.kraft_version > 0:
+        # It comes back as another replica; the quorum has lost a voter for good.
         left = [key for key in alive(world, sets[0].keys) if key != machine.key]
         is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
         return not is_asked_for and (machine.key not in sets[0].keys or len(left) >= sets[0].majority)

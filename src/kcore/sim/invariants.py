@@ -6,9 +6,11 @@ leader an epoch, a snapshot at the log's start, no leader loads one, the same co
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kcore.raft.control_records import replay_log
 from kcore.raft.effects import Committed, LeaderChanged, SnapshotLoaded
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.raft.states import Candidate, Leader, Prospective, State
+from kcore.raft.voters import VoterHistory
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
@@ -70,8 +72,22 @@ class Invariants:
             raise Violation("MonotonicEpoch", f"node {machine.index} went from {before} to {state}")
         if isinstance(state, Candidate | Prospective) and not machine.node.is_voter:
             raise Violation("OnlyVotersStand", f"node {machine.index}, no voter, is {state} (KAFKA-17067)")
+        if self._world.options.upgraded:
+            self._check_voters(machine)
         if type(state) is Leader:
             self._on_leader(machine, state)
+
+    def _check_voters(self, machine: Machine) -> None:
+        """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""
+        known = machine.node.voter_history
+        said = VoterHistory(known.static_voters)
+        replay_log(said, machine.log)
+        if (known.kraft_version, known.last_voters) != (said.kraft_version, said.last_voters):
+            told = f"node {machine.index}: {known.kraft_version}, {known.last_voters}; its log: {said.last_voters}"
+            raise Violation("VotersAsInLog", told)
+        named = all(key.directory_id != NO_DIRECTORY for key in known.last_voters.keys)
+        if known.kraft_version > 0 and not (named and known.last_voters.supports(known.kraft_version)):
+            raise Violation("VotersAreKnown", f"node {machine.index}: {known.kraft_version}, {known.last_voters}")
 
     def _on_leader(self, machine: Machine, state: Leader) -> None:
         machine.led_since_us = self._world.now_us
@@ -292,3 +308,5 @@ class Invariants:
             if machine.is_up:
                 machine.checked_to = machine.log.start_offset
                 self.committed.compare(machine, machine.seen_high_watermark, None)
+                if self._world.options.upgraded or self._world.options.dynamic:
+                    self._check_voters(machine)

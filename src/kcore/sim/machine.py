@@ -78,6 +78,7 @@ class Machine:
         self.clock = clock
         self.log = log
         self.election: ElectionState | None = None  # As on the disk.
+        self.is_configured = True  # With the voters, where the world begins so.
         self.node: RaftNode
         self.is_up = False
         self.incarnation = 0

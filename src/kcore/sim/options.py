@@ -1,6 +1,6 @@
 """What one simulated world is like: drawn from its seed, so that a thousand seeds are a thousand kinds of world."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ class Options:
     early_high_watermark: bool  # These two as in RaftConfig.
     pipelined_fetch: bool
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
+    # Configured voters, and kraft.version goes up while it runs. Not in the hash of worlds where it does not.
+    upgraded: bool = field(default=False, repr=False)
 
 
 def draw(seed: int, **fixed: Any) -> Options:
@@ -66,4 +68,5 @@ def draw(seed: int, **fixed: Any) -> Options:
         early_high_watermark=random.random() < 0.3,
         pipelined_fetch=random.random() < 0.5,
     )
+    options = replace(options, upgraded=random.random() < 0.5 and level != "3.9" and not options.dynamic)
     return replace(options, **{name: value for name, value in fixed.items() if value is not None})

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from kcore.protocol_errors import Errors
-from kcore.raft import fetching, following, leading, votes
+from kcore.raft import fetching, following, kraft_version, leading, votes
+from kcore.raft.control_records import kraft_version_record
 from kcore.raft.effects import LeaderChanged, StoreElection
 from kcore.raft.elections import Election
 from kcore.raft.leading import LeaderState
@@ -258,6 +259,21 @@ def log_starts_behind_its_snapshot(patches: Patches) -> None:
     patches.put(MemoryLog, "delete_before", make)
 
 
+def upgrade_without_hearing_the_voters(patches: Patches) -> None:
+    """kraft.version goes up while the leader knows some voters by their ids alone."""
+
+    def make(upgrade: Any) -> Any:
+        def broken(node: Any, version: int, now_ms: int, *, validate_only: bool) -> Any:
+            if node.voter_history.kraft_version == 0:
+                messages = [kraft_version_record(version), node.leading.known_voters.to_record()]
+                node.leading.append_control(node, messages, now_ms)
+            return upgrade(node, version, now_ms, validate_only=validate_only)
+
+        return broken
+
+    patches.put(kraft_version, "upgrade", make)
+
+
 def fetch_is_never_answered(patches: Patches) -> None:
     """One that waits for news waits for ever where there are none."""
     patches.put(fetching, "poll", lambda _: lambda node, now_ms: NEVER_MS)
@@ -276,6 +292,6 @@ PLANTED: Final[dict[str, Callable[[Patches], None]]] = {
         *(high_watermark_without_own_epoch, leads_before_it_is_committed, leader_counts_what_is_not_flushed),
         *(observers_are_counted, follower_fetches_before_it_flushed, divergence_is_ignored),
         *(truncation_keeps_one_batch, snapshot_off_by_one, log_starts_behind_its_snapshot),
-        *(fetch_is_never_answered, timer_does_nothing),
+        *(upgrade_without_hearing_the_voters, fetch_is_never_answered, timer_does_nothing),
     )
 }

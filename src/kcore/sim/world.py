@@ -25,7 +25,7 @@ from kcore.raft.replicas import ReplicaKey
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.raft_votes import VoteRequest
 from kcore.schema.structure import Message
-from kcore.sim import clients, faults
+from kcore.sim import clients, faults, upgrades
 from kcore.sim.answers import kind_of_answer
 from kcore.sim.clock import Clock
 from kcore.sim.disk import SimLog, after_crash
@@ -94,6 +94,7 @@ class World:
             self.boot(machine)
         clients.begin(self)
         faults.begin(self)
+        upgrades.begin(self)
 
     # Time.
 
@@ -155,15 +156,18 @@ class World:
 
     def _config(self, machine: Machine) -> RaftConfig:
         options, dice = self.options, self.dice
-        named = self.machines[: options.voters]
+        named = () if options.dynamic or not machine.is_configured else self.machines[: options.voters]
         return RaftConfig(
             self.cluster_id,
             node_id=machine.key.id,
             directory_id=machine.key.directory_id,
             endpoints=machine.endpoints,
             jitter_ms=lambda below: int(dice() * below),
-            voters=() if options.dynamic else tuple(voter.as_voter(directory_known=False) for voter in named),
-            bootstrap_servers=tuple(each.address for each in self.machines) if options.dynamic else (),
+            voters=tuple(voter.as_voter(directory_known=False) for voter in named),
+            # With an upgrade, too: the voters may be others some day than the configuration says.
+            bootstrap_servers=tuple(each.address for each in self.machines)
+            if options.dynamic or options.upgraded
+            else (),
             level=options.level,
             append_linger_ms=options.append_linger_ms,
             early_high_watermark=options.early_high_watermark,
@@ -225,7 +229,9 @@ class World:
         machine.key = ReplicaKey(machine.index, self.new_directory())
         machine.log = self.new_log()
         machine.election = None
-        if not self.options.dynamic:  # Who is known by an id alone is the same voter, and forgot what it said.
+        if machine.node.voter_history.kraft_version > 0:
+            machine.is_configured = False  # Or with nothing on its disk it would vote as one of the configured voters.
+        else:  # Who is known by an id alone is the same voter, and forgot what it said.
             self.invariants.forget_votes(machine)
 
     def heal(self) -> None:
