@@ -14,7 +14,7 @@ from kcore.raft.replicas import ElectionState
 from kcore.raft.voters import VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
-from kcore.schema.raft_voters import UpdateRaftVoterRequest
+from kcore.schema.raft_voters import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kcore.schema.raft_votes import VoteRequest
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.wire.records import control_message, decode_records
@@ -42,7 +42,16 @@ from raft.replication import (
     flush,
     open_fetch,
 )
-from raft.test_voter_changes import add_request, ask, change_answer, error, listeners, remove_request, update_request
+from raft.test_voter_changes import (
+    add_request,
+    ask,
+    change_answer,
+    error,
+    follows,
+    listeners,
+    remove_request,
+    update_request,
+)
 
 STATIC = tuple(voter(node_id, kraft_version=0) for node_id in (1, 2, 3))  # As a configuration names them.
 NAMED = VoterSet.of(dynamic_voters(1, 2, 3))
@@ -265,6 +274,19 @@ def test_a_voter_that_the_upgrade_named_as_it_is_says_nothing_more() -> None:
     send = open_fetch(node.on_flushed(flush_of(node), 20))
     effects = node.on_response(send.correlation_id, fetch_response(), 2020)
     assert (sent(effects, UpdateRaftVoterRequest), len(sent(effects, FetchRequest))) == ([], 1)
+
+
+def test_a_voter_that_was_not_heard_says_it_again() -> None:
+    """A fetch time-out later: the leader had committed nothing of its epoch yet."""
+    node, effects = follows()
+    (send,) = sent(effects, UpdateRaftVoterRequest)
+    named = CurrentLeader(leader_id=2, leader_epoch=1, host="host2", port=9002)
+    response = UpdateRaftVoterResponse(error_code=Errors.REQUEST_TIMED_OUT, current_leader=named)
+    fetch_send = open_fetch(node.on_response(send.correlation_id, response, 2010))
+    effects = node.on_response(fetch_send.correlation_id, fetch_response(), 3900)
+    assert sent(effects, UpdateRaftVoterRequest) == []
+    effects = node.on_response(open_fetch(effects).correlation_id, fetch_response(), 4000)
+    assert len(sent(effects, UpdateRaftVoterRequest)) == 1
 
 
 def test_quorum_state_is_of_the_new_version_with_the_next_election() -> None:
