@@ -5,20 +5,18 @@ Source: KafkaRaftLog.maybeClean, KafkaRaftClient.RaftMetadataLogCleanerManager.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.raft import snapshots
+from kcore.raft.context import NodeContext
 from kcore.raft.control_records import last_contained_log_timestamp
 from kcore.raft.log import RaftLog
 from kcore.replication.raft_log import OffsetAndEpoch
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 INTERVAL_MS: Final = 60_000
 
 
-def poll(node: "RaftNode", now_ms: int) -> int:
+def poll(node: NodeContext, now_ms: int) -> int:
     """Cleans if a minute is over; when it is wanted next."""
     if node.clean_deadline_ms <= now_ms:
         node.clean_deadline_ms = now_ms + INTERVAL_MS
@@ -26,7 +24,7 @@ def poll(node: "RaftNode", now_ms: int) -> int:
     return node.clean_deadline_ms
 
 
-def clean(node: "RaftNode", now_ms: int) -> None:
+def clean(node: NodeContext, now_ms: int) -> None:
     """By size, then by age. `now_ms` is compared with the records' time-stamps: milliseconds since 1970."""
     log, config = node.log, node.config
     most_bytes, most_ms = config.metadata_max_retention_bytes, config.metadata_max_retention_ms
@@ -41,7 +39,7 @@ def clean(node: "RaftNode", now_ms: int) -> None:
         _clean_while(node, is_old)
 
 
-def _clean_while(node: "RaftNode", is_due: Callable[[OffsetAndEpoch], bool]) -> None:
+def _clean_while(node: NodeContext, is_due: Callable[[OffsetAndEpoch], bool]) -> None:
     """Oldest first; the newest stays, for the log begins at one. What is not committed stays, too (KAFKA-14238)."""
     for oldest, following in pairwise(node.log.snapshots):
         if following.offset > node.log.high_watermark or not is_due(oldest):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.responses import PARTITION
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
@@ -21,13 +22,12 @@ from kcore.schema.describe_quorum import (
 
 if TYPE_CHECKING:
     from kcore.raft.leading import ReplicaProgress
-    from kcore.raft.node import RaftNode
 
 NODES_VERSION = 2
 
 
 def on_describe_quorum_request(
-    node: "RaftNode", request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> DescribeQuorumResponse:
     """Of the leader alone; others name it if they know it."""
     asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
@@ -70,7 +70,7 @@ def _refusal(index: int, error: Errors) -> DescribeQuorumResponsePartitionData:
     )
 
 
-def _description(node: "RaftNode", now_ms: int) -> DescribeQuorumResponsePartitionData:
+def _description(node: NodeContext, now_ms: int) -> DescribeQuorumResponsePartitionData:
     leading, known = node.leading, node.quorum.high_watermark
     leading.forget_silent_observers(now_ms)
     return DescribeQuorumResponsePartitionData(
@@ -83,7 +83,7 @@ def _description(node: "RaftNode", now_ms: int) -> DescribeQuorumResponsePartiti
     )
 
 
-def _replica(node: "RaftNode", progress: "ReplicaProgress", now_ms: int) -> ReplicaState:
+def _replica(node: NodeContext, progress: "ReplicaProgress", now_ms: int) -> ReplicaState:
     """The leader itself is always caught up."""
     is_leader = progress.key.id == node.local.id
     return ReplicaState(
@@ -95,7 +95,7 @@ def _replica(node: "RaftNode", progress: "ReplicaProgress", now_ms: int) -> Repl
     )
 
 
-def _nodes(node: "RaftNode") -> list[Node]:
+def _nodes(node: NodeContext) -> list[Node]:
     """Where the voters are reached."""
     return [
         Node(

@@ -1,10 +1,10 @@
 """BeginQuorumEpoch and EndQuorumEpoch: a leader says that it leads, and that it leads no more (KIP-595)."""
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.replicas import Address, Endpoints, ReplicaKey
 from kcore.raft.responses import (
     handle_common,
@@ -33,14 +33,11 @@ from kcore.schema.raft_votes import (
     ReplicaInfo,
 )
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 # BeginQuorumEpoch.
 
 
 def on_begin_quorum_epoch_request(
-    node: "RaftNode", request: BeginQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: BeginQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> BeginQuorumEpochResponse:
     """Source: handleBeginQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
@@ -54,7 +51,7 @@ def on_begin_quorum_epoch_request(
     return BeginQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
-def _believe(node: "RaftNode", leader_id: int, epoch: int, named: Sequence[LeaderEndpoint], now_ms: int) -> Errors:
+def _believe(node: NodeContext, leader_id: int, epoch: int, named: Sequence[LeaderEndpoint], now_ms: int) -> Errors:
     """Follows a leader that speaks for itself; the error if it does not."""
     error = voter_only_error(node, leader_id, epoch)
     if error is not Errors.NONE:
@@ -64,13 +61,13 @@ def _believe(node: "RaftNode", leader_id: int, epoch: int, named: Sequence[Leade
     return Errors.NONE if believed else Errors.UNKNOWN_SERVER_ERROR
 
 
-def _answers(node: "RaftNode", error: Errors) -> list[QuorumEpochTopicData]:
+def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
     state = node.quorum.state
     partition = QuorumEpochPartitionData(error_code=error, leader_id=state.leader_id, leader_epoch=state.epoch)
     return [QuorumEpochTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
 
 
-def announce(node: "RaftNode", state: Leader, now_ms: int) -> int:
+def announce(node: NodeContext, state: Leader, now_ms: int) -> int:
     """Tells the voters who leads, again and again as long as they do not fetch; when it does so next.
 
     3.9 tells all of them each time. Source: maybeSendBeginQuorumEpochRequests.
@@ -91,7 +88,7 @@ def announce(node: "RaftNode", state: Leader, now_ms: int) -> int:
     return state.begin_epoch_deadline_ms
 
 
-def _begin_quorum_epoch_request(node: "RaftNode", state: Leader, voter: ReplicaKey) -> BeginQuorumEpochRequest:
+def _begin_quorum_epoch_request(node: NodeContext, state: Leader, voter: ReplicaKey) -> BeginQuorumEpochRequest:
     partition = BeginQuorumEpochRequestPartitionData(
         voter_directory_id=voter.directory_id, leader_id=node.local.id, leader_epoch=state.epoch
     )
@@ -107,7 +104,11 @@ def _begin_quorum_epoch_request(node: "RaftNode", state: Leader, voter: ReplicaK
 
 
 def on_begin_quorum_epoch_response(
-    node: "RaftNode", voter_id: int, request: BeginQuorumEpochRequest, response: BeginQuorumEpochResponse, now_ms: int
+    node: NodeContext,
+    voter_id: int,
+    request: BeginQuorumEpochRequest,
+    response: BeginQuorumEpochResponse,
+    now_ms: int,
 ) -> bool:
     """Source: handleBeginQuorumEpochResponse. The voter has taken notice once it fetches, not now."""
     partition = only_partition(response.topics)
@@ -117,7 +118,7 @@ def on_begin_quorum_epoch_response(
 
 
 def _handle(
-    node: "RaftNode",
+    node: NodeContext,
     partition: QuorumEpochPartitionData,
     response: BeginQuorumEpochResponse | EndQuorumEpochResponse,
     now_ms: int,
@@ -132,7 +133,7 @@ def _handle(
 
 
 def on_end_quorum_epoch_request(
-    node: "RaftNode", request: EndQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: EndQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> EndQuorumEpochResponse:
     """Source: handleEndQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
@@ -157,7 +158,7 @@ def _preferred_candidates(told: EndQuorumEpochRequestPartitionData) -> list[Repl
     return [ReplicaKey(voter_id) for voter_id in told.preferred_successors]
 
 
-def election_backoff_ms(node: "RaftNode", preferred: Sequence[ReplicaKey]) -> int:
+def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> int:
     """Of the first at once, of each further one twice as late, of who is not named the longest.
 
     Source: strictExponentialElectionBackoffMs.
@@ -172,7 +173,7 @@ def election_backoff_ms(node: "RaftNode", preferred: Sequence[ReplicaKey]) -> in
     return min(most_ms, most_ms >> (len(preferred) - 1) << (position - 1))
 
 
-def resign_to_voters(node: "RaftNode", state: Resigned, now_ms: int) -> int:
+def resign_to_voters(node: NodeContext, state: Resigned, now_ms: int) -> int:
     """Tells those who have not answered; when to try again. Source: pollResigned."""
     deadline_ms = NEVER_MS
     voters, connections = node.voter_history.last_voters, node.connections
@@ -186,7 +187,7 @@ def resign_to_voters(node: "RaftNode", state: Resigned, now_ms: int) -> int:
     return deadline_ms
 
 
-def _end_quorum_epoch_request(node: "RaftNode", state: Resigned) -> EndQuorumEpochRequest:
+def _end_quorum_epoch_request(node: NodeContext, state: Resigned) -> EndQuorumEpochRequest:
     successors = state.preferred_successors
     partition = EndQuorumEpochRequestPartitionData(
         leader_id=node.local.id,
@@ -203,7 +204,7 @@ def _end_quorum_epoch_request(node: "RaftNode", state: Resigned) -> EndQuorumEpo
 
 
 def on_end_quorum_epoch_response(
-    node: "RaftNode", voter_id: int, request: EndQuorumEpochRequest, response: EndQuorumEpochResponse, now_ms: int
+    node: NodeContext, voter_id: int, request: EndQuorumEpochRequest, response: EndQuorumEpochResponse, now_ms: int
 ) -> bool:
     """Source: handleEndQuorumEpochResponse."""
     partition = only_partition(response.topics)

@@ -4,9 +4,10 @@ Source: KafkaRaftClient.handleFetchRequest, tryCompleteFetchRequest.
 """
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.responses import PARTITION, is_this_cluster, leader_only_error
@@ -25,9 +26,6 @@ from kcore.schema.fetch import (
 )
 from kcore.types import METADATA_TOPIC_ID
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From then on a replica says which high watermark it knows (KIP-1166).
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
@@ -43,7 +41,7 @@ class WaitingFetch(NamedTuple):
 
 
 def on_fetch_request(
-    node: "RaftNode", request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
     """None: answered when there are records, the high watermark moves, this node leads no more, or time is up."""
     if not is_this_cluster(node, request.cluster_id):
@@ -85,7 +83,7 @@ def has_news(data: PartitionData, partition: FetchPartition) -> bool:
     return data.high_watermark > partition.high_watermark
 
 
-def has_early_news(node: "RaftNode", fetch: WaitingFetch, data: PartitionData) -> bool:
+def has_early_news(node: NodeContext, fetch: WaitingFetch, data: PartitionData) -> bool:
     """An option: who speaks a version that cannot say which high watermark it knows hears of a new one at once, too."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
@@ -93,7 +91,7 @@ def has_early_news(node: "RaftNode", fetch: WaitingFetch, data: PartitionData) -
     return progress is not None and data.high_watermark > progress.told_high_watermark
 
 
-def told(node: "RaftNode", fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
+def told(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
     """The response, which goes out: the replica will know its high watermark."""
     if node.config.early_high_watermark and node.leading is not None:
         progress = node.leading.known(replica_key(fetch))
@@ -102,7 +100,7 @@ def told(node: "RaftNode", fetch: WaitingFetch, response: FetchResponse) -> Fetc
     return response
 
 
-def answer(node: "RaftNode", fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> FetchResponse:
+def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> FetchResponse:
     """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark.
 
     One that has waited (not `is_new`) may say less of a disk than another one has said since.
@@ -151,7 +149,7 @@ def replica_key(fetch: WaitingFetch) -> ReplicaKey:
 
 
 def fetch_response(
-    node: "RaftNode", version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
+    node: NodeContext, version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
 ) -> FetchResponse:
     """With who leads now, and in version 17 and later where."""
     state, known = node.quorum.state, node.quorum.high_watermark
@@ -178,14 +176,14 @@ def fetch_response(
     return FetchResponse(responses=[topic], node_endpoints=endpoints)
 
 
-def error_response(node: "RaftNode", version: int, error: Errors) -> FetchResponse:
+def error_response(node: NodeContext, version: int, error: Errors) -> FetchResponse:
     return fetch_response(node, version, error, b"", None)
 
 
 # Fetches that wait.
 
 
-def complete(node: "RaftNode", now_ms: int, *, below: int | None = None) -> None:
+def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> None:
     """Answers those that wait, or those that fetch from `below` some offset: there are records for them."""
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
@@ -193,7 +191,7 @@ def complete(node: "RaftNode", now_ms: int, *, below: int | None = None) -> None
             node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms, is_new=False)))
 
 
-def fail(node: "RaftNode", error: Errors) -> None:
+def fail(node: NodeContext, error: Errors) -> None:
     """Answers all with an error."""
     fetches = node.leading.fetches
     while fetches:
@@ -201,7 +199,7 @@ def fail(node: "RaftNode", error: Errors) -> None:
         node.answer(reply_to, error_response(node, fetches.pop(reply_to).version, error))
 
 
-def poll(node: "RaftNode", now_ms: int) -> int:
+def poll(node: NodeContext, now_ms: int) -> int:
     """Answers those whose wait is over with nothing; when the next one's is."""
     if node.leading is None or not node.leading.fetches:
         return NEVER_MS

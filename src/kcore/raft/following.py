@@ -4,14 +4,13 @@ It fetches only behind what it has flushed, as the leader counts on the fetch of
 Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
-from typing import TYPE_CHECKING
-
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
 from kcore.raft.batches import split_batches
 from kcore.raft.config import FETCH_MAX_WAIT_MS, MAX_BATCH_BYTES
+from kcore.raft.context import NodeContext
 from kcore.raft.control_records import replay_batches
 from kcore.raft.effects import Committed
 from kcore.raft.responses import PARTITION, handle_common, leader_endpoints
@@ -21,11 +20,8 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, Fetc
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.types import METADATA_TOPIC_ID
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
 
-
-def fetch_request(node: "RaftNode") -> FetchRequest | FetchSnapshotRequest | None:
+def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | None:
     """What goes out next, to the leader or to whoever may know it; None while what came last is not flushed."""
     state = node.quorum.state
     if type(state) is Follower and state.fetching_snapshot is not None:
@@ -35,7 +31,7 @@ def fetch_request(node: "RaftNode") -> FetchRequest | FetchSnapshotRequest | Non
     return _fetch_request(node, FETCH_MAX_WAIT_MS)
 
 
-def pipelines(node: "RaftNode") -> bool:
+def pipelines(node: NodeContext) -> bool:
     """The option `pipelined_fetch`: it fetches behind what it has received, so that the leader can send new records
     while this disk works, and says in `log_start_offset` (-1 among Kafka's raft nodes, whose leaders do not look at it)
     what it has flushed.
@@ -48,7 +44,7 @@ def pipelines(node: "RaftNode") -> bool:
     return node.config.pipelined_fetch and type(state) is Follower and state.counts_flushed
 
 
-def _fetch_request(node: "RaftNode", max_wait_ms: int) -> FetchRequest:
+def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
     state = node.quorum.state
     known = node.quorum.high_watermark
     partition = FetchPartition(
@@ -71,7 +67,7 @@ def _fetch_request(node: "RaftNode", max_wait_ms: int) -> FetchRequest:
 
 
 def on_fetch_response(
-    node: "RaftNode", destination: int, request: FetchRequest, response: FetchResponse, now_ms: int
+    node: NodeContext, destination: int, request: FetchRequest, response: FetchResponse, now_ms: int
 ) -> bool:
     """False where the one who answered is better left alone for a while."""
     data = metadata_partition(response)
@@ -106,13 +102,13 @@ def metadata_partition(response: FetchResponse) -> PartitionData | None:
     return data if data.partition_index == PARTITION else None
 
 
-def succeeded(node: "RaftNode", state: Follower, now_ms: int) -> None:
+def succeeded(node: NodeContext, state: Follower, now_ms: int) -> None:
     """The leader lives and answers: no election for another fetch time-out."""
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
     state.has_fetched_from_leader = True
 
 
-def _take(node: "RaftNode", state: Follower, data: PartitionData) -> bool:
+def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
     """The log becomes what the leader says; False where that cannot be."""
     if data.diverging_epoch.epoch >= 0:
         return truncate(node, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
@@ -125,13 +121,13 @@ def _take(node: "RaftNode", state: Follower, data: PartitionData) -> bool:
     return True
 
 
-def _hear(node: "RaftNode", state: Follower, high_watermark: int) -> None:
+def _hear(node: NodeContext, state: Follower, high_watermark: int) -> None:
     """Answers may overtake each other; the leader's high watermark never goes back."""
     state.leader_high_watermark = max(state.leader_high_watermark, high_watermark)
     update_high_watermark(node, state)
 
 
-def truncate(node: "RaftNode", end: OffsetAndEpoch) -> bool:
+def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
     """Cuts what the leader does not have, voter sets in it too; never below the high watermark."""
     try:
         offset = node.log.truncate_to_end_offset(end)
@@ -142,7 +138,7 @@ def truncate(node: "RaftNode", end: OffsetAndEpoch) -> bool:
     return True
 
 
-def append(node: "RaftNode", records: bytes) -> bool:
+def append(node: NodeContext, records: bytes) -> bool:
     """Writes what came; voter sets in it count at once. What is damaged is left out, and fetched again."""
     before = node.log.end_offset
     try:
@@ -158,7 +154,7 @@ def append(node: "RaftNode", records: bytes) -> bool:
     return True
 
 
-def on_flushed(node: "RaftNode", now_ms: int) -> None:
+def on_flushed(node: NodeContext, now_ms: int) -> None:
     """More of the log counts."""
     state = node.quorum.state
     if type(state) is not Follower:
@@ -172,7 +168,7 @@ def on_flushed(node: "RaftNode", now_ms: int) -> None:
         connections.send(node.effects, leader_id, address, _fetch_request(node, 0), now_ms, beside=True)
 
 
-def update_high_watermark(node: "RaftNode", state: Follower) -> None:
+def update_high_watermark(node: NodeContext, state: Follower) -> None:
     """As far as the leader says, and as this node has it on its disk; it never goes back."""
     offset, known = min(state.leader_high_watermark, node.flushed_end_offset), node.quorum.high_watermark
     if offset < max(node.log.high_watermark, 1) or (known is not None and offset <= known):

@@ -6,9 +6,10 @@ LeaderState.maybeAppendUpgradedKRaftVersion; of requests FeatureControlManager.u
 """
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.control_records import kraft_version_record
 from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.states import Leader
@@ -20,15 +21,12 @@ from kcore.schema.update_features import (
     UpdateFeaturesResponse,
 )
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 Problem: TypeAlias = tuple[Errors, str]
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # FeatureUpdate.UpgradeType
 LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures (KIP-1022).
 
 
-def upgrade(node: "RaftNode", version: int, now_ms: int, *, validate_only: bool) -> Problem | None:
+def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool) -> Problem | None:
     """Of a leader: version and voters go into the log, in one batch. Why not, or None, also where it is so already."""
     known, persisted = node.leading.known_voters, node.voter_history.kraft_version
     if version == persisted:
@@ -53,7 +51,7 @@ def upgrade(node: "RaftNode", version: int, now_ms: int, *, validate_only: bool)
 
 
 def on_update_features_request(
-    node: "RaftNode", request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> UpdateFeaturesResponse | None:
     """Of kraft.version alone, which raft itself keeps; answered once it is committed. All or nothing."""
     if type(node.quorum.state) is not Leader or node.quorum.high_watermark is None:
@@ -71,7 +69,7 @@ def on_update_features_request(
     return None
 
 
-def _not_controller(node: "RaftNode") -> UpdateFeaturesResponse:
+def _not_controller(node: NodeContext) -> UpdateFeaturesResponse:
     is_known = node.leader_id not in (-1, node.local.id)
     text = f"The active controller appears to be node {node.leader_id}." if is_known else "No controller is active."
     return UpdateFeaturesResponse(error_code=Errors.NOT_CONTROLLER, error_message=text)
@@ -87,7 +85,7 @@ def _updated(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResp
     return UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def _update(node: "RaftNode", update: FeatureUpdateKey, now_ms: int, *, validate_only: bool) -> Problem | None:
+def _update(node: NodeContext, update: FeatureUpdateKey, now_ms: int, *, validate_only: bool) -> Problem | None:
     wanted, current = update.max_version_level, node.voter_history.kraft_version
     is_upgrade = update.upgrade_type == UPGRADE
     why = None
@@ -114,13 +112,13 @@ def _update(node: "RaftNode", update: FeatureUpdateKey, now_ms: int, *, validate
     return upgrade(node, wanted, now_ms, validate_only=validate_only)
 
 
-def _is_committed(node: "RaftNode", high_watermark: int) -> bool:
+def _is_committed(node: NodeContext, high_watermark: int) -> bool:
     """Nothing is on its way at version 0, where the configuration names the voters."""
     offset = node.voter_history.last_voters_offset
     return offset is None or offset < high_watermark
 
 
-def on_high_watermark(node: "RaftNode", high_watermark: int) -> None:
+def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
     """Whoever waits for the upgrade is answered."""
     leading = node.leading
     if leading.upgrades and _is_committed(node, high_watermark):
@@ -129,7 +127,7 @@ def on_high_watermark(node: "RaftNode", high_watermark: int) -> None:
             node.answer(reply_to, response)
 
 
-def fail(node: "RaftNode") -> None:
+def fail(node: NodeContext) -> None:
     """It leads no more: nobody knows whether the upgrade will be committed."""
     for reply_to, _ in node.leading.upgrades:
         node.answer(reply_to, _not_controller(node))

@@ -5,13 +5,14 @@ far that is (`following.pipelines`); of the leader, what `on_flushed` has told. 
 """
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft import fetching, kraft_version, voter_changes
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import split_batches
 from kcore.raft.config import LONGEST_LINGER_MS
+from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.fetching import WaitingFetch
@@ -22,9 +23,6 @@ from kcore.raft.voter_changes import PendingChange
 from kcore.raft.voters import VoterSet
 from kcore.schema.structure import Data
 from kcore.schema.update_features import UpdateFeaturesResponse
-
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
 
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 UNKNOWN: Final = -1
@@ -80,7 +78,7 @@ class LeaderState:
         "voters",
     )
 
-    def __init__(self, node: "RaftNode", now_ms: int) -> None:
+    def __init__(self, node: NodeContext, now_ms: int) -> None:
         self.epoch = node.epoch
         self.epoch_start_offset = node.log.end_offset
         self.local = node.local
@@ -145,13 +143,13 @@ class LeaderState:
         """There is nobody else to hear from."""
         return len(self.voters) == 1 and self.is_voter(self.local)
 
-    def restart_check_quorum(self, node: "RaftNode", now_ms: int) -> None:
+    def restart_check_quorum(self, node: NodeContext, now_ms: int) -> None:
         """One and a half times the fetch time-out, as answers take their time; never for an only voter."""
         self.fetched_voters.clear()
         timeout_ms = node.config.fetch_timeout_ms * 3 // 2
         self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + timeout_ms
 
-    def count_fetch(self, node: "RaftNode", key: ReplicaKey, now_ms: int) -> None:
+    def count_fetch(self, node: NodeContext, key: ReplicaKey, now_ms: int) -> None:
         """A majority that fetches, the leader among it if it votes, shows that it leads still (KAFKA-15489)."""
         if key.id == self.local.id or not self.is_voter(key):
             return
@@ -168,7 +166,7 @@ class LeaderState:
         ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
         return ends[len(ends) // 2]
 
-    def on_fetch(self, node: "RaftNode", key: ReplicaKey, offset: int, now_ms: int) -> None:
+    def on_fetch(self, node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
         """A replica has everything below `offset` on its disk; an observer moves no high watermark."""
         if key.id < 0:
             return  # Nobody that is known.
@@ -177,7 +175,7 @@ class LeaderState:
         if self.is_voter(key):
             self._advance(node, now_ms)
 
-    def on_flushed(self, node: "RaftNode", now_ms: int) -> None:
+    def on_flushed(self, node: NodeContext, now_ms: int) -> None:
         """The leader's own end counts up to there."""
         self.progress_of(self.local).end_offset = node.flushed_end_offset
         if node.flushed_end_offset >= self.flushing:
@@ -186,7 +184,7 @@ class LeaderState:
                 self.drain(node, now_ms)
         self._advance(node, now_ms)
 
-    def _advance(self, node: "RaftNode", now_ms: int) -> None:
+    def _advance(self, node: NodeContext, now_ms: int) -> None:
         """The high watermark goes up to what a majority has, once that has a record of the leader's own epoch.
 
         Else a record of an earlier epoch could be counted that a later leader does not have. It never goes back, though
@@ -206,7 +204,7 @@ class LeaderState:
 
     # Written.
 
-    def append(self, node: "RaftNode", records: Sequence[bytes], now_ms: int) -> Appended:
+    def append(self, node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended:
         """Takes records (value bytes), which go into one batch; it is written behind the event, or after the linger.
 
         RaftLogError if they do not fit into a batch.
@@ -219,7 +217,7 @@ class LeaderState:
             self.drain(node, now_ms)  # Nothing is on its way that it could wait for.
         return appended
 
-    def append_control(self, node: "RaftNode", messages: Sequence[Data], now_ms: int) -> int:
+    def append_control(self, node: NodeContext, messages: Sequence[Data], now_ms: int) -> int:
         """Writes control records in a batch of their own, at once; the last one's offset."""
         self.drain(node, now_ms)
         batch = control_batch(messages, self.accumulator.next_offset, self.epoch, now_ms)
@@ -233,13 +231,13 @@ class LeaderState:
         fetching.complete(node, now_ms, below=node.log.end_offset)
         return self.accumulator.next_offset - 1
 
-    def drain(self, node: "RaftNode", now_ms: int) -> None:
+    def drain(self, node: NodeContext, now_ms: int) -> None:
         """What lingered is written."""
         if self.accumulator.records:
             self._write(node, self.accumulator.drain(self.epoch))
             fetching.complete(node, now_ms, below=node.log.end_offset)
 
-    def _write(self, node: "RaftNode", batch: bytes) -> None:
+    def _write(self, node: NodeContext, batch: bytes) -> None:
         node.log.append_as_leader(batch, self.epoch)
         self.flushing = node.log.end_offset
         node.flush()
@@ -251,7 +249,7 @@ def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgres
     return progress if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id) else None
 
 
-def begin(node: "RaftNode", now_ms: int) -> None:
+def begin(node: NodeContext, now_ms: int) -> None:
     """Elected: the first thing in the log of the epoch is that this node leads it."""
     state = node.quorum.state
     assert type(state) is Leader
@@ -265,7 +263,7 @@ def begin(node: "RaftNode", now_ms: int) -> None:
     leading.append_control(node, messages, now_ms)
 
 
-def _own_voters(node: "RaftNode") -> list[Data]:
+def _own_voters(node: NodeContext) -> list[Data]:
     """Version and voters again, where they are in no log yet but in the snapshot that a quorum begins with.
 
     4.x does so as well where the leader's listeners are others than those in the log.
@@ -278,15 +276,15 @@ def _own_voters(node: "RaftNode") -> list[Data]:
     return [kraft_version_record(history.kraft_version), voters.to_record()]
 
 
-def end(node: "RaftNode") -> None:
+def end(node: NodeContext) -> None:
     """It leads no more: whoever waits hears of it, and what lingered is dropped."""
     kraft_version.fail(node)
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
-    node.leading = None  # type: ignore[assignment]  # As `RaftNode` has it.
+    node.leading = None  # type: ignore[assignment]  # As `NodeContext` has it.
 
 
-def poll(node: "RaftNode", now_ms: int) -> int:
+def poll(node: NodeContext, now_ms: int) -> int:
     """Writes what has lingered long enough, answers whoever has waited long enough; when it is wanted next."""
     leading = node.leading
     deadline_ms = min(voter_changes.poll(node, now_ms), fetching.poll(node, now_ms))
@@ -297,5 +295,5 @@ def poll(node: "RaftNode", now_ms: int) -> int:
     return deadline_ms if linger_ms is None else min(deadline_ms, linger_ms)
 
 
-def on_flushed(node: "RaftNode", now_ms: int) -> None:
+def on_flushed(node: NodeContext, now_ms: int) -> None:
     node.leading.on_flushed(node, now_ms)

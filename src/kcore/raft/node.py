@@ -19,14 +19,14 @@ from kcore.raft import (
     votes,
 )
 from kcore.raft.config import RaftConfig
-from kcore.raft.connections import FIRST_BOOTSTRAP_ID, Connections
+from kcore.raft.connections import FIRST_BOOTSTRAP_ID
+from kcore.raft.context import NodeContext
 from kcore.raft.effects import Answer, Effect, Flush
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
-from kcore.raft.replicas import Address, ElectionState, ReplicaKey
-from kcore.raft.states import NO_LEADER, Candidate, Follower, Leader, Resigned, State, Unattached
+from kcore.raft.replicas import Address, ElectionState
+from kcore.raft.states import Candidate, Follower, Leader, Resigned, Unattached
 from kcore.raft.transitions import Event
-from kcore.raft.voters import VoterHistory, VoterSet
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.fetch import FetchRequest
@@ -37,11 +37,11 @@ from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
 
 # (node, request, version, reply_to, now_ms): the response, or None if it is answered later, to `reply_to`.
-RequestHandler: TypeAlias = "Callable[[RaftNode, Any, int, Hashable, int], Message | None]"
+RequestHandler: TypeAlias = Callable[[NodeContext, Any, int, Hashable, int], Message | None]
 # (node, destination, request, response, now_ms): False if the destination should be left alone for the retry back-off.
-ResponseHandler: TypeAlias = "Callable[[RaftNode, int, Any, Any, int], bool]"
+ResponseHandler: TypeAlias = Callable[[NodeContext, int, Any, Any, int], bool]
 # (node, destination, request, now_ms): no answer came; only where it is more than a reason to try again.
-LostHandler: TypeAlias = "Callable[[RaftNode, int, Any, int], None]"
+LostHandler: TypeAlias = Callable[[NodeContext, int, Any, int], None]
 
 REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
     VoteRequest: votes.on_vote_request,
@@ -69,50 +69,18 @@ RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of t
 LOST_HANDLERS: dict[type[Message], LostHandler] = {ApiVersionsRequest: voter_changes.on_api_versions_lost}
 
 
-class RaftNode:
+class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
     Every method that is given `now_ms` (monotone) returns the effects in the order in which the edge must perform
     them, and none of them raises for what another node sent. Source: KafkaRaftClient.
     """
 
-    __slots__ = (
-        "announced",
-        "clean_deadline_ms",
-        "cluster_id",
-        "config",
-        "connections",
-        "cuts",
-        "effects",
-        "flushed_end_offset",
-        "is_stopped",
-        "leading",
-        "local",
-        "log",
-        "next_deadline_ms",
-        "quorum",
-        "shutdown_deadline_ms",
-        "voter_history",
-    )
+    __slots__ = ()
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
-        self.config = config
-        self.cluster_id = config.cluster_id  # Set later where the log brings it.
-        self.log = log
-        self.local = ReplicaKey(config.node_id, config.directory_id)
-        self.voter_history = VoterHistory(VoterSet.of(config.voters))
-        self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
+        super().__init__(config, log)
         self.quorum = Quorum(self)
-        # None while it does not lead. Those who ask for more than that know that it does, by its state.
-        self.leading: leading.LeaderState = None  # type: ignore[assignment]
-        self.effects: list[Effect] = []  # What the event at hand has led to so far.
-        self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
-        self.cuts = 0  # How often the log was cut: a Flush from before counts no more.
-        self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
-        self.clean_deadline_ms = 0  # When old snapshots are looked at next.
-        self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
-        self.is_stopped = False
-        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
 
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
         """What the file `quorum-state` said, None if there is none; first of all calls.
@@ -226,49 +194,3 @@ class RaftNode:
         timers.poll(self, now_ms)
         effects, self.effects = self.effects, []
         return effects
-
-    @property
-    def state(self) -> State:
-        """One of `states.py`."""
-        return self.quorum.state
-
-    @property
-    def epoch(self) -> int:
-        return self.quorum.state.epoch
-
-    @property
-    def leader_id(self) -> int:
-        """-1 if unknown."""
-        return self.quorum.state.leader_id
-
-    @property
-    def high_watermark(self) -> int | None:
-        """None where it is not known yet in this state."""
-        return self.quorum.high_watermark
-
-    @property
-    def voters(self) -> VoterSet:
-        """The latest ones, committed or not."""
-        return self.voter_history.last_voters
-
-    @property
-    def is_voter(self) -> bool:
-        """It is in the latest voter set, with this directory."""
-        return self.voter_history.last_voters.is_voter(self.local)
-
-    # For the handlers.
-
-    def flush(self) -> None:
-        """All of the log."""
-        self.effects.append(Flush(self.log.end_offset, self.cuts))
-
-    def was_cut(self, offset: int) -> None:
-        """The log ended at `offset`, or began anew there: flushes that are under way do not cover what comes there."""
-        self.cuts += 1
-        self.flushed_end_offset = min(self.flushed_end_offset, offset)
-        if self.flushed_end_offset < self.log.end_offset:
-            self.flush()
-
-    def answer(self, reply_to: Hashable, response: Message) -> None:
-        """A response now to a request that was left waiting."""
-        self.effects.append(Answer(reply_to, response))

@@ -1,9 +1,9 @@
 """Which state a node is in, and the ways between the states. Source: QuorumState."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from kcore.raft import leading
+from kcore.raft.context import NodeContext
 from kcore.raft.effects import StoreElection
 from kcore.raft.elections import Election
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, Endpoints, ReplicaKey
@@ -20,9 +20,6 @@ from kcore.raft.states import (
 )
 from kcore.raft.transitions import START, Event, Step, by_step
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 
 class Quorum:
     """The state of `node`, and the only place that changes it.
@@ -33,7 +30,7 @@ class Quorum:
 
     __slots__ = ("_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
 
-    def __init__(self, node: "RaftNode") -> None:
+    def __init__(self, node: NodeContext) -> None:
         self.node = node
         self.pre_vote = node.config.level != "3.9"
         self.state: State = Unattached(0, NO_LEADER, None, NEVER_MS)

@@ -1,17 +1,15 @@
 """What all requests and all answers of the quorum have in common: the partition, the cluster, the leader they name."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints
 from kcore.raft.states import NO_ENDPOINTS, NO_LEADER, Leader
 from kcore.schema.raft_votes import NodeEndpoint
 from kcore.types import Uuid
-
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
 
 PARTITION = 0
 
@@ -43,26 +41,26 @@ class NamedEndpoint(Protocol):
     port: int
 
 
-def is_this_cluster(node: "RaftNode", cluster_id: str | None) -> bool:
+def is_this_cluster(node: NodeContext, cluster_id: str | None) -> bool:
     """Who names no cluster is not asked, and who knows none does not ask."""
     return cluster_id is None or node.cluster_id in (None, cluster_id)
 
 
-def is_this_voter(node: "RaftNode", voter_id: int, directory_id: Uuid) -> bool:
+def is_this_voter(node: NodeContext, voter_id: int, directory_id: Uuid) -> bool:
     """Whether a request that names its voter means this node; a zero directory is not compared (KIP-853)."""
     if voter_id < 0:
         return True
     return voter_id == node.local.id and directory_id in (NO_DIRECTORY, node.local.directory_id)
 
 
-def voter_only_error(node: "RaftNode", remote_id: int, epoch: int) -> Errors:
+def voter_only_error(node: NodeContext, remote_id: int, epoch: int) -> Errors:
     """Of Vote, BeginQuorumEpoch and EndQuorumEpoch. Source: validateVoterOnlyRequest."""
     if epoch < node.quorum.state.epoch:
         return Errors.FENCED_LEADER_EPOCH
     return Errors.INVALID_REQUEST if remote_id < 0 else Errors.NONE
 
 
-def leader_only_error(node: "RaftNode", epoch: int) -> Errors:
+def leader_only_error(node: NodeContext, epoch: int) -> Errors:
     """Of Fetch, FetchSnapshot and whatever else a leader alone answers. Source: validateLeaderOnlyRequest."""
     state = node.quorum.state
     if epoch < state.epoch:
@@ -74,7 +72,7 @@ def leader_only_error(node: "RaftNode", epoch: int) -> Errors:
     return Errors.NONE if node.shutdown_deadline_ms is None else Errors.BROKER_NOT_AVAILABLE
 
 
-def node_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
+def node_endpoints(node: NodeContext, version: int) -> list[NodeEndpoint]:
     """Where the leader of the answers that name one is reached; since version 1 of the quorum's messages."""
     state = node.quorum.state
     address = state.leader_endpoints.get(node.config.listener)
@@ -83,7 +81,7 @@ def node_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
     return [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
 
 
-def leader_endpoints(node: "RaftNode", leader_id: int, named: Sequence[NamedEndpoint]) -> Endpoints:
+def leader_endpoints(node: NodeContext, leader_id: int, named: Sequence[NamedEndpoint]) -> Endpoints:
     """Of the leader that an answer names: as it says, or else as the voter set does; empty if neither knows."""
     if leader_id < 0:
         return NO_ENDPOINTS
@@ -93,13 +91,13 @@ def leader_endpoints(node: "RaftNode", leader_id: int, named: Sequence[NamedEndp
     return voter_endpoints(node, leader_id)
 
 
-def voter_endpoints(node: "RaftNode", voter_id: int) -> Endpoints:
+def voter_endpoints(node: NodeContext, voter_id: int) -> Endpoints:
     voter = node.voter_history.last_voters.voters.get(voter_id)
     return NO_ENDPOINTS if voter is None else voter.endpoints
 
 
 def handle_common(
-    node: "RaftNode", error: int, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int
+    node: NodeContext, error: int, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int
 ) -> bool | None:
     """What every answer may bring: another epoch, a leader.
 
@@ -119,7 +117,7 @@ def handle_common(
     return False if is_refusal else None
 
 
-def maybe_transition(node: "RaftNode", leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
+def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
     """Believes a message that names an epoch, not below the own one, and perhaps its leader.
 
     False, and nothing believed, where it names another leader of an epoch than the one known, or this node as the
@@ -142,7 +140,7 @@ def maybe_transition(node: "RaftNode", leader_id: int, epoch: int, endpoints: En
     return True
 
 
-def _is_consistent(node: "RaftNode", leader_id: int, epoch: int) -> bool:
+def _is_consistent(node: NodeContext, leader_id: int, epoch: int) -> bool:
     state = node.quorum.state
     if leader_id >= 0 and leader_id == node.local.id:
         return type(state) is Leader and epoch == state.epoch

@@ -4,16 +4,17 @@ Source: KafkaRaftClient.handleFetchSnapshotRequest and handleFetchSnapshotRespon
 """
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import split_batches
 from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES
-from kcore.raft.control_records import replay_batches, snapshot_batches
+from kcore.raft.context import NodeContext
+from kcore.raft.control_records import snapshot_batches
 from kcore.raft.effects import Committed, SnapshotLoaded
 from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
+from kcore.raft.loading import LoadingSnapshot
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.responses import (
     PARTITION,
@@ -23,7 +24,6 @@ from kcore.raft.responses import (
     leader_only_error,
 )
 from kcore.raft.states import Follower
-from kcore.raft.voters import VoterHistory
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -37,16 +37,17 @@ from kcore.schema.fetch_snapshot import (
     SnapshotId,
 )
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
 
 # Written.
 
 
 def write(
-    node: "RaftNode", snapshot: OffsetAndEpoch, values: Iterable[bytes], last_contained_log_timestamp: int, now_ms: int
+    node: NodeContext,
+    snapshot: OffsetAndEpoch,
+    values: Iterable[bytes],
+    last_contained_log_timestamp: int,
+    now_ms: int,
 ) -> bool:
     """Writes the state at `snapshot`, as records' values, with the version and the voters as they were there.
 
@@ -65,7 +66,7 @@ def write(
     return True
 
 
-def delete_before(node: "RaftNode", snapshot: OffsetAndEpoch) -> bool:
+def delete_before(node: NodeContext, snapshot: OffsetAndEpoch) -> bool:
     """The log begins at `snapshot`: what is older is gone, voter sets too. False if it does so, or knows it not."""
     if not node.log.delete_before(snapshot):
         return False
@@ -77,7 +78,7 @@ def delete_before(node: "RaftNode", snapshot: OffsetAndEpoch) -> bool:
 
 
 def on_fetch_snapshot_request(
-    node: "RaftNode", request: FetchSnapshotRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: FetchSnapshotRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchSnapshotResponse:
     """A piece of it, or why not."""
     if not is_this_cluster(node, request.cluster_id):
@@ -99,7 +100,7 @@ def on_fetch_snapshot_request(
     return FetchSnapshotResponse(topics=topics, node_endpoints=_leader_endpoints(node, version))
 
 
-def _leader_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
+def _leader_endpoints(node: NodeContext, version: int) -> list[NodeEndpoint]:
     state = node.quorum.state
     address = state.leader_endpoints.get(node.config.listener)
     if version < ENDPOINTS_VERSION or state.leader_id < 0 or address is None:
@@ -108,7 +109,7 @@ def _leader_endpoints(node: "RaftNode", version: int) -> list[NodeEndpoint]:
 
 
 def _fill(
-    node: "RaftNode",
+    node: NodeContext,
     answer: FetchSnapshotResponsePartitionSnapshot,
     partition: FetchSnapshotRequestPartitionSnapshot,
     max_bytes: int,
@@ -136,36 +137,16 @@ def _fill(
 # Loaded.
 
 
-class LoadingSnapshot:
-    """One that comes in pieces, cut anywhere; read along as it comes, so that no damaged one is ever installed."""
-
-    __slots__ = ("history", "id", "size", "unread")
-
-    def __init__(self, node: "RaftNode", snapshot: OffsetAndEpoch) -> None:
-        self.id = snapshot
-        self.size = 0
-        self.unread = b""  # The beginning of a batch.
-        self.history = VoterHistory(node.voter_history.static_voters)
-
-    def read(self, data: bytes) -> None:
-        """DecodeError for what is no snapshot."""
-        batches, problem = split_batches(self.unread + data)
-        if problem:
-            raise problem
-        self.unread = (self.unread + data)[sum(len(batch.data) for batch in batches) :]
-        replay_batches(self.history, batches, at=self.id.offset - 1)
-
-
-def begin(node: "RaftNode", state: Follower, snapshot: OffsetAndEpoch) -> bool:
+def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
     """The leader's log begins behind the end of this one: its snapshot comes first."""
     if snapshot.epoch < 0 or snapshot.offset < 0 or node.log.snapshot_piece(snapshot, 0, 0) is not None:
         return False
     node.log.begin_snapshot(snapshot)
-    state.fetching_snapshot = LoadingSnapshot(node, snapshot)
+    state.fetching_snapshot = LoadingSnapshot(snapshot, node.voter_history.static_voters)
     return True
 
 
-def fetch_snapshot_request(node: "RaftNode", loading: LoadingSnapshot) -> FetchSnapshotRequest:
+def fetch_snapshot_request(node: NodeContext, loading: LoadingSnapshot) -> FetchSnapshotRequest:
     partition = FetchSnapshotRequestPartitionSnapshot(
         partition=PARTITION,
         current_leader_epoch=node.epoch,
@@ -182,7 +163,7 @@ def fetch_snapshot_request(node: "RaftNode", loading: LoadingSnapshot) -> FetchS
 
 
 def on_fetch_snapshot_response(
-    node: "RaftNode", destination: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse, now_ms: int
+    node: NodeContext, destination: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse, now_ms: int
 ) -> bool:
     """False where the leader is better left alone for a while; what was loaded is dropped then."""
     piece = _metadata_partition(response)
@@ -214,7 +195,7 @@ def _metadata_partition(response: FetchSnapshotResponse) -> FetchSnapshotRespons
     return piece if piece.index == PARTITION else None
 
 
-def _start_over(node: "RaftNode") -> bool:
+def _start_over(node: NodeContext) -> bool:
     """The next Fetch tells which snapshot it should be."""
     state = node.quorum.state
     if type(state) is Follower:
@@ -222,7 +203,7 @@ def _start_over(node: "RaftNode") -> bool:
     return False
 
 
-def _take(node: "RaftNode", loading: LoadingSnapshot, piece: FetchSnapshotResponsePartitionSnapshot) -> bool:
+def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotResponsePartitionSnapshot) -> bool:
     """Whether it is the next piece, and a sound one."""
     data = bytes(piece.unaligned_records)
     if (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) != loading.id or piece.position != loading.size:
@@ -237,7 +218,7 @@ def _take(node: "RaftNode", loading: LoadingSnapshot, piece: FetchSnapshotRespon
     return not loading.unread or loading.size < piece.size
 
 
-def _install(node: "RaftNode", state: Follower, loading: LoadingSnapshot) -> bool:
+def _install(node: NodeContext, state: Follower, loading: LoadingSnapshot) -> bool:
     """It is whole: the log begins anew behind it."""
     state.fetching_snapshot = None
     node.log.freeze_snapshot(loading.id)

@@ -3,13 +3,11 @@
 Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, FollowerState, ResignedState.
 """
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from kcore.raft.elections import Election
+from kcore.raft.loading import LoadingSnapshot
 from kcore.raft.replicas import Endpoints, ReplicaKey
-
-if TYPE_CHECKING:
-    from kcore.raft.snapshots import LoadingSnapshot
 
 NEVER_MS = 1 << 62  # A deadline that does not come.
 NO_LEADER = -1
@@ -78,7 +76,7 @@ class Candidate(EpochState):
 
 
 class Leader(EpochState):
-    """It was elected; what it knows of its followers is in `RaftNode.leading`."""
+    """It was elected; what it knows of its followers is in `NodeContext.leading`."""
 
     __slots__ = ("begin_epoch_deadline_ms", "granting_voters", "resign_requested")
     name = "Leader"
@@ -118,7 +116,7 @@ class Follower(EpochState):
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
         self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
         self.counts_flushed = False  # This leader said so of a log that is a part of its own: `following.pipelines`.
-        self.fetching_snapshot: LoadingSnapshot | None = None  # What is being loaded, of `snapshots.py`.
+        self.fetching_snapshot: LoadingSnapshot | None = None
 
 
 class Resigned(EpochState):

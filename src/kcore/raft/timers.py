@@ -5,9 +5,10 @@ is in the future (KAFKA-17751), unless the state changed: then the new state has
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcore.raft import cleaning, epochs, following, leading, voter_changes, votes
+from kcore.raft.context import NodeContext
 from kcore.raft.effects import LeaderChanged, Stopped
 from kcore.raft.states import (
     NEVER_MS,
@@ -21,13 +22,10 @@ from kcore.raft.states import (
 )
 from kcore.raft.transitions import Event
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 MAX_TURNS = 8  # An only voter that starts needs four.
 
 
-def poll(node: "RaftNode", now_ms: int) -> None:
+def poll(node: NodeContext, now_ms: int) -> None:
     """Leaves nothing undone that is due, and `next_deadline_ms` set."""
     deadline_ms = NEVER_MS
     for _ in range(MAX_TURNS):
@@ -42,7 +40,7 @@ def poll(node: "RaftNode", now_ms: int) -> None:
     _announce_leader(node)
 
 
-def _announce_leader(node: "RaftNode") -> None:
+def _announce_leader(node: NodeContext) -> None:
     """To the state machine; what it was told last is `node.announced`.
 
     That this node leads it hears from `leading`, once that is safe; that it leads no more as soon as it has resigned
@@ -61,7 +59,7 @@ def _announce_leader(node: "RaftNode") -> None:
 # Shutdown.
 
 
-def _finishes_shutdown(node: "RaftNode", now_ms: int) -> bool:
+def _finishes_shutdown(node: NodeContext, now_ms: int) -> bool:
     """Nobody waits for this node any more, or its time is up. Source: maybeCompleteShutdown."""
     if node.shutdown_deadline_ms is None:
         return False
@@ -79,7 +77,7 @@ def _finishes_shutdown(node: "RaftNode", now_ms: int) -> bool:
 # The states.
 
 
-def _poll_unattached(node: "RaftNode", state: Unattached, now_ms: int) -> int:
+def _poll_unattached(node: NodeContext, state: Unattached, now_ms: int) -> int:
     if node.is_voter:
         if node.shutdown_deadline_ms is not None:
             return node.shutdown_deadline_ms
@@ -90,7 +88,7 @@ def _poll_unattached(node: "RaftNode", state: Unattached, now_ms: int) -> int:
     return _fetch_from_bootstrap(node, now_ms)
 
 
-def _poll_prospective(node: "RaftNode", state: Prospective, now_ms: int) -> int:
+def _poll_prospective(node: NodeContext, state: Prospective, now_ms: int) -> int:
     if node.shutdown_deadline_ms is not None:
         return min(node.shutdown_deadline_ms, votes.ask_for_votes(node, state, now_ms))
     if state.election_deadline_ms <= now_ms:
@@ -99,7 +97,7 @@ def _poll_prospective(node: "RaftNode", state: Prospective, now_ms: int) -> int:
     return min(state.election_deadline_ms, votes.ask_for_votes(node, state, now_ms))
 
 
-def _poll_candidate(node: "RaftNode", state: Candidate, now_ms: int) -> int:
+def _poll_candidate(node: NodeContext, state: Candidate, now_ms: int) -> int:
     if node.shutdown_deadline_ms is not None:  # If it wins, it can resign.
         return min(node.shutdown_deadline_ms, votes.ask_for_votes(node, state, now_ms))
     if not node.quorum.pre_vote:
@@ -113,7 +111,7 @@ def _poll_candidate(node: "RaftNode", state: Candidate, now_ms: int) -> int:
     return min(state.election_deadline_ms, votes.ask_for_votes(node, state, now_ms))
 
 
-def _poll_candidate_without_pre_vote(node: "RaftNode", state: Candidate, now_ms: int) -> int:
+def _poll_candidate_without_pre_vote(node: NodeContext, state: Candidate, now_ms: int) -> int:
     """3.9 takes the next epoch after a back-off behind the time-out, or behind the loss."""
     if state.backoff_deadline_ms is None and state.election_deadline_ms <= now_ms:
         state.backoff_deadline_ms = now_ms + votes.backoff_ms(node, state.retries)
@@ -124,7 +122,7 @@ def _poll_candidate_without_pre_vote(node: "RaftNode", state: Candidate, now_ms:
     return state.backoff_deadline_ms
 
 
-def _poll_leader(node: "RaftNode", state: Leader, now_ms: int) -> int:
+def _poll_leader(node: NodeContext, state: Leader, now_ms: int) -> int:
     progress_deadline_ms = node.leading.check_quorum_deadline_ms
     if node.shutdown_deadline_ms is not None or state.resign_requested:
         node.quorum.become_resigned(Event.RESIGN, node.leading.successors(), now_ms)
@@ -138,7 +136,7 @@ def _poll_leader(node: "RaftNode", state: Leader, now_ms: int) -> int:
     return min(progress_deadline_ms, leading.poll(node, now_ms), epochs.announce(node, state, now_ms))
 
 
-def _poll_resigned(node: "RaftNode", state: Resigned, now_ms: int) -> int:
+def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
     deadline_ms = epochs.resign_to_voters(node, state, now_ms)
     if node.shutdown_deadline_ms is not None:
         return min(deadline_ms, node.shutdown_deadline_ms)
@@ -152,7 +150,7 @@ def _poll_resigned(node: "RaftNode", state: Resigned, now_ms: int) -> int:
     return min(deadline_ms, state.election_deadline_ms)
 
 
-def _poll_follower(node: "RaftNode", state: Follower, now_ms: int) -> int:
+def _poll_follower(node: NodeContext, state: Follower, now_ms: int) -> int:
     is_voter = node.is_voter
     if is_voter and state.fetch_deadline_ms <= now_ms:
         votes.seek_election(node, Event.FETCH_TIMEOUT, now_ms)
@@ -170,7 +168,7 @@ def _poll_follower(node: "RaftNode", state: Follower, now_ms: int) -> int:
     return min(deadline_ms, state.update_voter_deadline_ms, _fetch_from_best_node(node, state, now_ms))
 
 
-def _fetch_from_best_node(node: "RaftNode", state: Follower, now_ms: int) -> int:
+def _fetch_from_best_node(node: NodeContext, state: Follower, now_ms: int) -> int:
     """From the leader; while that one gives no answer from any voter: there may be another leader by now.
 
     Source: maybeSendFetchToBestNode.
@@ -191,7 +189,7 @@ def _fetch_from_best_node(node: "RaftNode", state: Follower, now_ms: int) -> int
     return connections.ready_ms(leader_id)
 
 
-def _fetch_from_bootstrap(node: "RaftNode", now_ms: int) -> int:
+def _fetch_from_bootstrap(node: NodeContext, now_ms: int) -> int:
     """Whoever is asked answers with the leader it knows. Source: maybeSendFetchToAnyBootstrap."""
     connections = node.connections
     busy_until_ms = connections.busy_until_ms(now_ms)
@@ -207,7 +205,7 @@ def _fetch_from_bootstrap(node: "RaftNode", now_ms: int) -> int:
     return connections.ready_ms(server[0])
 
 
-_POLLS: dict[type[Any], Callable[["RaftNode", Any, int], int]] = {
+_POLLS: dict[type[Any], Callable[[NodeContext, Any, int], int]] = {
     Unattached: _poll_unattached,
     Prospective: _poll_prospective,
     Candidate: _poll_candidate,

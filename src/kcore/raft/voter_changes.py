@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints, ReplicaKey, Voter
 from kcore.raft.responses import handle_common, is_this_cluster, leader_only_error, voter_endpoints
 from kcore.raft.states import NEVER_MS, Follower, Leader
@@ -27,7 +28,6 @@ from kcore.schema.raft_voters import (
 
 if TYPE_CHECKING:
     from kcore.raft.leading import LeaderState
-    from kcore.raft.node import RaftNode
 
 MAX_KRAFT_VERSION: Final = 1
 FEATURE: Final = "kraft.version"
@@ -50,7 +50,7 @@ class PendingChange:
     answered: bool = False
 
 
-def local_voter(node: "RaftNode") -> Voter:
+def local_voter(node: NodeContext) -> Voter:
     """What this node says of itself."""
     return Voter(node.local, node.config.endpoints, 0, MAX_KRAFT_VERSION)
 
@@ -59,7 +59,7 @@ def _endpoints(listeners: Sequence[Listener]) -> Endpoints:
     return {listener.name: Address(listener.host, listener.port) for listener in listeners}
 
 
-def _listeners(node: "RaftNode") -> list[Listener]:
+def _listeners(node: NodeContext) -> list[Listener]:
     endpoints = node.config.endpoints
     return [Listener(name=name, host=address.host, port=address.port) for name, address in endpoints.items()]
 
@@ -68,7 +68,7 @@ def _listeners(node: "RaftNode") -> list[Listener]:
 
 
 def on_add_raft_voter_request(
-    node: "RaftNode", request: AddRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: AddRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> AddRaftVoterResponse | None:
     """The leader asks the new one what it can do, then writes it down; answered once that is committed, or written."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
@@ -93,7 +93,7 @@ def on_add_raft_voter_request(
 
 
 def on_remove_raft_voter_request(
-    node: "RaftNode", request: RemoveRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: RemoveRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> RemoveRaftVoterResponse | None:
     """Answered once it is committed, by those that remain; a leader that removes itself leads until then."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
@@ -114,7 +114,7 @@ def _removed(problem: tuple[Errors, str] | None) -> RemoveRaftVoterResponse:
     return RemoveRaftVoterResponse(error_code=problem[0], error_message=problem[1])
 
 
-def _may_change(node: "RaftNode", cluster_id: str | None, key: ReplicaKey) -> tuple[Errors, str] | None:
+def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey) -> tuple[Errors, str] | None:
     """Why nobody could ask this of this node, or None."""
     if not is_this_cluster(node, cluster_id):
         return Errors.INCONSISTENT_CLUSTER_ID, f"this is not cluster {cluster_id}"
@@ -126,7 +126,7 @@ def _may_change(node: "RaftNode", cluster_id: str | None, key: ReplicaKey) -> tu
     return None
 
 
-def _may_change_now(node: "RaftNode", now_ms: int) -> tuple[Errors, str] | None:
+def _may_change_now(node: NodeContext, now_ms: int) -> tuple[Errors, str] | None:
     """Why the voters cannot change at the moment, or None.
 
     One change at a time, and the next one only behind a record of this epoch that is committed: else two leaders could
@@ -145,13 +145,13 @@ def _may_change_now(node: "RaftNode", now_ms: int) -> tuple[Errors, str] | None:
     return None
 
 
-def _are_committed(node: "RaftNode", high_watermark: int) -> bool:
+def _are_committed(node: NodeContext, high_watermark: int) -> bool:
     offset = node.voter_history.last_voters_offset
     return offset is not None and offset < high_watermark
 
 
 def on_api_versions_response(
-    node: "RaftNode", destination: int, request: ApiVersionsRequest, response: ApiVersionsResponse, now_ms: int
+    node: NodeContext, destination: int, request: ApiVersionsRequest, response: ApiVersionsResponse, now_ms: int
 ) -> bool:
     """What the new voter can do: enough, and it is in the log."""
     change = None if node.leading is None else node.leading.change
@@ -176,7 +176,7 @@ def on_api_versions_response(
     return True
 
 
-def on_api_versions_lost(node: "RaftNode", destination: int, request: ApiVersionsRequest, now_ms: int) -> None:
+def on_api_versions_lost(node: NodeContext, destination: int, request: ApiVersionsRequest, now_ms: int) -> None:
     """The new voter cannot be reached."""
     change = None if node.leading is None else node.leading.change
     if change is not None and change.key.id == destination and change.last_offset is None:
@@ -188,13 +188,13 @@ def _is_caught_up(leading: "LeaderState", key: ReplicaKey, now_ms: int) -> bool:
     return progress is not None and progress.last_caught_up_ms > 0 and progress.last_fetch_ms > now_ms - CAUGHT_UP_MS
 
 
-def write_voters(node: "RaftNode", change: PendingChange, voters: VoterSet, now_ms: int) -> None:
+def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now_ms: int) -> None:
     """From here on they count."""
     assert node.voters.has_overlapping_majority(voters)
     change.last_offset = node.leading.append_control(node, [voters.to_record()], now_ms)
 
 
-def on_high_watermark(node: "RaftNode", high_watermark: int) -> None:
+def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
     """The change is committed: it is answered, and a leader that is no voter any more goes (KAFKA-17608)."""
     change = node.leading.change
     if change is None or change.last_offset is None or high_watermark <= change.last_offset:
@@ -205,7 +205,7 @@ def on_high_watermark(node: "RaftNode", high_watermark: int) -> None:
         state.resign_requested = True
 
 
-def poll(node: "RaftNode", now_ms: int) -> int:
+def poll(node: NodeContext, now_ms: int) -> int:
     """A change that takes too long is answered so, though it may be committed yet; when it does."""
     change = node.leading.change
     if change is None:
@@ -216,18 +216,18 @@ def poll(node: "RaftNode", now_ms: int) -> int:
     return NEVER_MS
 
 
-def fail(node: "RaftNode", error: Errors) -> None:
+def fail(node: NodeContext, error: Errors) -> None:
     if node.leading.change is not None:
         _finish(node, error, "this node does not lead any more")
 
 
-def _finish(node: "RaftNode", error: Errors, message: str | None) -> None:
+def _finish(node: NodeContext, error: Errors, message: str | None) -> None:
     change, node.leading.change = node.leading.change, None
     assert change is not None
     _answer(node, change, error, message)
 
 
-def _answer(node: "RaftNode", change: PendingChange, error: Errors, message: str | None) -> None:
+def _answer(node: NodeContext, change: PendingChange, error: Errors, message: str | None) -> None:
     if not change.answered:
         change.answered = True
         node.answer(change.reply_to, change.response(error_code=error, error_message=message))
@@ -237,7 +237,7 @@ def _answer(node: "RaftNode", change: PendingChange, error: Errors, message: str
 
 
 def on_update_raft_voter_request(
-    node: "RaftNode", request: UpdateRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: UpdateRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> UpdateRaftVoterResponse:
     """Answered at once: the voter does not fetch while it waits for this."""
     error = _update(node, request, now_ms)
@@ -250,7 +250,7 @@ def on_update_raft_voter_request(
     return UpdateRaftVoterResponse(error_code=error, current_leader=leader)
 
 
-def _update(node: "RaftNode", request: UpdateRaftVoterRequest, now_ms: int) -> Errors:
+def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> Errors:
     if not is_this_cluster(node, request.cluster_id):
         return Errors.INCONSISTENT_CLUSTER_ID
     error = leader_only_error(node, request.current_leader_epoch)
@@ -285,7 +285,7 @@ def _update(node: "RaftNode", request: UpdateRaftVoterRequest, now_ms: int) -> E
 # Asked by a follower.
 
 
-def own_request(node: "RaftNode", now_ms: int) -> OwnRequest | None:
+def own_request(node: NodeContext, now_ms: int) -> OwnRequest | None:
     """What a follower should ask its leader now instead of fetching, if anything.
 
     A voter says who it is: where the log has it otherwise, or at kraft.version 0 to each leader of 4.x once. An
@@ -316,7 +316,7 @@ def own_request(node: "RaftNode", now_ms: int) -> OwnRequest | None:
     )
 
 
-def _update_request(node: "RaftNode") -> UpdateRaftVoterRequest:
+def _update_request(node: NodeContext) -> UpdateRaftVoterRequest:
     return UpdateRaftVoterRequest(
         cluster_id=node.cluster_id,
         current_leader_epoch=node.epoch,
@@ -328,7 +328,11 @@ def _update_request(node: "RaftNode") -> UpdateRaftVoterRequest:
 
 
 def on_update_raft_voter_response(
-    node: "RaftNode", destination: int, request: UpdateRaftVoterRequest, response: UpdateRaftVoterResponse, now_ms: int
+    node: NodeContext,
+    destination: int,
+    request: UpdateRaftVoterRequest,
+    response: UpdateRaftVoterResponse,
+    now_ms: int,
 ) -> bool:
     """The leader knows this voter now, or cannot take it."""
     leader = response.current_leader
@@ -348,14 +352,18 @@ def on_update_raft_voter_response(
 
 
 def on_add_raft_voter_response(
-    node: "RaftNode", destination: int, request: AddRaftVoterRequest, response: AddRaftVoterResponse, now_ms: int
+    node: NodeContext, destination: int, request: AddRaftVoterRequest, response: AddRaftVoterResponse, now_ms: int
 ) -> bool:
     """Whatever the leader said, this observer asks again if the log does not make it a voter."""
     return response.error_code in (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.DUPLICATE_VOTER)
 
 
 def on_remove_raft_voter_response(
-    node: "RaftNode", destination: int, request: RemoveRaftVoterRequest, response: RemoveRaftVoterResponse, now_ms: int
+    node: NodeContext,
+    destination: int,
+    request: RemoveRaftVoterRequest,
+    response: RemoveRaftVoterResponse,
+    now_ms: int,
 ) -> bool:
     """Likewise."""
     return response.error_code in (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.VOTER_NOT_FOUND)

@@ -1,10 +1,10 @@
 """Vote: asking for votes and pre-votes, giving them, counting them (KIP-595, KIP-996)."""
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
+from kcore.raft.context import NodeContext
 from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.responses import (
     handle_common,
@@ -26,16 +26,13 @@ from kcore.schema.raft_votes import (
     VoteResponseTopicData,
 )
 
-if TYPE_CHECKING:
-    from kcore.raft.node import RaftNode
-
 BACKOFF_BASE_MS = 100  # 3.9's RETRY_BACKOFF_BASE_MS, not a setting.
 
 # Giving a vote.
 
 
 def on_vote_request(
-    node: "RaftNode", request: VoteRequest, version: int, reply_to: Hashable, now_ms: int
+    node: NodeContext, request: VoteRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> VoteResponse:
     """Source: handleVoteRequest."""
     if not is_this_cluster(node, request.cluster_id):
@@ -60,7 +57,7 @@ def on_vote_request(
     return _vote_response(node, version, Errors.NONE, granted)
 
 
-def _vote_error(node: "RaftNode", asked: VoteRequestPartitionData) -> Errors:
+def _vote_error(node: NodeContext, asked: VoteRequestPartitionData) -> Errors:
     # A candidate's epoch is one that no record can be of yet; a pre-vote is for the epoch after the one it names.
     is_illegal = asked.last_offset_epoch > asked.replica_epoch - (not asked.pre_vote)
     if asked.last_offset < 0 or asked.last_offset_epoch < 0 or is_illegal:
@@ -68,7 +65,7 @@ def _vote_error(node: "RaftNode", asked: VoteRequestPartitionData) -> Errors:
     return voter_only_error(node, asked.replica_id, asked.replica_epoch)
 
 
-def can_grant_vote(node: "RaftNode", candidate: ReplicaKey, asked: VoteRequestPartitionData) -> bool:
+def can_grant_vote(node: NodeContext, candidate: ReplicaKey, asked: VoteRequestPartitionData) -> bool:
     """Whether this state gives that vote. Source: canGrantVote of each state."""
     state = node.quorum.state
     log = node.log
@@ -85,12 +82,12 @@ def can_grant_vote(node: "RaftNode", candidate: ReplicaKey, asked: VoteRequestPa
     return up_to_date and state.leader_id < 0
 
 
-def _may_forget_leader(node: "RaftNode", state: Follower) -> bool:
+def _may_forget_leader(node: NodeContext, state: Follower) -> bool:
     """The option `pre_votes_after_resignation`: the first of the leader's successors is elected at once."""
     return node.config.pre_votes_after_resignation and state.has_leader_resigned
 
 
-def _vote_response(node: "RaftNode", version: int, error: Errors, granted: bool) -> VoteResponse:
+def _vote_response(node: NodeContext, version: int, error: Errors, granted: bool) -> VoteResponse:
     state = node.quorum.state
     vote = VoteResponsePartitionData(
         error_code=error, leader_id=state.leader_id, leader_epoch=state.epoch, vote_granted=granted
@@ -104,7 +101,7 @@ def _vote_response(node: "RaftNode", version: int, error: Errors, granted: bool)
 # Asking for votes.
 
 
-def ask_for_votes(node: "RaftNode", state: Prospective | Candidate, now_ms: int) -> int:
+def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> int:
     """Asks those who have not answered, as long as they can change the outcome; when to try again."""
     deadline_ms = NEVER_MS
     if state.election.is_lost:
@@ -120,7 +117,7 @@ def ask_for_votes(node: "RaftNode", state: Prospective | Candidate, now_ms: int)
     return deadline_ms
 
 
-def _vote_request(node: "RaftNode", state: Prospective | Candidate, voter: ReplicaKey) -> VoteRequest:
+def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: ReplicaKey) -> VoteRequest:
     asked = VoteRequestPartitionData(
         replica_epoch=state.epoch,
         replica_id=node.local.id,
@@ -138,7 +135,7 @@ def _vote_request(node: "RaftNode", state: Prospective | Candidate, voter: Repli
 
 
 def on_vote_response(
-    node: "RaftNode", voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
+    node: NodeContext, voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
 ) -> bool:
     """The answer does not say whether it is to a vote or a pre-vote: `connections` drops what is of another round.
 
@@ -166,7 +163,7 @@ def on_vote_response(
 # What votes lead to.
 
 
-def settle(node: "RaftNode", state: Prospective | Candidate, now_ms: int) -> None:
+def settle(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> None:
     """Goes on if the election is decided; a Candidate that has lost waits for its time-out."""
     election = state.election
     if type(state) is Prospective:
@@ -181,7 +178,7 @@ def settle(node: "RaftNode", state: Prospective | Candidate, now_ms: int) -> Non
             state.backoff_deadline_ms = now_ms + backoff_ms(node, state.retries)
 
 
-def lose_pre_vote(node: "RaftNode", state: Prospective, now_ms: int) -> None:
+def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
     """Back to the leader it knew, or on with looking for one. Source: prospectiveTransitionAfterElectionLoss."""
     if state.leader_id >= 0 and node.config.listener in state.leader_endpoints:
         node.quorum.become_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms, Event.PRE_VOTE_LOST)
@@ -189,7 +186,7 @@ def lose_pre_vote(node: "RaftNode", state: Prospective, now_ms: int) -> None:
         node.quorum.become_unattached(state.epoch, now_ms, Event.PRE_VOTE_LOST)
 
 
-def seek_election(node: "RaftNode", event: Event, now_ms: int) -> None:
+def seek_election(node: NodeContext, event: Event, now_ms: int) -> None:
     """By pre-votes first, where there are any."""
     if not node.quorum.pre_vote:
         stand_for_election(node, event, now_ms)
@@ -200,7 +197,7 @@ def seek_election(node: "RaftNode", event: Event, now_ms: int) -> None:
     settle(node, state, now_ms)  # The only voter has won.
 
 
-def stand_for_election(node: "RaftNode", event: Event, now_ms: int) -> None:
+def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
     """In the next epoch."""
     node.quorum.become_candidate(event, now_ms)
     state = node.quorum.state
@@ -208,6 +205,6 @@ def stand_for_election(node: "RaftNode", event: Event, now_ms: int) -> None:
     settle(node, state, now_ms)
 
 
-def backoff_ms(node: "RaftNode", retries: int) -> int:
+def backoff_ms(node: NodeContext, retries: int) -> int:
     """How long 3.9 waits after a lost election: at random, up to twice as long each time."""
     return min(BACKOFF_BASE_MS * node.config.jitter_ms(2 << min(20, retries - 1)), node.config.election_backoff_max_ms)

@@ -1,0 +1,110 @@
+"""What a node of a quorum knows, and what all of its subjects do with that.
+
+The subjects (votes, epochs, fetching, following and so on) are functions over it; `node.py` has the way from an event
+to them.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from kcore.raft.config import RaftConfig
+from kcore.raft.connections import Connections
+from kcore.raft.effects import Answer, Effect, Flush
+from kcore.raft.log import RaftLog
+from kcore.raft.replicas import ReplicaKey
+from kcore.raft.states import NO_LEADER, State
+from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.schema.structure import Message
+
+if TYPE_CHECKING:
+    from kcore.raft.leading import LeaderState
+    from kcore.raft.quorum import Quorum
+
+
+class NodeContext:
+    """One replica of the metadata log."""
+
+    __slots__ = (
+        "announced",
+        "clean_deadline_ms",
+        "cluster_id",
+        "config",
+        "connections",
+        "cuts",
+        "effects",
+        "flushed_end_offset",
+        "is_stopped",
+        "leading",
+        "local",
+        "log",
+        "next_deadline_ms",
+        "quorum",
+        "shutdown_deadline_ms",
+        "voter_history",
+    )
+
+    quorum: "Quorum"
+    leading: "LeaderState"  # None while it does not lead: those who ask for more know that it does, by its state.
+
+    def __init__(self, config: RaftConfig, log: RaftLog) -> None:
+        self.config = config
+        self.cluster_id = config.cluster_id  # Set later where the log brings it.
+        self.log = log
+        self.local = ReplicaKey(config.node_id, config.directory_id)
+        self.voter_history = VoterHistory(VoterSet.of(config.voters))
+        self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
+        self.leading = None  # type: ignore[assignment]
+        self.effects: list[Effect] = []  # What the event at hand has led to so far.
+        self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
+        self.cuts = 0  # How often the log was cut: a Flush from before counts no more.
+        self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
+        self.clean_deadline_ms = 0  # When old snapshots are looked at next.
+        self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
+        self.is_stopped = False
+        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
+
+    @property
+    def state(self) -> State:
+        """One of `states.py`."""
+        return self.quorum.state
+
+    @property
+    def epoch(self) -> int:
+        return self.quorum.state.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """-1 if unknown."""
+        return self.quorum.state.leader_id
+
+    @property
+    def high_watermark(self) -> int | None:
+        """None where it is not known yet in this state."""
+        return self.quorum.high_watermark
+
+    @property
+    def voters(self) -> VoterSet:
+        """The latest ones, committed or not."""
+        return self.voter_history.last_voters
+
+    @property
+    def is_voter(self) -> bool:
+        """It is in the latest voter set, with this directory."""
+        return self.voter_history.last_voters.is_voter(self.local)
+
+    # For the handlers.
+
+    def flush(self) -> None:
+        """All of the log."""
+        self.effects.append(Flush(self.log.end_offset, self.cuts))
+
+    def was_cut(self, offset: int) -> None:
+        """The log ended at `offset`, or began anew there: flushes that are under way do not cover what comes there."""
+        self.cuts += 1
+        self.flushed_end_offset = min(self.flushed_end_offset, offset)
+        if self.flushed_end_offset < self.log.end_offset:
+            self.flush()
+
+    def answer(self, reply_to: Hashable, response: Message) -> None:
+        """A response now to a request that was left waiting."""
+        self.effects.append(Answer(reply_to, response))
