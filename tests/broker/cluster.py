@@ -24,6 +24,7 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.types import Uuid
+from kcore.wire.column_codec import decode_columns
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
 from storage import building
@@ -66,7 +67,7 @@ class Cluster:
         version, name = VERSIONS[message], message.__name__
         common = {"controllerId": 9, "isKRaftController": False, "controllerEpoch": 1, "brokerEpoch": -1}
         data = kcore.encode(kcore.from_json(name, version, common | body), version)
-        answer = self.brokers[broker_id].control(message, version, data, self.now_ms)
+        answer = self.brokers[broker_id].control(message, version, decode_columns(message, version, data), self.now_ms)
         self.perform(broker_id)
         return kcore.decode(name.replace("Request", "Response"), version, answer)
 

@@ -16,6 +16,7 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.storage import log_directory
 from kcore.storage.checkpoints import read_offsets
 from kcore.types import Uuid
+from kcore.wire.column_codec import decode_columns
 from storage import building
 
 PARTITIONS = 30
@@ -42,9 +43,8 @@ def lead(manager: ReplicaManager, leader_epoch: int) -> None:
     who: dict[str, Any] = {"controllerId": 9, "isKRaftController": False, "controllerEpoch": 1, "brokerEpoch": -1}
     topic = {"topicName": "t", "topicId": str(Uuid(b"t" * 16)), "partitionStates": states}
     request = kcore.from_json("LeaderAndIsrRequest", 7, who | {"type": 0, "topicStates": [topic], "liveLeaders": []})
-    answer = kcore.decode(
-        "LeaderAndIsrResponse", 7, manager.control(LeaderAndIsrRequest, 7, kcore.encode(request, 7), 0)
-    )
+    columns = decode_columns(LeaderAndIsrRequest, 7, kcore.encode(request, 7))
+    answer = kcore.decode("LeaderAndIsrResponse", 7, manager.control(LeaderAndIsrRequest, 7, columns, 0))
     assert {each.error_code for each in answer.topics[0].partition_errors} == {Errors.NONE}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kcore.broker import broker
 from kcore.errors import DisconnectedError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
@@ -17,10 +18,13 @@ from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataReques
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.broker import process
 from kcore.server.broker.group_coordinators import java_hash
 from kcore.storage.checkpoints import read_offsets
+from kcore.wire.column_codec import decode_columns
+from kcore.wire.columns import Columns
 from kcore.wire.records import decode_records
 from kcore.zookeeper.session import SessionEvent
 from net.loops import story, until
@@ -226,6 +230,22 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         assert values(await brokers.fetch(2)) == [b"a"]
         asked = brokers.controller.of(ControlledShutdownRequest)
     assert [each.broker_id for each in brokers.controller.of(ControlledShutdownRequest)[len(asked) :]] == [2]
+
+
+@story
+async def test_a_control_request_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine takes the columns in which its topics were looked up."""
+    decoded: list[str] = []
+
+    def counted(message: type[Message], version: int, data: memoryview) -> Columns:
+        decoded.append(message.__name__)
+        return decode_columns(message, version, data)
+
+    for module in (broker, process):
+        monkeypatch.setattr(module, "decode_columns", counted)
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1, 1)
+        assert decoded == ["UpdateMetadataRequest", "LeaderAndIsrRequest"]
 
 
 @story

@@ -71,13 +71,16 @@ class Broker:
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview) -> bytes:
         """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
-        columns = decode_columns(message, version, data)
+        return self.answer_columns(message, version, decode_columns(message, version, data))
+
+    def answer_columns(self, message: type[Message], version: int, request: Columns) -> bytes:
+        """As `answer`, for who has decoded the request."""
         if message is LeaderAndIsrRequest:
-            return encode(self.on_leader_and_isr(columns, version), version)
+            return encode(self.on_leader_and_isr(request, version), version)
         if message is UpdateMetadataRequest:
-            return encode(self.on_update_metadata(columns), version)
+            return encode(self.on_update_metadata(request), version)
         assert message is StopReplicaRequest, f"a broker is not sent {message.__name__}"
-        return encode(self.on_stop_replica(columns), version)
+        return encode(self.on_stop_replica(request), version)
 
     def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
         """Keep the new states and live brokers."""

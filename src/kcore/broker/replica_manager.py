@@ -77,10 +77,10 @@ class ReplicaManager(Broker):
 
     # Control requests.
 
-    def control(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int) -> bytes:
-        """As `answer`, at that time."""
+    def control(self, message: type[Message], version: int, request: Columns, now_ms: int) -> bytes:
+        """As `answer_columns`, at that time."""
         self._now_ms = now_ms
-        return self.answer(message, version, data)
+        return self.answer_columns(message, version, request)
 
     def refusal(self, request: Columns) -> Errors:
         error = super().refusal(request)

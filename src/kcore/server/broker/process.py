@@ -219,10 +219,10 @@ class BrokerServer:
     # The machine.
 
     async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
+        request = decode_columns(message, version, body)
         if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
-            names = decode_columns(message, version, body).topic_states.topic_name
-            await self._topics.learn({*names})
-        answer = self.manager.control(message, version, body, now_ms())
+            await self._topics.learn({*request.topic_states.topic_name})
+        answer = self.manager.control(message, version, request, now_ms())
         self.perform()
         return answer
 
