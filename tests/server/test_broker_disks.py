@@ -1,12 +1,15 @@
 """The log directories of a broker, one of which refuses something."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.server.broker.logs import BrokerLogs
-from kcore.storage.log_directory import HIGH_WATERMARKS
+from kcore.storage.log_directory import HIGH_WATERMARKS, META_PROPERTIES
 from kcore.types import Uuid
 
 ID = Uuid(b"t" * 16)
@@ -65,3 +68,75 @@ def test_a_directory_without_logs_that_takes_no_checkpoint(tmp_path: Path) -> No
     assert online(logs) == []
     with FAILS:
         logs.hold(("t", 1), ID, is_new=True)
+
+
+# At the start.
+
+
+def a_partition_in_each(folder: Path) -> None:
+    """t-0 in the first directory, t-1 in the second."""
+    logs = logs_in(folder)
+    logs.claim(1, "cluster")
+    for key in (("t", 0), ("t", 1)):
+        logs.hold(key, ID, is_new=True)
+    logs.close()
+
+
+def breaks_directory(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("no directory")
+
+
+def breaks_log(path: Path) -> None:
+    [segment] = path.glob("t-*/*.log")
+    segment.unlink()
+    segment.mkdir()
+
+
+def breaks_checkpoint(path: Path) -> None:
+    (path / HIGH_WATERMARKS).write_text("no checkpoint")
+
+
+def breaks_meta(path: Path) -> None:
+    (path / META_PROPERTIES).write_text("version=what")
+
+
+WAYS = pytest.mark.parametrize("breaks", [breaks_directory, breaks_log, breaks_checkpoint, breaks_meta])
+
+
+@WAYS
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_directory_that_cannot_be_opened_at_the_start(
+    tmp_path: Path, breaks: Callable[[Path], None], broken: int
+) -> None:
+    """It is offline, and the other is used as far as none of its logs may be in the first (KIP-112)."""
+    a_partition_in_each(tmp_path)
+    breaks(tmp_path / "ab"[broken])
+    logs = logs_in(tmp_path)
+    logs.claim(1, "cluster")
+    assert online(logs) == ["ba"[broken]]
+    assert [*logs.keys()] == [("t", 1 - broken)]
+    with FAILS:
+        logs.hold(("t", broken), ID, is_new=False)
+    assert logs.hold(("t", 1 - broken), ID, is_new=False).end_offset == 0
+    assert logs.hold(("u", 0), ID, is_new=True).folder == tmp_path / "ba"[broken] / "u-0"
+    assert logs.checkpoint() is None
+    logs.close()
+
+
+@WAYS
+def test_no_directory_can_be_opened_at_the_start(tmp_path: Path, breaks: Callable[[Path], None]) -> None:
+    a_partition_in_each(tmp_path)
+    for name in "ab":
+        breaks(tmp_path / name)
+    with pytest.raises(exception_of(Errors.KAFKA_STORAGE_ERROR), match=r"no log directory can be used.*/a.*/b"):
+        logs_in(tmp_path).claim(1, "cluster")
+
+
+def test_another_brokers_directory_is_not_offline_but_an_error(tmp_path: Path) -> None:
+    """MetaPropertiesEnsemble.verify: the configuration is wrong, not the disk."""
+    a_partition_in_each(tmp_path)
+    logs = logs_in(tmp_path)
+    with pytest.raises(StorageError, match="belongs to broker 1"):
+        logs.claim(2, "cluster")
+    logs.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcore.broker import broker
-from kcore.errors import DisconnectedError, SessionExpiredError, ZookeeperError
+from kcore.errors import DisconnectedError, KcoreError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
@@ -230,6 +231,33 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         assert values(await brokers.fetch(2)) == [b"a"]
         asked = brokers.controller.of(ControlledShutdownRequest)
     assert [each.broker_id for each in brokers.controller.of(ControlledShutdownRequest)[len(asked) :]] == [2]
+
+
+@story
+async def test_a_directory_that_cannot_be_opened_at_the_start_is_offline(tmp_path: Path) -> None:
+    """KIP-112: with the other the broker goes on, and the controller hears which replicas it has not."""
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        await brokers.produce(1, b"a")
+        await until(lambda: brokers.servers[2].manager.partitions["t", 0].log.end_offset == 1)
+    for name in ("1-2", "2-2"):
+        (tmp_path / name).write_text("no directory")
+    shutil.rmtree(tmp_path / "2")
+    (tmp_path / "1" / "meta.properties").unlink()  # Another cluster is about to begin.
+    async with brokers_in(tmp_path, directories=2) as brokers:
+        await brokers.elect(1, 1)
+        assert values(await brokers.fetch(1)) == [b"a"]
+        assert not any(server._failed.is_set() for server in brokers.servers.values())
+        with pytest.raises(AssertionError):  # The answer names an error.
+            await brokers.elect(2, 2)
+        assert (await brokers.produce(2, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
+        assert [*brokers.servers[2].logs.keys()] == []
+    for name in ("1", "2"):
+        shutil.rmtree(tmp_path / name)
+        (tmp_path / name).write_text("no directory either")
+    with pytest.raises(KcoreError, match="no log directory can be used"):
+        async with brokers_in(tmp_path, directories=2):
+            raise AssertionError("it has none")
 
 
 @story

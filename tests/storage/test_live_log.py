@@ -254,7 +254,7 @@ def test_a_snapshot_of_what_was_cut_off_is_not_believed(tmp_path: Path) -> None:
 @pytest.mark.covers("article stopReplica 2.3")
 def test_a_directory(tmp_path: Path) -> None:
     key, gone, topic_id = TopicPartition("t", 0), TopicPartition("u", 3), Uuid(b"t" * 16)
-    directory = LogDirectory(tmp_path / "logs")
+    directory = LogDirectory(tmp_path / "logs").open()
     directory.claim(1, "cluster")
     append(directory.create(key), *building.batches(5))
     directory.assign_topic_id(key, topic_id)
@@ -262,7 +262,7 @@ def test_a_directory(tmp_path: Path) -> None:
     directory.create(gone)
     directory.delete(gone)
     directory.close()
-    again = LogDirectory(tmp_path / "logs")
+    again = LogDirectory(tmp_path / "logs").open()
     again.claim(1, "cluster")
     assert [*again.logs] == [key] and again.topic_id(key) == topic_id
     assert (again.logs[key].high_watermark, again.logs[key].end_offset) == (4, 5)
@@ -276,13 +276,13 @@ def test_a_directory(tmp_path: Path) -> None:
 
 def test_a_high_watermark_beyond_a_torn_end_is_lowered(tmp_path: Path) -> None:
     key = TopicPartition("t", 0)
-    directory = LogDirectory(tmp_path)
+    directory = LogDirectory(tmp_path).open()
     append(directory.create(key), *building.batches(5))
     directory.create(key).high_watermark = 5
     directory.close()
     path = tmp_path / "t-0" / f"{0:020}.log"
     path.write_bytes(path.read_bytes()[:-1])
-    again = LogDirectory(tmp_path)
+    again = LogDirectory(tmp_path).open()
     assert (again.logs[key].high_watermark, again.logs[key].end_offset) == (4, 4)
     again.close()
 

@@ -58,7 +58,7 @@ def zk(
 
     It leads and follows, and serves stock producers and consumers; it coordinates no groups and no transactions.
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
-    did, 2 usage, or ZooKeeper, the address or a log directory cannot be had.
+    did, 2 usage, or ZooKeeper, the address or all log directories cannot be had, or one is another broker's.
     """
     begin_log(verbose=verbose)
     made = _config_of(broker_id, inter_broker_protocol, config or [])

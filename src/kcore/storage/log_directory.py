@@ -7,7 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from kcore.errors import StorageError
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
@@ -27,13 +27,16 @@ class LogDirectory:
     """One directory, held by one broker. `failed` says what its disk refused, once it has."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
-        """Opens every log in it. KafkaStorageException if that fails."""
+        """Nothing is looked at before `open`."""
         self.path, self._settings = path, settings or Settings()
         self.logs: dict[TopicPartition, LiveLog] = {}
         self.failed: str | None = None
-        with disk_failures(path):
-            path.mkdir(parents=True, exist_ok=True)
-            for folder in path.glob(f"*{DELETED}"):
+
+    def open(self) -> Self:
+        """Every log in it. KafkaStorageException if that fails: some may be open then, until `fail`."""
+        with disk_failures(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            for folder in self.path.glob(f"*{DELETED}"):
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for key, folder in self._folders():
@@ -41,6 +44,7 @@ class LogDirectory:
                 log.raise_start_offset(starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
                 log.high_watermark = max(wanted, log.start_offset)
+        return self
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         path = self.path / name
@@ -52,12 +56,15 @@ class LogDirectory:
                 yield key, folder
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if it is another broker's, or another cluster's; ours from now on."""
+        """StorageError if it is another broker's, or another cluster's; ours from now on.
+
+        KafkaStorageException if it does not say whose it is.
+        """
         path = self.path / META_PROPERTIES
         with disk_failures(self.path):
             if not path.exists():
                 write_meta_properties(path, MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
-        known = read_meta_properties(path)
+            known = read_meta_properties(path)
         if known.node_id not in (None, broker_id) or known.cluster_id not in (None, cluster_id):
             raise StorageError(f"{path}: it belongs to broker {known.node_id} of cluster {known.cluster_id}")
 

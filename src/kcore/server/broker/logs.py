@@ -1,7 +1,7 @@
 """The log directories of one broker, as its machine asks for logs (LogManager of 3.9.1)."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,18 +19,32 @@ class BrokerLogs:
     """Each partition lies in one directory; a new one goes where the fewest are."""
 
     def __init__(self, paths: Sequence[Path], settings: Settings | None = None) -> None:
-        """Opens every log. KafkaStorageException if a directory does not do it."""
+        """Opens every log. A directory that does not do it is offline; KafkaStorageException if all are (KIP-112)."""
         self.directories = [LogDirectory(path, settings) for path in paths]
         self._refusing: dict[Key, LogDirectory] = {}  # Which could not make or remove the log of a partition.
+        self._at_start(lambda directory: directory.open())
 
     @property
     def online(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failed is None]
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if a directory is another broker's."""
-        for directory in self.directories:
-            directory.claim(broker_id, cluster_id)
+        """StorageError if a directory is another broker's; one that does not say whose it is goes offline."""
+        self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
+
+    def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
+        """All that are online do it, or go offline. The controller hears of that in the answers to its LeaderAndIsr.
+
+        Source: LogManager.createAndValidateLogDirs, loadLogs; MetaPropertiesEnsemble.Loader.
+        """
+        for directory in self.online:
+            try:
+                use(directory)
+            except ApiException as error:
+                self._fail(directory, str(error))
+        if not self.online:
+            told = "; ".join(str(each.failed) for each in self.directories)
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"no log directory can be used: {told}")
 
     def keys(self) -> Iterable[Key]:
         return [key for directory in self.online for key in directory.logs]
