@@ -1,6 +1,6 @@
 """What one simulated world is like: drawn from its seed, so that a thousand seeds are a thousand kinds of world."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ class Options:
     voters: int
     observers: int
     dynamic: bool  # The log names the voters, and they change (KIP-853).
+    upgraded: bool  # It does so from some time on: kraft.version goes up while the configured voters run.
     append_linger_ms: int | None  # As in RaftConfig.
     latency_us: int  # One way, at least; as much again by chance.
     lost: float  # Of all messages.
@@ -35,23 +36,24 @@ class Options:
     snapshot_every_us: int
     change_every_us: int  # Of the voters.
     ask_every_us: int  # Administrators, and strangers who have no business here.
-    early_high_watermark: bool  # These two as in RaftConfig.
+    early_high_watermark: bool  # These three as in RaftConfig.
     pipelined_fetch: bool
+    endless_elections: bool
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
-    # Configured voters, and kraft.version goes up while it runs. Not in the hash of worlds where it does not.
-    upgraded: bool = field(default=False, repr=False)
 
 
 def draw(seed: int, **fixed: Any) -> Options:
     """The world of that seed; what is `fixed` (not None) is so, with everything else as it would have been."""
     random = Random(f"options {seed}")
     level = random.choice(LEVELS)
+    voters_by = "configuration" if level == "3.9" else random.choice(("configuration", "upgrade", "log", "log"))
     calm = random.random() < 0.1  # No lost messages: what goes wrong then is nobody's fault.
     options = Options(
         level=level,
         voters=random.choice((1, 2, 3, 3, 3, 4, 5, 5)),
         observers=random.choice((0, 0, 1, 1, 2, 3, 5)),
-        dynamic=random.random() < 0.5 and level != "3.9",
+        dynamic=voters_by == "log",
+        upgraded=voters_by == "upgrade",
         append_linger_ms=random.choice((None, None, 0, 5, 25)),
         latency_us=random.choice((100, 500, 2_000, 10_000)),
         lost=0.0 if calm else random.choice((0.0, 0.001, 0.01, 0.05)),
@@ -67,6 +69,6 @@ def draw(seed: int, **fixed: Any) -> Options:
         ask_every_us=random.choice((200_000, 1_000_000)),
         early_high_watermark=random.random() < 0.3,
         pipelined_fetch=random.random() < 0.5,
+        endless_elections=random.random() < 0.1,
     )
-    options = replace(options, upgraded=random.random() < 0.5 and level != "3.9" and not options.dynamic)
     return replace(options, **{name: value for name, value in fixed.items() if value is not None})

@@ -172,6 +172,7 @@ class World:
             append_linger_ms=options.append_linger_ms,
             early_high_watermark=options.early_high_watermark,
             pipelined_fetch=options.pipelined_fetch,
+            endless_elections=options.endless_elections,
         )
 
     def boot(self, machine: Machine) -> None:
