@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from kcore.raft.cleaning import INTERVAL_MS
-from kcore.raft.control_records import snapshot_batches
+from kcore.raft.control_records import last_contained_log_timestamp, snapshot_batches
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.snapshot import SnapshotId, read_snapshot
 from raft.nodes import raft_node
-from storage.raft_logs import files, fill, opened, read_all
+from storage.raft_logs import FOLDER, files, fill, opened, read_all
 
 ENDS = [10, 20, 30, 40]
+SAMPLE = Path(__file__).parents[1] / "data/samples/kraft43/controller-3003" / FOLDER
 
 
 def filled(directory: Path) -> tuple[DiskRaftLog, list[bytes]]:
@@ -91,3 +93,12 @@ def test_a_kill_9_at_any_step_loses_nothing(tmp_path: Path, monkeypatch: pytest.
             assert again.end_offset == 50 and read_all(again) == b"".join(batches[again.start_offset :])
             assert again.earliest_snapshot is not None and again.earliest_snapshot.offset >= again.start_offset
             assert not files(copy, [".deleted"])
+
+
+def test_a_snapshot_of_kafkas_tells_its_age(tmp_path: Path) -> None:
+    """As the tool that formats a directory wrote it."""
+    shutil.copytree(SAMPLE, tmp_path / FOLDER)
+    with DiskRaftLog(tmp_path / FOLDER) as log:
+        [first] = log.snapshots
+        expected = read_snapshot(SAMPLE / SnapshotId(*first).file_name).header.last_contained_log_timestamp
+        assert last_contained_log_timestamp(log, first) == expected
