@@ -13,6 +13,8 @@ from oracle.raft_quorums import Member, RaftQuorum, until
 from oracle.test_raft_membership import TOOL, tool, voters_of
 from oracle.test_raft_voters import NO_OPS, PATIENT, elect_kcore
 
+UPGRADE = ("upgrade", "--feature", "kraft.version=1")
+
 
 def features(where: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = tool_command(FEATURES, "--bootstrap-controller", where, *arguments, release=TOOL)
@@ -24,7 +26,7 @@ def upgrade(where: str) -> None:
     told: list[subprocess.CompletedProcess[str]] = []
 
     def done() -> bool:
-        told[:] = [features(where, "upgrade", "--feature", "kraft.version=1")]
+        told[:] = [features(where, *UPGRADE)]
         assert told[0].returncode == 0 or "not all of the voters support it" in told[0].stdout + told[0].stderr, told
         return told[0].returncode == 0
 
@@ -33,8 +35,9 @@ def upgrade(where: str) -> None:
 
 
 def register(active: Member, node: Member) -> None:
-    """A real active controller asks nothing of its log's nodes that have not registered, and kcore's do not by
-    themselves (KIP-919)."""
+    """A real active controller takes no feature up before all configured voters have (KIP-919); kcore's never do."""
+    refused = f"controller {node.node_id} has not registered"
+    until(lambda: refused in features(active.address, *UPGRADE).stdout, lambda: features(active.address, *UPGRADE))
     request = ControllerRegistrationRequest(
         controller_id=node.node_id,
         incarnation_id=Uuid(bytes(15) + b"\x01"),
