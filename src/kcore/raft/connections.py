@@ -93,7 +93,7 @@ class Connections:
 
     def bootstrap_ready_ms(self) -> int:
         """When the first of them can be asked again; NEVER_MS if there are none."""
-        return min((self.ready_ms(server[0]) for server in self.bootstrap), default=NEVER_MS)
+        return min([self.ready_ms(server[0]) for server in self.bootstrap], default=NEVER_MS)
 
     def send(
         self,

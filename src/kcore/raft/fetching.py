@@ -201,11 +201,14 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 def poll(node: NodeContext, now_ms: int) -> int:
     """Answers those whose wait is over with nothing; when the next one's is."""
+    deadline_ms = NEVER_MS
     if node.leading is None or not node.leading.fetches:
-        return NEVER_MS
+        return deadline_ms
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if fetch.deadline_ms <= now_ms:
             del fetches[reply_to]
             node.answer(reply_to, error_response(node, fetch.version, Errors.NONE))
-    return min((fetch.deadline_ms for fetch in fetches.values()), default=NEVER_MS)
+        elif fetch.deadline_ms < deadline_ms:
+            deadline_ms = fetch.deadline_ms
+    return deadline_ms

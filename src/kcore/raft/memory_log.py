@@ -111,15 +111,16 @@ class MemoryLog:
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         if not self.start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log: {self.start_offset} to {self.end_offset}")
+        if offset == self.end_offset:
+            return b""
         parts: list[bytes] = []
         size = 0
-        for k in range(max(bisect_right(self._base_offsets, offset) - 1, 0), len(self._batches)):
+        for k in range(bisect_right(self._base_offsets, offset) - 1, len(self._batches)):
             batch = self._batches[k]
             if batch.last_offset >= end_offset or (parts and size + len(batch.data) > max_bytes):
                 break
-            if batch.last_offset >= offset:  # Else `offset` is the end.
-                parts.append(batch.data)
-                size += len(batch.data)
+            parts.append(batch.data)
+            size += len(batch.data)
         return b"".join(parts)
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
