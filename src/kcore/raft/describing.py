@@ -4,11 +4,11 @@ Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
 """
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.raft.context import NodeContext
+from kcore.raft.progress import ReplicaProgress
 from kcore.raft.responses import PARTITION
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
@@ -19,9 +19,6 @@ from kcore.schema.describe_quorum import (
     Node,
     ReplicaState,
 )
-
-if TYPE_CHECKING:
-    from kcore.raft.leading import ReplicaProgress
 
 NODES_VERSION = 2
 
@@ -83,7 +80,7 @@ def _description(node: NodeContext, now_ms: int) -> DescribeQuorumResponsePartit
     )
 
 
-def _replica(node: NodeContext, progress: "ReplicaProgress", now_ms: int) -> ReplicaState:
+def _replica(node: NodeContext, progress: ReplicaProgress, now_ms: int) -> ReplicaState:
     """The leader itself is always caught up."""
     is_leader = progress.key.id == node.local.id
     return ReplicaState(

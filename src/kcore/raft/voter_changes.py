@@ -5,7 +5,7 @@ Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kcore.protocol_errors import Errors
 from kcore.raft.context import NodeContext
@@ -25,9 +25,6 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-
-if TYPE_CHECKING:
-    from kcore.raft.leading import LeaderState
 
 MAX_KRAFT_VERSION: Final = 1
 FEATURE: Final = "kraft.version"
@@ -165,7 +162,7 @@ def on_api_versions_response(
     if found is None or not found.min_version <= version <= found.max_version:
         _finish(node, Errors.INVALID_REQUEST, f"{destination} cannot do {FEATURE} {version}")
         return True
-    if not _is_caught_up(node.leading, change.key, now_ms):
+    if not _is_caught_up(node, change.key, now_ms):
         _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} lags behind")
         return True
     voters = node.voters.with_voter(Voter(change.key, change.endpoints, found.min_version, found.max_version))
@@ -183,8 +180,8 @@ def on_api_versions_lost(node: NodeContext, destination: int, request: ApiVersio
         _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} does not answer")
 
 
-def _is_caught_up(leading: "LeaderState", key: ReplicaKey, now_ms: int) -> bool:
-    progress = leading.observers.get(key)
+def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
+    progress = node.leading.observers.get(key)
     return progress is not None and progress.last_caught_up_ms > 0 and progress.last_fetch_ms > now_ms - CAUGHT_UP_MS
 
 

@@ -1,0 +1,38 @@
+"""How far a replica is, as its leader knows it. Source: LeaderState.ReplicaState."""
+
+from typing import Final
+
+from kcore.raft.replicas import ReplicaKey
+
+UNKNOWN: Final = -1
+
+
+class ReplicaProgress:
+    """How far one replica is, as its last fetch told."""
+
+    __slots__ = (
+        "end_offset",
+        "key",
+        "last_caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "told_high_watermark",
+    )
+
+    def __init__(self, key: ReplicaKey) -> None:
+        self.key = key
+        self.end_offset = UNKNOWN  # Of what it has flushed.
+        self.last_fetch_ms = UNKNOWN
+        self.last_fetch_leader_end = UNKNOWN  # Where the leader's log ended at that time.
+        self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
+        self.told_high_watermark = UNKNOWN
+
+    def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
+        """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""
+        if offset >= leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif 0 < self.last_fetch_leader_end <= offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.last_fetch_leader_end = leader_end
+        self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
+        self.end_offset = offset
