@@ -24,8 +24,7 @@ def test_its_log_is_kafkas(release: str, dynamic: bool) -> None:
         [real], [observer], [broker] = quorum.real, quorum.observers, quorum.brokers
         topic = ("--create", "--topic", "orders", "--partitions", "3", "--bootstrap-server", broker.address)
         run_tool(TOPICS, *topic)
-        end_offset = quorum.await_progress(observer)
-        assert end_offset > 20
+        quorum.await_progress(observer)
         told = quorum.described()
         assert [each.replica_id for each in told.current_voters] == [real.node_id]
         assert observer.node_id in [each.replica_id for each in told.observers]
