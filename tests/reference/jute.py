@@ -13,7 +13,6 @@ from kazoo.protocol.serialization import (
     int_struct,
     multiheader_struct,
     read_buffer,
-    read_string,
     stat_struct,
     write_buffer,
 )
@@ -44,22 +43,20 @@ def results(answer: bytes, at: int) -> list[tuple[int, bytes, ZnodeStat | None]]
     """Error, data and stat of each operation; any exception if the bytes are no answer."""
     found: list[tuple[int, bytes, ZnodeStat | None]] = []
     while True:
-        header, at = MultiHeader.deserialize(answer, at)
-        if header.done:
+        kind, is_done, _ = multiheader_struct.unpack_from(answer, at)
+        at += multiheader_struct.size
+        if is_done:  # Any byte but 0, as Java reads it; kazoo's own MultiHeader knows 1 alone.
             return found
         error, data, stat = 0, b"", None
-        if header.type == -1:
+        if kind == -1:
             [error] = int_struct.unpack_from(answer, at)
             at += int_struct.size
-        elif header.type == 1:
-            path, at = read_string(answer, at)
-            data = (path or "").encode()
-        elif header.type == 4:
+        elif kind in (1, 4):  # The path that was made, whose text nobody looks at, or what was read.
             read, at = read_buffer(answer, at)
             data = read or b""
-        elif header.type not in (2, 5, 13):
-            raise ValueError(header.type)
-        if header.type in (4, 5):
+        elif kind not in (2, 5, 13):
+            raise ValueError(kind)
+        if kind in (4, 5):
             stat = ZnodeStat._make(stat_struct.unpack_from(answer, at))
             at += stat_struct.size
         if at > len(answer):

@@ -122,6 +122,22 @@ def test_answers_that_are_cut_or_changed(parts, data: st.DataObject) -> None:
         assert (results.data <= len(text)).all()
 
 
+def test_a_path_that_was_made_is_bytes() -> None:
+    """What is no UTF-8 in it is nobody's concern."""
+    answer = twin.answer([(1, b"/a/b")]).replace(b"/a/b", b"\x80a/b")
+    results = results_of(answer, 0, 1)
+    assert answer[slice(*results.data[:, 0])] == twin.results(answer, 0)[0][1] == b"\x80a/b"
+
+
+def test_any_byte_but_0_is_true() -> None:
+    """Java's readBoolean: here it says that this is the end."""
+    answer = twin.answer([(1, b"/a/b")])
+    for byte in (1, 2, 255):
+        early = answer[:4] + bytes([byte]) + answer[5:]
+        assert twin.results(early, 0) == []
+        assert len(results_of(early, 0, 0).errors) == 0
+
+
 def test_columns_that_do_not_fit_together() -> None:
     columns = columns_of([(1, "/a", b"x", 0), (5, "/b", b"yy", 0)])
     for rows in ([2], [-1], [0, 5]):
