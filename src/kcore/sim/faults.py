@@ -217,10 +217,11 @@ def may_lose_disk(world: "World", machine: Machine) -> bool:
     if any(each != sets[0] for each in sets):
         return False
     if machine.node.voter_history.kraft_version > 0:
-        # It comes back as another replica; the quorum has lost a voter for good.
-        left = [key for key in alive(world, sets[0].keys) if key != machine.key]
+        # It comes back as another replica; the quorum has lost a voter for good, which the leader may still count.
+        left = [world.machines[key.id] for key in alive(world, sets[0].keys) if key != machine.key]
+        durable = [each for each in left if each.log.flushed_end >= machine.log.end_offset]
         is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
-        return not is_asked_for and (machine.key not in sets[0].keys or len(left) >= sets[0].majority)
+        return not is_asked_for and (machine.key not in sets[0].keys or len(durable) >= sets[0].majority)
     if machine.index not in sets[0].ids:
         return True
     rest = [world.machines[voter] for voter in sorted(sets[0].ids) if voter != machine.index]
