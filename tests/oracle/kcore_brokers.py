@@ -232,6 +232,7 @@ def check(there: Sequence[Sequence[str]], acknowledged: Sequence[str], run: int)
     found = [[value for value in values if value.startswith(f"{run}.")] for values in there]
     counts = Counter(value for values in found for value in values)
     lost = [value for value in acknowledged if value not in counts]
-    assert len(acknowledged) > 1000 and lost == []
+    assert len(acknowledged) > 100  # As many as a fast machine leaves time for.
+    assert lost == []
     assert [value for value, count in counts.items() if count > 1] == []
     assert all(values == sorted(values, key=lambda value: int(value.split(".")[1])) for values in found)

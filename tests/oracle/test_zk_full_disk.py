@@ -106,8 +106,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_one_of_two_directories_then_the_other(cluster: Cluster) -> None:
     """Others lead what lay in the first, the broker goes on with the second; without it, it ends."""
     broker = cluster.kcore[11]
+    until(lambda: len(cluster.lie_in(0)) == len(cluster.lie_in(1)) == 2, cluster.story)  # It is told to make them.
     first, second = cluster.lie_in(0), cluster.lie_in(1)
-    assert len(first) == len(second) == 2
     with producing(cluster.folder, cluster.bootstrap, TOPIC, 1) as acknowledged:
         cluster.set_limit(11, FULL_BYTES)
         full = next(each for each in first if REPLICAS[each][0] == 11)

@@ -50,7 +50,8 @@ def test_progress_ends_with_all_cells_done(spark: SparkSession):
     table = SparkRunner(spark).run(cells, None, seen.append)
     assert table.schema.equals(ROW_SCHEMA)
     assert seen[-1] == Progress(4, 0, 4)
-    assert any(progress.running > 0 for progress in seen)
+    assert [progress.done for progress in seen] == sorted(progress.done for progress in seen)
+    assert all(0 <= progress.running <= 4 - progress.done for progress in seen)  # None, if they are done too soon.
 
 
 def test_a_cell_that_fails_or_kills_its_worker_costs_no_other_cell_its_row(spark: SparkSession):
