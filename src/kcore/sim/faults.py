@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from kcore.raft.states import Follower, Leader
 from kcore.sim.clients import alive
+from kcore.sim.disk import SimLog
 from kcore.sim.machine import NEVER_US, PAUSED, Machine
 from kcore.sim.options import WEIGHTS
 
@@ -219,7 +220,7 @@ def may_lose_disk(world: "World", machine: Machine) -> bool:
     if machine.node.voter_history.kraft_version > 0:
         # It comes back as another replica; the quorum has lost a voter for good, which the leader may still count.
         left = [world.machines[key.id] for key in alive(world, sets[0].keys) if key != machine.key]
-        durable = [each for each in left if each.log.flushed_end >= machine.log.end_offset]
+        durable = [each for each in left if holds(each.log, machine.log)]
         is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
         return not is_asked_for and (machine.key not in sets[0].keys or len(durable) >= sets[0].majority)
     if machine.index not in sets[0].ids:
@@ -227,9 +228,16 @@ def may_lose_disk(world: "World", machine: Machine) -> bool:
     rest = [world.machines[voter] for voter in sorted(sets[0].ids) if voter != machine.index]
     epoch = machine.node.epoch
     follow = [each for each in rest if isinstance(each.node.state, Leader | Follower) and each.node.epoch == epoch]
-    durable = [each for each in rest if each.log.flushed_end >= machine.log.end_offset]
+    durable = [each for each in rest if holds(each.log, machine.log)]
     led = any(type(each.node.state) is Leader for each in rest)
     return led and len(follow) == len(rest) and len(durable) >= sets[0].majority
+
+
+def holds(log: SimLog, other: SimLog) -> bool:
+    """Whether all of the other is durable in a log: by its last epoch, too, for a tail as long may be another one."""
+    end = log.end_offset_for_epoch(other.last_epoch)
+    same = end.epoch == other.last_epoch and end.offset >= other.end_offset
+    return other.end_offset == 0 or (same and log.flushed_end >= other.end_offset)
 
 
 FAULTS: Final[dict[str, Callable[["World"], None]]] = {
