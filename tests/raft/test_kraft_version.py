@@ -42,7 +42,7 @@ from raft.replication import (
     flush,
     open_fetch,
 )
-from raft.test_voter_changes import (
+from raft.voter_requests import (
     add_request,
     ask,
     change_answer,

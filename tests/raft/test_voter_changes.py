@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.control_records import control_batch, kraft_version_record
-from kcore.raft.effects import Answer, Flush, Send
+from kcore.raft.effects import Flush, Send
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.voters import VoterSet
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
@@ -15,7 +15,6 @@ from kcore.schema.raft_voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
     CurrentLeader,
-    KRaftVersionFeature,
     Listener,
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
@@ -23,7 +22,7 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterResponse,
 )
 from kcore.types import Uuid
-from raft.nodes import CLUSTER, LISTENER, address, begin_request, directory, follower, leader, of, sent, started, voter
+from raft.nodes import LISTENER, address, begin_request, directory, follower, leader, sent, voter
 from raft.replication import (
     append,
     committed,
@@ -37,6 +36,16 @@ from raft.replication import (
     flush,
     open_fetch,
 )
+from raft.voter_requests import (
+    add_request,
+    ask,
+    change_answer,
+    error,
+    follows,
+    listeners,
+    remove_request,
+    update_request,
+)
 
 
 def dynamic(*ids: int) -> Any:
@@ -48,53 +57,6 @@ def dynamic(*ids: int) -> Any:
     fetch(node, fetch_request(3, replica=4, max_wait_ms=0), 1000)
     assert node.high_watermark == 3
     return node
-
-
-def listeners(node_id: int, name: str = LISTENER) -> list[Listener]:
-    return [Listener(name=name, host=address(node_id).host, port=address(node_id).port)]
-
-
-def add_request(node_id: int = 4, **changed: Any) -> AddRaftVoterRequest:
-    values: dict[str, Any] = {
-        "cluster_id": CLUSTER,
-        "timeout_ms": 1000,
-        "voter_id": node_id,
-        "voter_directory_id": directory(node_id),
-        "listeners": listeners(node_id),
-    }
-    return AddRaftVoterRequest(**(values | changed))
-
-
-def remove_request(node_id: int, directory_id: Uuid | None = None, cluster_id: str | None = None) -> Any:
-    of_directory = directory(node_id) if directory_id is None else directory_id
-    return RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=of_directory)
-
-
-def update_request(node_id: int = 2, epoch: int = 1, lowest: int = 0, highest: int = 1, **changed: Any) -> Any:
-    feature = KRaftVersionFeature(min_supported_version=lowest, max_supported_version=highest)
-    values: dict[str, Any] = {
-        "cluster_id": CLUSTER,
-        "current_leader_epoch": epoch,
-        "voter_id": node_id,
-        "voter_directory_id": directory(node_id),
-        "listeners": listeners(node_id),
-        "kraft_version_feature": feature,
-    }
-    return UpdateRaftVoterRequest(**(values | changed))
-
-
-def ask(node: Any, request: Any, now_ms: int = 1000) -> list[Any]:
-    return list(node.on_request(request, 0, "change", now_ms))
-
-
-def change_answer(effects: list[Any]) -> Any:
-    """The response, None if it is not answered yet."""
-    answers = [effect.response for effect in of(Answer, effects) if effect.reply_to == "change"]
-    return answers[0] if answers else None
-
-
-def error(effects: list[Any]) -> int:
-    return int(change_answer(effects).error_code)
 
 
 def asked_versions(effects: list[Any]) -> Send:
@@ -402,14 +364,6 @@ def test_no_update_while_voters_change() -> None:
 
 
 # Asked by a follower.
-
-
-def follows(**settings: Any) -> tuple[Any, list[Any]]:
-    """Node 1, which follows node 2, and the effects as the fetch time-out has passed since, its fetches answered."""
-    node, _ = started(**settings)
-    fetch_send = open_fetch(node.on_request(begin_request(1, voter_directory=directory(1)), 1, "begin", 0))
-    fetch_send = open_fetch(node.on_response(fetch_send.correlation_id, fetch_response(), 1000))
-    return node, list(node.on_response(fetch_send.correlation_id, fetch_response(), 2000))
 
 
 def test_a_configured_voter_tells_each_leader_once_who_it_is() -> None:

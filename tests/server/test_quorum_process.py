@@ -13,6 +13,7 @@ from kcore.raft.effects import Answer, Effect, Flush, Stopped, StoreElection
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
+from kcore.server.quorum import process
 from kcore.server.quorum.process import Clock, MemoryElections, QuorumServer
 from kcore.types import Uuid
 from net.loops import story, until
@@ -266,6 +267,14 @@ async def test_the_first_leader_makes_the_cluster_s_id_and_all_keep_it() -> None
         nodes.servers.remove(leader)
         await committed_everywhere(nodes, appended.last_offset + 1)
         assert len(nodes.cluster_ids) == 4, "another leader makes no other one"
+
+
+@story
+async def test_a_node_that_knows_its_cluster_looks_for_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots may be large."""
+    monkeypatch.setattr(process, "ClusterIdHook", None)
+    async with started(1) as nodes:
+        await nodes.leader()
 
 
 @story

@@ -48,7 +48,7 @@ class ClusterIdHook:
     def hear(self, effect: Effect) -> bytes | None:
         """A record that this leader is to append, in the epoch that it was told of."""
         if self.cluster_id is not None:
-            return None
+            return None  # Another leader makes no other one.
         match effect:
             case Committed(high_watermark):
                 self._read_to(high_watermark)

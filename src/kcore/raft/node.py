@@ -72,8 +72,10 @@ LOST_HANDLERS: dict[type[Message], LostHandler] = {ApiVersionsRequest: voter_cha
 class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
-    Every method that is given `now_ms` (monotone) returns the effects in the order in which the edge must perform
-    them, and none of them raises for what another node sent. Source: KafkaRaftClient.
+    Every method that is given `now_ms` (since 1970, for the age of snapshots, and never going back) returns the effects
+    in the order in which the edge must perform them, and none of them raises for what another node sent.
+
+    Source: KafkaRaftClient.
     """
 
     __slots__ = ()

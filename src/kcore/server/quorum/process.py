@@ -105,7 +105,9 @@ class QuorumServer:
         self.node = RaftNode(config, log)
         self._elections, self._host, self._listener, self._stop_ms = elections, host, listener, stop_ms
         self._store_cluster_id = store_cluster_id
-        self._cluster_id_hook = ClusterIdHook(log, config.node_id, lambda: str(random_directory_id()))
+        self._cluster_id_hook: ClusterIdHook | None = None
+        if config.cluster_id is None:
+            self._cluster_id_hook = ClusterIdHook(log, config.node_id, lambda: str(random_directory_id()))
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -212,12 +214,11 @@ class QuorumServer:
             )
         if self._listener is not None:
             self._listener(effect)
-        if self.node.cluster_id is None:
-            self._bootstrap(effect)
+        if self._cluster_id_hook is not None:
+            self._bootstrap(self._cluster_id_hook, effect)
 
-    def _bootstrap(self, effect: Committed | LeaderChanged | SnapshotLoaded) -> None:
+    def _bootstrap(self, hook: ClusterIdHook, effect: Committed | LeaderChanged | SnapshotLoaded) -> None:
         """The cluster has no id yet, or this node has not heard of it."""
-        hook = self._cluster_id_hook
         record = hook.hear(effect)
         if record is not None and isinstance(effect, LeaderChanged):
             asyncio.get_running_loop().call_soon(self._append_cluster_id, record, effect.epoch)
@@ -225,6 +226,7 @@ class QuorumServer:
             if self._store_cluster_id is not None:
                 self._store_cluster_id(hook.cluster_id)
             self.node.cluster_id = hook.cluster_id
+            self._cluster_id_hook = None
             logger.info("the cluster is %s", hook.cluster_id)
 
     def _append_cluster_id(self, record: bytes, epoch: int) -> None:
