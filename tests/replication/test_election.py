@@ -304,7 +304,7 @@ def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
     elections = elect(table, "offline", leaving=[4])
     assert [table.state(row) for row in range(len(table))] == before
     table.apply(elections.written())
-    table.brokers.live[4] = False
+    table.brokers.set_gone(int(table.brokers.ids[4]))
     assert len(elect(table, "offline")) == 0
     for row in elections.rows.tolist():
         assert table.state(row).partition_epoch == before[row].partition_epoch + 1
