@@ -29,6 +29,12 @@ class Uuid(bytes):
             raise ValueError(f"a Uuid has 16 bytes, not {len(raw)}")
         return super().__new__(cls, raw)
 
+    @classmethod
+    def many(cls, raw: bytes) -> "list[Uuid]":
+        """One for every 16 bytes; several times as fast as one by one."""
+        make = bytes.__new__
+        return [make(cls, raw[at : at + 16]) for at in range(0, len(raw), 16)]
+
     def __str__(self) -> str:
         return urlsafe_b64encode(self).rstrip(b"=").decode("ascii")
 

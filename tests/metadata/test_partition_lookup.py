@@ -22,8 +22,10 @@ def check(lookup: PartitionLookup, rows: dict[tuple[int, int], int]) -> None:
     asked = [(topic, index) for topic in range(TOPICS) for index in range(-1, 12)]
     found = lookup.rows([topic for topic, _ in asked], [index for _, index in asked])
     assert found.tolist() == [twin.row_of(rows, *key) for key in asked]
-    for topic in range(TOPICS):
-        assert lookup.rows_of_topic(topic).tolist() == twin.rows_of_topic(rows, topic)
+    expected = [twin.rows_of_topic(rows, topic) for topic in range(TOPICS)]
+    assert [lookup.rows_of_topic(topic).tolist() for topic in range(TOPICS)] == expected
+    together, starts = lookup.rows_of_topics(np.arange(TOPICS, dtype=np.int32)[::-1].copy())
+    assert [part.tolist() for part in np.split(together, starts[1:-1])] == expected[::-1]
 
 
 @given(Keys)

@@ -1,6 +1,7 @@
 """From (topic row, partition index) to the partition's row: many at once, and what is taken out."""
 
 from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport qsort
 
 from kcore._ext.arrays cimport address_of
 from kcore._ext.partition_lookup cimport (
@@ -109,6 +110,48 @@ def strays(tuple arrays, int32_t topic, int32_t[:, ::1] found) -> int:
         k += 1
         entry = known.next__e[entry]
     return k
+
+
+cdef int by_partition(const void* one, const void* other) noexcept nogil:
+    cdef int64_t left = (<const int64_t*>one)[0], right = (<const int64_t*>other)[0]
+    return (left > right) - (left < right)
+
+
+def gather(
+    tuple arrays, const int32_t[::1] topic_rows, int64_t[::1] starts, int32_t[::1] rows, int64_t[::1] scratch
+) -> int:
+    """The rows of topics, one after the other, ascending by partition: those of topic j from rows[starts[j]] on.
+
+    Gives how many they are; nothing is written behind the end of `rows`, and of a topic with more strays than `scratch`
+    has room for, nothing. With no room at all it only counts.
+    """
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t j, k, strays
+    cdef int64_t at = 0
+    cdef int32_t entry, topic, count
+    with nogil:
+        for j in range(topic_rows.shape[0]):
+            topic = topic_rows[j]
+            starts[j] = at
+            count = known.count__t[topic]
+            if at + count <= rows.shape[0]:
+                for k in range(count):
+                    rows[at + k] = known.first__t[topic] + <int32_t>k
+            at += count
+            strays = 0
+            entry = known.head__t[topic] if topic < known.heads else -1
+            while entry >= 0:
+                if strays < scratch.shape[0]:
+                    scratch[strays] = (known.key__e[entry] & 0x7FFFFFFF) << 32 | <int64_t>known.row__e[entry]
+                strays += 1
+                entry = known.next__e[entry]
+            if 0 < strays <= scratch.shape[0] and at + strays <= rows.shape[0]:
+                qsort(&scratch[0], strays, sizeof(int64_t), by_partition)
+                for k in range(strays):
+                    rows[at + k] = <int32_t>(scratch[k] & 0x7FFFFFFF)
+            at += strays
+        starts[topic_rows.shape[0]] = at
+    return at
 
 
 def drop_topic(tuple arrays, int32_t topic) -> int:

@@ -1,7 +1,7 @@
 """The brokers by row: their ids kept once, and all that is known of each."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Iterator, KeysView, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,11 @@ from kcore.metadata.arrays import Array, as_integers, grown
 from kcore.metadata.broker_ids import BrokerIds
 from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
 from kcore.metadata.directory_table import DirectoryTable
+from kcore.metadata.recorder import Recorder
 from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
+
+if TYPE_CHECKING:
+    from kcore.metadata.image import ClusterImage
 
 __all__ = ["SECURITY_PROTOCOLS", "BrokerTable", "Endpoint"]
 
@@ -94,11 +98,12 @@ class BrokerTable:
             raise TableError(f"{count} brokers, {len(table.racks)} racks, {len(table.endpoints)} lists of endpoints")
         table.incarnation_ids, table.features = [ZERO_UUID] * count, [{}] * count
         table.directories, table.cordoned_directories = [()] * count, [None] * count
-        table.directory_table = DirectoryTable()
+        table.directory_table, table.recorder = DirectoryTable(), None
         table._by_id, table._room = BrokerIds(given), room
         table._show()
         return table
 
+    recorder: Recorder | None
     _by_id: BrokerIds
     _room: dict[str, Array]  # May have room behind the last broker.
 
@@ -140,6 +145,27 @@ class BrokerTable:
         """The ids of the registered brokers."""
         return iter(self.ids[self.registered__b].tolist())
 
+    def registrations(self) -> dict[int, BrokerRegistration]:
+        """The registered brokers by id."""
+        return {broker_id: self[broker_id] for broker_id in self}
+
+    def keys(self) -> KeysView[int]:
+        """The ids of the registered brokers, as a set."""
+        return dict.fromkeys(self).keys()
+
+    def get(self, broker_id: int) -> BrokerRegistration | None:
+        """One broker's registration; None where it is not registered."""
+        is_registered = broker_id in self and self.registered__b[self.row(broker_id)]
+        return self[broker_id] if is_registered else None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same brokers are registered, alike; in which rows does not count."""
+        if isinstance(other, BrokerTable):
+            return self.registrations() == other.registrations()
+        return self.registrations() == other if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __getitem__(self, broker_id: int) -> BrokerRegistration:
         """One broker's registration; TableError where it is not registered."""
         if broker_id not in self or not self.registered__b[row := self.row(broker_id)]:
@@ -167,7 +193,7 @@ class BrokerTable:
 
     def put(self, broker: BrokerRegistration) -> int:
         """A broker has registered, or its registration changed: all of it. Returns its row."""
-        row = self.name(broker.id)
+        row = self._changing(self.name(broker.id))
         table, cordoned = self.directory_table, broker.cordoned_directories
         details = _Details(
             broker.incarnation_id,
@@ -187,6 +213,8 @@ class BrokerTable:
         if broker_id in self._by_id:
             return self._by_id.row(broker_id)
         row = self._by_id.append(broker_id)
+        if self.recorder is not None:
+            self.recorder.undo(_pop)
         if row == len(self._room["live"]):
             self._room = {name: grown(array, 2 * row) for name, array in self._room.items()}
         for name, array in self._room.items():
@@ -198,37 +226,61 @@ class BrokerTable:
 
     def unregister(self, broker_id: int) -> None:
         """KRaft: the broker is forgotten; its row stays, as that of a broker that is only named."""
-        row = self.row(broker_id)
+        row = self._changing(self.row(broker_id))
         self._write_details(row, _Details())
         for name, array in self._room.items():
             array[row] = UNKNOWN_BROKER_EPOCH if name == "epochs" else False
 
     def set_gone(self, broker_id: int) -> None:
         """ZooKeeper mode: the broker's znode is gone. It is not live; where it was stays known."""
-        row = self.row(broker_id)
+        row = self._changing(self.row(broker_id))
         for name in ("registered__b", "live", "in_controlled_shutdown__b"):
             self._room[name][row] = False
 
     def set_live(self, broker_ids: npt.ArrayLike) -> None:
         """ZooKeeper mode: these brokers are live, as an UpdateMetadata has it, and no others."""
         rows = self.rows(broker_ids)
+        for row in range(len(self)):
+            self._changing(row)
         for name in ("registered__b", "live"):
             self._room[name][:] = False
             self._room[name][rows] = True
 
     def set_fenced(self, broker_id: int, fenced: bool) -> None:
         """KRaft: the broker is fenced, or it is not any more."""
-        row = self.row(broker_id)
+        row = self._changing(self.row(broker_id))
         self._room["fenced__b"][row] = fenced
         self._room["live"][row] = self.registered__b[row] and not fenced
 
     def set_shutting_down(self, broker_id: int) -> None:
         """The broker has asked for controlled shutdown."""
-        self._room["in_controlled_shutdown__b"][self.row(broker_id)] = True
+        self._room["in_controlled_shutdown__b"][self._changing(self.row(broker_id))] = True
 
     def set_endpoints(self, broker_id: int, endpoints: Sequence[Endpoint]) -> None:
         """The broker listens elsewhere from now on."""
-        self.endpoints[self.row(broker_id)] = tuple(endpoints)
+        self.endpoints[self._changing(self.row(broker_id))] = tuple(endpoints)
+
+    def _changing(self, row: int) -> int:
+        """The row, which is about to be written."""
+        if self.recorder is not None:
+            flags = {name: array[row] for name, array in self._room.items()}
+            self.recorder.undo(_restore, row, flags, tuple(each[row] for each in self._lists()))
+            self.recorder.tell("brokers", int(self.ids[row]))
+        return row
+
+    def restore(self, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
+        """The row is what it was before a change. The owners of directories are restored by themselves."""
+        for name, value in flags.items():
+            self._room[name][row] = value
+        for each, value in zip(self._lists(), details, strict=True):
+            each[row] = value
+
+    def pop(self) -> None:
+        """The last row is gone: nobody names that broker any more."""
+        self._by_id.pop()
+        for each in self._lists():
+            each.pop()
+        self._show()
 
     def _write_flags(self, row: int, epoch: int, fenced: bool, in_controlled_shutdown: bool) -> None:
         room = self._room
@@ -254,7 +306,7 @@ class BrokerTable:
         names = "incarnation_ids", "racks", "endpoints", "features", "directories", "cordoned_directories"
         for name, each in zip(names, self._lists(), strict=True):
             setattr(twin, name, list(each))
-        twin.directory_table = self.directory_table.copy()
+        twin.directory_table, twin.recorder = self.directory_table.copy(), None
         twin._show()
         return twin
 
@@ -264,3 +316,11 @@ def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool
     if flags.shape != (count,) or (count and flags.dtype != np.bool_):
         raise TableError(f"{name} must be {count} booleans, not {flags.shape} of {flags.dtype}")
     return flags.astype(np.bool_)
+
+
+def _restore(image: "ClusterImage", row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
+    image.brokers.restore(row, flags, details)
+
+
+def _pop(image: "ClusterImage") -> None:
+    image.brokers.pop()

@@ -1,14 +1,18 @@
 """The log directories that a cluster's replicas are in, by row (KIP-858)."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
 from kcore.metadata.arrays import Array, grown
+from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
 from kcore.types import Int16s, Int32s, UInt8s, Uuid
+
+if TYPE_CHECKING:
+    from kcore.metadata.image import ClusterImage
 
 MIGRATING_UUID: Final = Uuid(bytes(16))
 UNASSIGNED_UUID: Final = Uuid(bytes(15) + b"\1")
@@ -31,6 +35,7 @@ class DirectoryTable:
     owner__d: Int16s  # The broker row whose registration lists the directory; -1 for nobody's. Read-only.
 
     def __init__(self) -> None:
+        self.recorder: Recorder | None = None
         self._index = UuidIndex(RESERVED)
         self._owner = np.full(16, NO_BROKER_ROW, np.int16)
         self._show()
@@ -68,6 +73,8 @@ class DirectoryTable:
         return rows
 
     def _append(self, uuid: bytes) -> int:
+        if self.recorder is not None:
+            self.recorder.undo(_truncate, len(self))
         row = self._index.append(Uuid(uuid))
         if row == len(self._owner):
             self._owner = grown(self._owner, 2 * row)
@@ -85,13 +92,19 @@ class DirectoryTable:
         """The broker's registration lists these directories from now on; the reserved ones are nobody's."""
         for row in rows:
             if row >= len(RESERVED):
-                self._owner[row] = broker_row
+                self.write_owner(row, broker_row)
 
     def disown(self, rows: Iterable[int], broker_row: int) -> None:
         """The broker's registration does not list these directories any more."""
         for row in rows:
             if self._owner[row] == broker_row:
-                self._owner[row] = NO_BROKER_ROW
+                self.write_owner(row, NO_BROKER_ROW)
+
+    def write_owner(self, row: int, broker_row: int) -> None:
+        """That broker lists the directory, or nobody."""
+        if self.recorder is not None:
+            self.recorder.undo(_restore_owner, row, int(self._owner[row]))
+        self._owner[row] = broker_row
 
     def online(self, broker_rows: Array, directories: Array, lists_directories__b: Array) -> Array:
         """Whether replicas of these brokers in these directories are online, in the shape given.
@@ -106,7 +119,7 @@ class DirectoryTable:
     def copy(self) -> "DirectoryTable":
         """A table that shares nothing with this one."""
         twin = object.__new__(DirectoryTable)
-        twin._index, twin._owner = self._index.copy(), self._owner.copy()
+        twin._index, twin._owner, twin.recorder = self._index.copy(), self._owner.copy(), None
         twin._show()
         return twin
 
@@ -114,3 +127,11 @@ class DirectoryTable:
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return self._index.nbytes + self._owner.nbytes
+
+
+def _truncate(image: "ClusterImage", count: int) -> None:
+    image.directories.truncate(count)
+
+
+def _restore_owner(image: "ClusterImage", row: int, broker_row: int) -> None:
+    image.directories.write_owner(row, broker_row)

@@ -1,12 +1,14 @@
 """The columns of a partition table as arrays: with room to grow, wider when they must be, shown read-only."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
+from kcore._ext import row_images as kernels
 from kcore.metadata.arrays import Array, grown, together, widened
 from kcore.metadata.columns import ALL_COLUMNS
+from kcore.metadata.journal import RowImages
 from kcore.types import Int8s, Int16s, Int32s
 
 _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
@@ -34,6 +36,7 @@ class PartitionColumns:
     def __init__(self, columns: Mapping[str, Array]) -> None:
         """Owns the arrays from now on, all of one length."""
         self._room: dict[str, Array] = together(columns)  # May have room behind the rows in use.
+        self.layout_version = 0  # Changes with `layout`.
         self.directories__ps = self.elr__pi = self.last_known_elr__pi = None
         self._show(len(columns["leader__p"]))
 
@@ -52,10 +55,13 @@ class PartitionColumns:
         return self._length
 
     def _set_length(self, length: int) -> None:
-        """So many rows are in use; there may be no room for them yet."""
+        """So many rows are in use, those that come to it free; there may be no room for them yet."""
+        known = self._length
         if length > len(self._room["leader__p"]):
             for name, array in self._room.items():  # One after the other: two of each would be too much at a time.
-                self._room[name] = grown(array[: self._length], length)
+                self._room[name] = grown(array[:known], length)
+        for name, array in self._room.items():
+            array[known:length] = ALL_COLUMNS[name].nothing
         self._show(length)
 
     def _make(self, name: str, width: int) -> None:
@@ -67,17 +73,19 @@ class PartitionColumns:
         if name == "directories__ps":
             width = self._room["replicas__ps"].shape[1]
         array = np.zeros((rows, width), column.dtype)  # Takes no memory until it is written.
-        if column.fill:
-            array[...] = column.fill
+        if column.nothing:
+            array[...] = column.nothing
         self._room[name] = array
+        self.layout_version += 1
         self._show_column(name)
 
     def _widen(self, name: str, width: int) -> None:
         if width <= self._room[name].shape[1]:
             return
+        self.layout_version += 1
         for each in _ON_REPLICAS.get(name, (name,)):
             if each in self._room:
-                self._room[each] = widened(self._room[each], width, ALL_COLUMNS[each].fill)
+                self._room[each] = widened(self._room[each], width, ALL_COLUMNS[each].nothing)
                 self._show_column(each)
 
     def _write(self, name: str, rows: Int32s, values: Array) -> None:
@@ -88,19 +96,55 @@ class PartitionColumns:
         self._widen(name, lists.shape[1])
         width = self._room[name].shape[1]
         # Whole rows: NumPy writes them far faster than a part of each.
-        self._room[name][rows] = lists if lists.shape[1] == width else widened(lists, width, ALL_COLUMNS[name].fill)
+        self._room[name][rows] = lists if lists.shape[1] == width else widened(lists, width, ALL_COLUMNS[name].nothing)
 
-    def _write_list(self, name: str, row: int, members: list[int]) -> None:
+    def _write_list(self, name: str, row: int, members: Sequence[int]) -> None:
         """The same for one row."""
         self._widen(name, len(members))
         array = self._room[name]
-        array[row] = members + [ALL_COLUMNS[name].fill] * (array.shape[1] - len(members))
+        array[row] = [*members, *[ALL_COLUMNS[name].nothing] * (array.shape[1] - len(members))]
+
+    def columns_in_use(self) -> dict[str, Array]:
+        """By name, without the room behind the rows in use."""
+        return {name: array[: self._length] for name, array in self._room.items()}
+
+    def column_arrays(self) -> tuple[Array, ...]:
+        """For kernels: all columns that there are, with their room, in the order of `layout`."""
+        return tuple(self._room.values())
+
+    def arrays_by_name(self) -> tuple[Array | None, ...]:
+        """For kernels: the same in the order of ALL_COLUMNS, None for a column that there is not."""
+        return tuple(self._room.get(name) for name in ALL_COLUMNS)
+
+    def layout(self) -> dict[str, tuple[int, int]]:
+        """Where each column is in a row's image, and how wide, in bytes: one after the other."""
+        places: dict[str, tuple[int, int]] = {}
+        end = 0
+        for name, array in self._room.items():
+            width = array.itemsize * (array.shape[1] if array.ndim > 1 else 1)
+            places[name], end = (end, width), end + width
+        return places
+
+    def _restore_columns(self, images: RowImages) -> None:
+        """Rows are what they were; what was not there then, or not so wide, is empty."""
+        layout = [(*images.layout.get(name, (0, 0)), ALL_COLUMNS[name].nothing & 0xFF) for name in self._room]
+        rows, count = images.rows[: images.count], images.count
+        kernels.restore(self.column_arrays(), rows, images.images[:count], np.array(layout, np.int64))
 
     def column_bytes(self) -> dict[str, int]:
         """Bytes of each column with its room to grow."""
         return {name: array.nbytes for name, array in self._room.items()}
 
-    def _copy_columns_to(self, twin: "PartitionColumns") -> None:
-        twin._room = {name: array[: self._length].copy() for name, array in self._room.items()}
+    def _copy_columns_to(self, twin: "PartitionColumns", room: Mapping[str, Array]) -> None:
+        twin._room = {name: _copied(array[: self._length], room.get(name)) for name, array in self._room.items()}
         twin.directories__ps = twin.elr__pi = twin.last_known_elr__pi = None
+        twin.layout_version = 0
         twin._show(self._length)
+
+
+def _copied(array: Array, room: Array | None) -> Array:
+    """A copy, in `room` if there is any that is large enough."""
+    if room is None or room.shape[1:] != array.shape[1:] or len(room) < len(array):
+        return array.copy()
+    room[: len(array)] = array
+    return room

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore._ext import partition_lookup as kernels
+from kcore.constants import MAX_PARTITIONS
 from kcore.errors import TableError
 from kcore.metadata.arrays import as_integers, grown
 from kcore.types import Int32s, Int64s
@@ -62,6 +63,11 @@ class PartitionLookup:
         # A read of one attribute each: this is on the way to every single partition.
         return (self._first__t, self._count__t, self._head__t, *self._entries, self._slots, self._state)
 
+    @property
+    def has_strays(self) -> bool:
+        """Whether a stray has ever been put in."""
+        return len(self._head__t) > 0
+
     def rows(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
         """The rows of many partitions, -1 for one that there is not. Topic rows must be of the table."""
         topics = as_integers("topic rows", topic_rows, np.int32, np.shape(topic_rows))
@@ -71,6 +77,18 @@ class PartitionLookup:
         rows = np.empty(topics.shape, np.int32)
         kernels.find(self.arrays, topics.reshape(-1), indexes.reshape(-1), rows.reshape(-1))
         return rows
+
+    def row(self, topic_row: int, partition: int) -> int:
+        """The row of one partition, -1 for none. A topic row that is unknown has no partitions."""
+        if not 0 <= topic_row < self._topics or not 0 <= partition <= MAX_PARTITIONS:
+            return -1
+        if partition < (count := int(self._count__t[topic_row])):
+            return int(self._first__t[topic_row]) + partition
+        if topic_row >= len(self._head__t) or self._head__t[topic_row] == _NONE or partition < count:
+            return -1
+        asked = np.array([[topic_row], [partition], [_NONE]], np.int32)
+        kernels.find(self.arrays, *asked)
+        return int(asked[2, 0])
 
     def rows_of_topic(self, topic_row: int) -> Int32s:
         """All rows of a topic, by ascending partition index."""
@@ -85,6 +103,15 @@ class PartitionLookup:
             found = np.empty((strays, 2), np.int32)
         found = found[:strays]
         return np.concatenate([regular, found[np.argsort(found[:, 0]), 1]])
+
+    def rows_of_topics(self, topic_rows: Int32s) -> tuple[Int32s, Int64s]:
+        """The rows of several topics, one after the other, by partition index in each; and where each begins."""
+        self.know_topics(int(topic_rows.max(initial=-1)) + 1)
+        starts, nothing = np.empty(len(topic_rows) + 1, np.int64), np.empty(0, np.int64)
+        count = kernels.gather(self.arrays, topic_rows, starts, np.empty(0, np.int32), nothing)
+        rows, scratch = np.empty(count, np.int32), np.empty(int(np.diff(starts).max(initial=0)), np.int64)
+        kernels.gather(self.arrays, topic_rows, starts, rows, scratch)
+        return rows, starts
 
     def add(self, topic_row: int, first_partition: int, first_row: int, count: int) -> None:
         """Partitions first_partition onwards of a topic, none of them known, are now in rows first_row onwards."""

@@ -1,7 +1,7 @@
 """The partition table: the state of every partition of a cluster, as columns."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,6 @@ import numpy.typing as npt
 from kcore.constants import (
     INITIAL_LEADER_EPOCH,
     INITIAL_PARTITION_EPOCH,
-    MAX_PARTITIONS,
     NO_BROKER_ROW,
     NO_EPOCH,
     NO_LEADER,
@@ -25,13 +24,11 @@ from kcore.metadata.arrays import (
     numbered,
     padded,
 )
-from kcore.metadata.broker_index import BrokerIndex
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.directory_table import MIGRATING, DirectoryTable
-from kcore.metadata.free_rows import FreeRows
-from kcore.metadata.partition_columns import PartitionColumns
-from kcore.metadata.partition_lookup import PartitionLookup
+from kcore.metadata.columns import NO_TOPIC
+from kcore.metadata.directory_table import MIGRATING
+from kcore.metadata.partition_rows import MOVES, PartitionRows
 from kcore.metadata.partition_state import PartitionRegistration, PartitionState
 from kcore.metadata.request_columns import RequestColumns, arrays_of_request
 from kcore.metadata.table_arrays import BrokerLists
@@ -40,38 +37,19 @@ from kcore.metadata.validation import MAX_EPOCH, check_broker_rows, check_column
 from kcore.metadata.zookeeper_dump import parse_zookeeper_dump
 from kcore.types import ZERO_UUID, Int16s, Int32s, Uuid
 
-NO_TOPIC: Final = -1  # topic_row__p of a free row.
-_FREE_ROW: Final = {
-    "topic_row__p": NO_TOPIC,
-    "partition_index__p": 0,
-    **dict.fromkeys(("replicas__ps", "isr__pi", "leader__p", "elr__pi", "last_known_elr__pi"), NO_BROKER_ROW),
-    "directories__ps": MIGRATING,
-}
+__all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 
 
-class PartitionTable(PartitionColumns):
+class PartitionTable(PartitionRows):
     """Columns as `kcore.metadata.columns` lists them, with the brokers, the topics and a broker index that follows.
 
-    A partition keeps its row for as long as it lives. A removed topic leaves free rows: no replicas, no ISR, no leader,
-    topic row -1; decisions find nothing to do there, and the next topic that fits takes them.
     Read the columns, and change them by the methods alone.
     """
-
-    brokers: BrokerTable
-    topics: TopicTable
-    index: BrokerIndex
-    adding: dict[int, tuple[int, ...]]  # Partition row -> broker rows.
-    removing: dict[int, tuple[int, ...]]
 
     def __init__(self, columns: Mapping[str, Array], topics: TopicTable, brokers: BrokerTable) -> None:
         """A table that owns these columns of broker and topic rows from now on; TableError if they do not make one."""
         check_columns(columns, brokers, len(topics))
-        super().__init__(columns)
-        self.topics, self.brokers = topics, brokers
-        self.adding, self.removing = {}, {}
-        self.index = BrokerIndex(self.replicas__ps, len(brokers))
-        self._free = FreeRows()
-        self._lookup = PartitionLookup(self.topic_row__p, self.partition_index__p, len(topics))
+        super().__init__(columns, topics, brokers)
 
     @classmethod
     def from_arrays(
@@ -135,17 +113,12 @@ class PartitionTable(PartitionColumns):
         """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also tells who controls."""
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
-    @property
-    def directories(self) -> DirectoryTable:
-        """The log directories that `directories__ps` refers to."""
-        return self.brokers.directory_table
-
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
         """Makes decided changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
         All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong.
         """
-        rows = self._known_rows(changes.rows)
+        rows = self.known_rows(changes.rows)
         shape = rows.shape
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))
         isr = self.brokers.rows(padded(changes.isr_offsets, changes.isr))
@@ -158,14 +131,12 @@ class PartitionTable(PartitionColumns):
         check_range("leader epoch", leader_epoch, NO_EPOCH, MAX_EPOCH)
         check_range("partition epoch", partition_epoch, NO_EPOCH, MAX_EPOCH)
         check_range("leader recovery state", recovery, RECOVERED, RECOVERING)
+        values: dict[str, Any] = {"isr__pi": isr, "leader__p": leader, "leader_recovery_state__p": recovery}
+        values |= {"leader_epoch__p": leader_epoch, "partition_epoch__p": partition_epoch}
         if controller_epoch is not None:
             given = np.broadcast_to(controller_epoch, shape)
-            self._write("controller_epoch__p", rows, as_integers("controller epoch", given, np.int32, shape))
-        self._write_lists("isr__pi", rows, isr)
-        self._write("leader__p", rows, leader)
-        self._write("leader_recovery_state__p", rows, recovery)
-        self._write("leader_epoch__p", rows, leader_epoch)
-        self._write("partition_epoch__p", rows, partition_epoch)
+            values["controller_epoch__p"] = as_integers("controller epoch", given, np.int32, shape)
+        self.write_rows(rows, values)
 
     def set_replicas(
         self,
@@ -179,18 +150,14 @@ class PartitionTable(PartitionColumns):
 
         A replica that stays keeps its log directory.
         """
-        rows = self._known_rows(rows)
+        rows = self.known_rows(rows)
         after = self._replica_rows(replicas, len(rows))
-        moves = self._moves(rows, adding), self._moves(rows, removing)
-        before = self.replicas__ps[rows]
-        self.index.replace(rows, before, after)
-        self._write_lists("replicas__ps", rows, after)
+        given = zip(MOVES, (adding, removing), strict=True)
+        moves = {part: dict.fromkeys(rows.tolist(), ()) | self._moves(rows, each) for part, each in given}
+        values: dict[str, Any] = {"replicas__ps": after}
         if self.directories__ps is not None:
-            self._write_lists("directories__ps", rows, _moved(before, self.directories__ps[rows], after))
-        for known, given in zip((self.adding, self.removing), moves, strict=True):
-            for row in known.keys() & set(rows.tolist()):
-                del known[row]
-            known.update(given)
+            values["directories__ps"] = _moved(self.replicas__ps[rows], self.directories__ps[rows], after)
+        self.write_rows(rows, values, moves)
 
     def add_topic(
         self, name: str, replicas: npt.ArrayLike, *, topic_id: Uuid = ZERO_UUID, controller_epoch: int = 0
@@ -214,48 +181,21 @@ class PartitionTable(PartitionColumns):
         return self._add(self.topics.row(name), placed, first, controller_epoch)
 
     def _add(self, topic_row: int, replicas: Int16s, first_partition: int, controller_epoch: int) -> Int32s:
-        first_row = self._take_free_rows(len(replicas))
-        rows = np.arange(first_row, first_row + len(replicas), dtype=np.int32)
-        self._write_lists("replicas__ps", rows, replicas)
-        self._write_lists("isr__pi", rows, replicas)
-        for name, value in {
-            "topic_row__p": topic_row,
-            "partition_index__p": first_partition + rows - first_row,
+        rows = self._new_rows(topic_row, first_partition, len(replicas))
+        values = {
+            "replicas__ps": replicas,
+            "isr__pi": replicas,
             "leader__p": replicas[:, 0],
             "leader_recovery_state__p": RECOVERED,
             "leader_epoch__p": INITIAL_LEADER_EPOCH,
             "partition_epoch__p": INITIAL_PARTITION_EPOCH,
             "controller_epoch__p": controller_epoch,
-        }.items():
-            self._room[name][rows] = value
-        self.index.add(rows, replicas)
-        self._lookup.add(topic_row, first_partition, first_row, len(rows))
+        }
+        self.write_rows(rows, values)
         return rows
 
-    def remove_topic(self, name: str) -> None:
-        """The topic is gone: its rows are free, and in no broker's list."""
-        rows = np.sort(self.rows_of_topic(name))
-        self.index.remove(rows, self.replicas__ps[rows])
-        self._lookup.remove(self.topics.remove(name))
-        for name, value in _FREE_ROW.items():
-            if name in self._room:
-                self._room[name][rows] = value
-        for row in rows.tolist():
-            self.adding.pop(row, None)
-            self.removing.pop(row, None)
-        self._free.add(rows)
-
-    def _take_free_rows(self, count: int) -> int:
-        """The first of `count` free rows in a run, at the table's end if there is no such run."""
-        if (first := self._free.take_run(count)) is not None:
-            return first
-        first = len(self)
-        if first + count > MAX_PARTITIONS:
-            raise TableError(f"{first + count} partitions; at most {MAX_PARTITIONS} fit")
-        self._set_length(first + count)
-        return first
-
-    def _known_rows(self, rows: npt.ArrayLike) -> Int32s:
+    def known_rows(self, rows: npt.ArrayLike) -> Int32s:
+        """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
         known = as_integers("rows", rows, np.int32, (np.size(rows),))
         check_range("rows", known, 0, len(self) - 1)
         if (known[1:] <= known[:-1]).any():
@@ -278,23 +218,15 @@ class PartitionTable(PartitionColumns):
             raise TableError(f"row {min(strangers)} is not among the rows whose replicas move")
         return {int(row): tuple(self.brokers.rows(list(ids)).tolist()) for row, ids in moves.items() if len(ids)}
 
-    def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
-        """The rows of many partitions, by topic row and partition index; -1 for one that there is not."""
-        return self._lookup.rows(topic_rows, partitions)
-
-    def rows_of_topic(self, name: str) -> Int32s:
-        """The rows of a topic's partitions, by ascending partition index; TableError if there is no such topic."""
-        return self._lookup.rows_of_topic(self.topics.row(name))
-
     def row_of(self, topic: str, partition: int) -> int:
         """The row of one partition; TableError if there is none."""
-        if (row := int(self.rows_of([self.topics.row(topic)], [partition])[0])) < 0:
+        if (row := self.row_at(self.topics.row(topic), partition)) < 0:
             raise TableError(f"unknown partition {topic}-{partition}")
         return row
 
     def state(self, row: int) -> PartitionState:
         """One partition, readable; TableError if the row is free or out of range."""
-        [row] = self._known_rows([row]).tolist()
+        [row] = self.known_rows([row]).tolist()
         return PartitionState(
             topic=self.topics.names[self.topic_row__p[row]],
             partition=int(self.partition_index__p[row]),
@@ -342,13 +274,14 @@ class PartitionTable(PartitionColumns):
         sizes |= {"index": self.index.nbytes, "lookup": self._lookup.nbytes}
         return sizes | {"total": sum(sizes.values())}
 
-    def copy(self) -> "PartitionTable":
-        """A table that shares nothing with this one."""
+    def copy(self, room: Mapping[str, Array] | None = None) -> "PartitionTable":
+        """A table that shares nothing with this one.
+
+        With `room`, memory for columns by name that is used where it is large enough, the copy is to be read alone: its
+        broker index is empty.
+        """
         twin = object.__new__(PartitionTable)
-        twin.topics, twin.brokers = self.topics.copy(), self.brokers.copy()
-        twin.adding, twin.removing = dict(self.adding), dict(self.removing)
-        twin.index, twin._lookup, twin._free = self.index.copy(), self._lookup.copy(), self._free.copy()
-        self._copy_columns_to(twin)
+        self._copy_rows_to(twin, room)
         return twin
 
 

@@ -60,6 +60,19 @@ class UuidIndex:
         self._enter(row, uuid)
         return row
 
+    def extend(self, uuids: UInt8s) -> None:
+        """New last rows, uint8[n, 16], none of them absent."""
+        first = len(self.uuids)
+        if first + len(uuids) > len(self._room):
+            self._room = grown(self._room[:first], max(first + len(uuids), 2 * first))
+        self._room[first : first + len(uuids)] = uuids
+        self.uuids.extend(Uuid.many(uuids.tobytes()))
+        if 2 * (self._found + len(uuids)) + 2 > len(self._slots):
+            self._rehash()
+        else:
+            rows = np.arange(first, len(self.uuids), dtype=np.int32)
+            self._found += kernels.put_all(self._slots, self._room, rows)
+
     def __setitem__(self, row: int, uuid: Uuid) -> None:
         """The row has another Uuid from now on."""
         if self.uuids[row] != self._absent:
