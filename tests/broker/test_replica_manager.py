@@ -340,7 +340,8 @@ def test_sequences() -> None:
     cluster = led()
     first = cluster.produce(1, b"a", b"b", producer=(7, 0, 0), acks=1)
     again = cluster.produce(1, b"a", b"b", producer=(7, 0, 0), acks=1)
-    assert cluster.told(first) == cluster.told(again) and cluster.log(1).end_offset == 2
+    assert cluster.told(first).base_offset == cluster.told(again).base_offset == 0 and cluster.log(1).end_offset == 2
+    assert cluster.told(again).log_append_time_ms >= 0, "a duplicate's is the batch's largest timestamp, as in Kafka"
     gap = cluster.produce(1, b"d", producer=(7, 0, 3), acks=1)
     assert cluster.code(gap) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert cluster.code(cluster.produce(1, b"c", producer=(7, 0, 2), acks=1)) is Errors.NONE

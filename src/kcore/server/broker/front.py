@@ -96,7 +96,7 @@ class BrokerFront:
         manager = self._manager
         match request:
             case ProduceRequest():
-                return await self._produce(request)
+                return await self._produce(request, context.version)
             case FetchRequest():
                 return await self._waited(lambda id_, now: on_fetch(manager, id_, request, context.version, now))
             case ListOffsetsRequest():
@@ -120,8 +120,8 @@ class BrokerFront:
         response: Message = await future
         return response
 
-    async def _produce(self, request: ProduceRequest) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now))
+    async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
+        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, version, now))
         if request.acks:
             return answer
         assert isinstance(answer, ProduceResponse)

@@ -8,6 +8,11 @@ mod crc;
 mod cursor;
 mod decode;
 mod encode;
+mod fields;
+mod java_text;
+mod rebuild;
+mod streams;
+mod validate;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -17,6 +22,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use batches::{Options, Problem};
 use column::{lend, lend_all};
 use encode::Source;
+use validate::{Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
 /// What is wrong, and where.
@@ -123,10 +129,40 @@ fn encode_batches<'py>(
     source.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(PyValueError::new_err)
 }
 
+/// What `validate` returns: the error's kind and why, record errors, the first and the largest timestamp, and the records
+/// written anew.
+type Validated<'py> = (Option<(u8, String)>, Vec<(i32, u8, i64)>, i64, i64, Option<Bound<'py, PyBytes>>);
+
+/// A batch's records as LogValidator looks at them.
+#[pyfunction]
+#[pyo3(name = "validate")]
+#[allow(clippy::too_many_arguments)] // As many as a topic's configuration and a batch's header have.
+fn validate_records<'py>(
+    py: Python<'py>,
+    records: PyBuffer<u8>,
+    count: i32,
+    codec: i16,
+    base_timestamp: i64,
+    append_time: Option<i64>,
+    is_compacted: bool,
+    window: Option<[i64; 3]>,
+    target: Option<(i16, Option<i32>, usize)>,
+    budget: usize,
+) -> PyResult<Validated<'py>> {
+    let target = target.map(|(codec, level, most_bytes)| Target { codec, level, most_bytes });
+    let rules = Rules { count, codec, base_timestamp, append_time, is_compacted, window, target, budget };
+    let outcome = reading(py, &records, |bytes| rules.validate(bytes))?;
+    let refusal = outcome.refusal.map(|(refusal, why)| (refusal as u8, why));
+    let errors = outcome.errors.into_iter().map(|(index, error, timestamp)| (index, error as u8, timestamp)).collect();
+    let rebuilt = outcome.rebuilt.map(|bytes| PyBytes::new(py, &bytes));
+    Ok((refusal, errors, outcome.first_timestamp, outcome.max_timestamp, rebuilt))
+}
+
 #[pymodule(gil_used = true)]
 fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crc32c_of, module)?)?;
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_batches, module)?)
+    module.add_function(wrap_pyfunction!(encode_batches, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_records, module)?)
 }
