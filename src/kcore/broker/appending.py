@@ -21,13 +21,13 @@ class Appended(NamedTuple):
     log_append_time_ms: int  # -1 where the topic keeps the producer's times.
 
 
-def append_as_leader(log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, now_ms: int) -> Appended:
+def append_as_leader(log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, date_ms: int) -> Appended:
     """Appends the batch that `first_look` found, with the next offsets; of one that is there already, where it lies.
 
-    ApiException if it is refused: nothing was appended then.
+    `date_ms` is the time of day. ApiException if it is refused: nothing was appended then.
     """
     offset = log.end_offset
-    validated = validate(data, config, offset, leader_epoch, now_ms)
+    validated = validate(data, config, offset, leader_epoch, date_ms)
     known = log.producers.duplicate_of(validated.batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset, known.timestamp)

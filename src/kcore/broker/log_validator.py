@@ -218,10 +218,11 @@ def _transactional_producer(data: Bytes) -> tuple[int, int] | None:
 # The append.
 
 
-def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, now_ms: int) -> Validated:
+def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, date_ms: int) -> Validated:
     """The batch that `data` begins with, as it is to be appended at `offset`; `first_look` found nothing wrong with it.
 
-    ApiException if it is refused, RecordValidationException if some of its records are.
+    `date_ms` is the time of day, in ms since 1970. ApiException if the batch is refused, RecordValidationException if
+    some of its records are.
     """
     size = batch_size(data)
     assert size is not None, "first_look found a batch"
@@ -231,7 +232,7 @@ def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, now
     target = _target_codec(config, source)
     is_rebuilt = target != source
     has_append_time = bool(header.attributes & LOG_APPEND_TIME)
-    window = (now_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
+    window = (date_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
     refusal, errors, first_timestamp, max_timestamp, rebuilt = kernel.validate(
         records,
         header.record_count,
@@ -251,7 +252,7 @@ def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, now
         _check_producer_state(header)
     if refusal is not None:
         raise _refused(Errors.MESSAGE_TOO_LARGE, refusal[1])
-    max_timestamp = now_ms if config.has_log_append_time else max_timestamp
+    max_timestamp = date_ms if config.has_log_append_time else max_timestamp
     time_bit = LOG_APPEND_TIME if config.has_log_append_time else 0
     placed = header._replace(base_offset=offset, partition_leader_epoch=leader_epoch)
     if rebuilt is not None:
@@ -267,7 +268,7 @@ def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, now
         placed = placed._replace(attributes=kept | time_bit, max_timestamp=max_timestamp)
     written = _written(placed, records)
     batches = replace(scan_batches(written, check_crc=False), crc_matches=_CRC_MATCHES)
-    return Validated(written, batches, max_timestamp, now_ms if config.has_log_append_time else NO_TIMESTAMP)
+    return Validated(written, batches, max_timestamp, date_ms if config.has_log_append_time else NO_TIMESTAMP)
 
 
 def _checked_header(data: Bytes, size: int, config: LogConfig) -> _Header:
@@ -299,10 +300,10 @@ def _target_codec(config: LogConfig, source: int) -> int:
 
 def _record_errors(errors: Sequence[tuple[int, int, int]], window: tuple[int, int, int]) -> ApiException:
     """LogValidator.processRecordErrors; `errors` are the kernel's."""
-    now_ms, before_ms, after_ms = window
+    date_ms, before_ms, after_ms = window
     texts = (
         lambda _: "a compacted topic takes no message without a key",
-        lambda timestamp: f"timestamp {timestamp} is not within [{now_ms - before_ms}, {now_ms + after_ms}]",
+        lambda timestamp: f"timestamp {timestamp} is not within [{date_ms - before_ms}, {date_ms + after_ms}]",
         lambda _: "a producer does not set the timestamp type to LogAppendTime",
     )
     told = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)

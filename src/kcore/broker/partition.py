@@ -149,15 +149,15 @@ class Partition:
 
     # As the leader.
 
-    def append(self, data: Bytes, acks: int, now_ms: int) -> tuple[Appended, bool]:
+    def append(self, data: Bytes, acks: int, now_ms: int, date_ms: int) -> tuple[Appended, bool]:
         """A producer's batch, which `first_look` has seen; where it lies, and whether the high watermark moved.
 
-        ApiException if it is refused.
+        Times as `on_produce` has them. ApiException if it is refused.
         """
         log = self.leader_log()
         if acks == -1 and len(self.isr) < self.min_isr:
             raise exception_of(Errors.NOT_ENOUGH_REPLICAS)(f"{len(self.isr)} in sync, {self.min_isr} are needed")
-        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, now_ms)
+        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms)
         return appended, self.advance_high_watermark(now_ms)
 
     def leader_log(self) -> ReplicaLog:

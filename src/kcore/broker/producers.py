@@ -62,14 +62,12 @@ class Producers:
             raise exception_of(Errors.INVALID_PRODUCER_EPOCH)(
                 f"producer {producer_id} has epoch {known} here, not {epoch}"
             )
-        if producer is None:
+        if producer is None or known == NO_PRODUCER_EPOCH:
             return  # All that it wrote may have been deleted: any sequence will do.
         first, _ = sequences_of(batches, 0)
-        if epoch > producer.epoch or not producer.batches:
-            expected = 0
-        else:
-            expected = (producer.batches[-1].last_sequence + 1) % SEQUENCES
-        if first != expected and (epoch > producer.epoch or producer.batches):
+        is_first = epoch > known or not producer.batches
+        expected = 0 if is_first else (producer.batches[-1].last_sequence + 1) % SEQUENCES
+        if first != expected:
             raise exception_of(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER)(
                 f"producer {producer_id}, epoch {epoch}: sequence {expected} is next, not {first}"
             )

@@ -68,8 +68,13 @@ class WaitingProduce:
         return self.answer
 
 
-def on_produce(manager: "ReplicaManager", request_id: int, request: ProduceRequest, version: int, now_ms: int) -> None:
+def on_produce(
+    manager: "ReplicaManager", request_id: int, request: ProduceRequest, version: int, now_ms: int, date_ms: int
+) -> None:
     """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
+
+    `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
+    compared with.
 
     With acks 0 nobody waits for the answer; the edge has no way to tell of an error but to close the connection.
     """
@@ -81,7 +86,7 @@ def on_produce(manager: "ReplicaManager", request_id: int, request: ProduceReque
         answer.responses.append(answers)
         for data in topic.partition_data:
             key = (topic.name, data.index)
-            told, end_offset = _append(manager, key, data, refusals.get(id(data)), request.acks, now_ms)
+            told, end_offset = _append(manager, key, data, refusals.get(id(data)), request.acks, (now_ms, date_ms))
             answers.partition_responses.append(told)
             if end_offset is not None:
                 required[key] = Required(end_offset, told)
@@ -117,9 +122,12 @@ def _append(
     data: PartitionProduceData,
     refusal: ApiException | None,
     acks: int,
-    now_ms: int,
+    times_ms: tuple[int, int],
 ) -> tuple[PartitionProduceResponse, int | None]:
-    """The answer for one partition; if the batch is in the log, the offset behind it."""
+    """The answer for one partition; if the batch is in the log, the offset behind it.
+
+    `times_ms`: now and the date, as `on_produce` has them.
+    """
     try:
         if refusal is not None:
             raise refusal
@@ -129,7 +137,7 @@ def _append(
         records = data.records or b""
         if is_transactional(records):
             raise exception_of(Errors.INVALID_TXN_STATE)("this broker takes part in no transactions")
-        appended, _ = partition.append(records, acks, now_ms)
+        appended, _ = partition.append(records, acks, *times_ms)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         manager.log_failed(key, error)
         return _refused(data.index, error), None

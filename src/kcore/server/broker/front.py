@@ -78,10 +78,15 @@ class BrokerFront:
         now_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
+        date_ms: Callable[[], int],
     ) -> None:
-        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
+        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
+
+        `now_ms` only goes forward, `date_ms` is the time of day.
+        """
         self._manager, self._listener, self._cluster_id = manager, listener, cluster_id
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
+        self._date_ms = date_ms
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
@@ -121,7 +126,8 @@ class BrokerFront:
         return response
 
     async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, version, now))
+        date_ms = self._date_ms()
+        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, version, now, date_ms))
         if request.acks:
             return answer
         assert isinstance(answer, ProduceResponse)
