@@ -1,8 +1,8 @@
 //! Compressed records as Kafka's broker reads them: a Java stream a codec, under ChunkedBytesStream.
 //!
-//! A broker and a plain decompressor disagree about damaged bytes: which fault of two is met first depends on how far a
-//! stream reads ahead, and bytes behind the last record are met or not. What a producer is told depends on both, so each
-//! stream here reads as much at a time as the Java class it is named after.
+//! Kafka's readers and plain decompressors disagree about damaged bytes: which fault of two is met first depends on how far
+//! a stream reads ahead, and bytes behind the end are met or not. What a producer is told depends on both, so each stream
+//! here reads as much at a time as the Java class that it is named after. What a broker has taken can be decoded with them.
 
 mod gzip;
 mod lz4;
@@ -144,6 +144,29 @@ impl<'a> Chunked<'a> {
         let skipped = (*left).min(self.count - self.position);
         self.position += skipped;
         *left -= skipped;
+    }
+
+    /// Appends all that is left to `into`. A block that holds nothing is no end here.
+    /// `expected`: how many bytes that may be.
+    pub fn read_to_end(&mut self, into: &mut Vec<u8>, expected: usize) -> Read<()> {
+        let mut end = into.len();
+        let mut step = expected.clamp(LARGE_CHUNK, BODY_STEP);
+        loop {
+            if end == into.len() {
+                into.resize(end + step, 0);
+                step *= 2;
+            }
+            match self.stream.read(&mut into[end..]) {
+                Ok(Some(count)) => {
+                    end += count;
+                    self.spend(count)?;
+                }
+                over => {
+                    into.truncate(end);
+                    return over.map(drop);
+                }
+            }
+        }
     }
 
     /// Utils.readFully: `length` bytes into `into`, fewer if the stream ends. TooLarge beyond `most`.

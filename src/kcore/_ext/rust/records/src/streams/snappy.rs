@@ -32,9 +32,8 @@ impl<'a> Snappy<'a> {
     }
 
     fn decompress(&mut self, block: &[u8]) -> Read<()> {
-        self.block.clear();
         self.position = 0;
-        snappy_block(block, &mut self.block, usize::MAX).map_err(|error| Fault::Io(error.to_string()))
+        snappy_block(block, &mut self.block).map_err(|error| Fault::Io(error.to_string()))
     }
 
     pub fn read(&mut self, into: &mut [u8]) -> Read<Option<usize>> {
