@@ -356,7 +356,7 @@ def test_sequences() -> None:
 
 
 def test_epochs_and_ids_below_minus_one() -> None:
-    """ProducerAppendInfo of 3.9.1: -1 is the epoch of a producer that nothing is known of, and ids below -1 are none."""
+    """ProducerAppendInfo of 3.9.1: -1 is the epoch of a producer that nothing is known of; ids below -1 are none."""
     cluster = led()
     assert cluster.code(cluster.produce(1, b"a", producer=(7, -2, 0), acks=1)) is Errors.INVALID_PRODUCER_EPOCH
     assert cluster.code(cluster.produce(1, b"a", producer=(7, -1, 5), acks=1)) is Errors.NONE

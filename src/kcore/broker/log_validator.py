@@ -228,17 +228,45 @@ def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, dat
     assert size is not None, "first_look found a batch"
     header = _checked_header(data, size, config)
     records = memoryview(data)[HEADER_END:size]
-    source = header.codec
-    target = _target_codec(config, source)
-    is_rebuilt = target != source
-    has_append_time = bool(header.attributes & LOG_APPEND_TIME)
+    checked = _checked_records(header, records, config, date_ms)
+    time_bit = LOG_APPEND_TIME if config.has_log_append_time else 0
+    max_timestamp = date_ms if config.has_log_append_time else checked.max_timestamp
+    placed = header._replace(base_offset=offset, partition_leader_epoch=leader_epoch)
+    if checked.rebuilt is not None:
+        records = memoryview(checked.rebuilt)
+        placed = placed._replace(
+            batch_length=HEADER_END + len(records) - LENGTH_END,
+            attributes=_target_codec(config, header.codec) | time_bit | header.attributes & TRANSACTIONAL,
+            base_timestamp=checked.first_timestamp,
+            max_timestamp=max_timestamp,
+        )
+    elif (header.attributes & LOG_APPEND_TIME, header.max_timestamp) != (time_bit, max_timestamp):
+        kept = header.attributes & (CODEC_MASK | TRANSACTIONAL | DELETE_HORIZON)
+        placed = placed._replace(attributes=kept | time_bit, max_timestamp=max_timestamp)
+    written = _written(placed, records)
+    batches = replace(scan_batches(written, check_crc=False), crc_matches=_CRC_MATCHES)
+    return Validated(written, batches, max_timestamp, date_ms if config.has_log_append_time else NO_TIMESTAMP)
+
+
+class _Checked(NamedTuple):
+    """Records that are taken."""
+
+    first_timestamp: int  # milliseconds
+    max_timestamp: int
+    rebuilt: bytes | None  # As they are to be written, unless they stay as they are.
+
+
+def _checked_records(header: _Header, records: memoryview, config: LogConfig, date_ms: int) -> _Checked:
+    """LogValidator.validateMessagesAndAssignOffsets: every record, and what is to be written of them."""
+    target = _target_codec(config, header.codec)
+    is_rebuilt = target != header.codec
     window = (date_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
     refusal, errors, first_timestamp, max_timestamp, rebuilt = kernel.validate(
         records,
         header.record_count,
-        source,
+        header.codec,
         header.base_timestamp,
-        header.max_timestamp if has_append_time else None,
+        header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
         config.is_compacted,
         None if config.has_log_append_time else window,
         (target, config.compression_level, max(config.max_message_bytes - HEADER_END, 0)) if is_rebuilt else None,
@@ -252,23 +280,7 @@ def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, dat
         _check_producer_state(header)
     if refusal is not None:
         raise _refused(Errors.MESSAGE_TOO_LARGE, refusal[1])
-    max_timestamp = date_ms if config.has_log_append_time else max_timestamp
-    time_bit = LOG_APPEND_TIME if config.has_log_append_time else 0
-    placed = header._replace(base_offset=offset, partition_leader_epoch=leader_epoch)
-    if rebuilt is not None:
-        records = memoryview(rebuilt)
-        placed = placed._replace(
-            batch_length=HEADER_END + len(rebuilt) - LENGTH_END,
-            attributes=target | time_bit | header.attributes & TRANSACTIONAL,
-            base_timestamp=first_timestamp,
-            max_timestamp=max_timestamp,
-        )
-    elif (header.attributes & LOG_APPEND_TIME, header.max_timestamp) != (time_bit, max_timestamp):
-        kept = header.attributes & (CODEC_MASK | TRANSACTIONAL | DELETE_HORIZON)
-        placed = placed._replace(attributes=kept | time_bit, max_timestamp=max_timestamp)
-    written = _written(placed, records)
-    batches = replace(scan_batches(written, check_crc=False), crc_matches=_CRC_MATCHES)
-    return Validated(written, batches, max_timestamp, date_ms if config.has_log_append_time else NO_TIMESTAMP)
+    return _Checked(first_timestamp, max_timestamp, rebuilt)
 
 
 def _checked_header(data: Bytes, size: int, config: LogConfig) -> _Header:

@@ -205,7 +205,7 @@ class LiveSegment:
         return os.pread(self._file, min(most, self._size - position), position)
 
 
-def _decoded(batch: memoryview) -> Records:
+def _decoded(batch: bytes | memoryview) -> Records:
     try:
         return decode_records(batch, max_bytes=MOST_DECOMPRESSED)
     except DecodeError as error:
