@@ -1,8 +1,15 @@
 """Record batches of magic 2, in Rust: CRC-32C, the scanner of batch headers, records as columns, batches built."""
 
 from collections.abc import Sequence
+from typing import final
 
 from _typeshed import ReadableBuffer
+
+@final
+class Column:
+    """Whose bytes the columns show that the functions here return: nobody changes them."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def crc32c(data: ReadableBuffer, value: int = 0) -> int:
     """CRC-32C of a contiguous buffer of bytes, continued from `value`; BufferError for any other buffer."""

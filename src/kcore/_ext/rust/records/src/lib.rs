@@ -50,11 +50,12 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
-/// Works on the buffer's bytes: without the GIL where they are read-only, else holding it, so that no other thread writes.
-/// A mapped file may change in either case: whatever places follow from is checked, and then not read again.
+/// Works on the buffer's bytes without the GIL. The wrappers hand in what nobody changes (`kcore.wire.buffers`), and
+/// mapped files, which other processes may: a place in the bytes that follows from a byte is checked once it is read, and
+/// the byte is not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
     let bytes = bytes_of(buffer)?;
-    Ok(if buffer.readonly() { py.detach(|| work(bytes)) } else { work(bytes) })
+    Ok(py.detach(|| work(bytes)))
 }
 
 /// CRC-32C of the bytes, continued from `value`.
@@ -160,6 +161,7 @@ fn validate_records<'py>(
 
 #[pymodule(gil_used = true)]
 fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<column::Column>()?;
     module.add_function(wrap_pyfunction!(crc32c_of, module)?)?;
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)?;
