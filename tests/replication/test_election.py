@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from kcore.errors import LevelError, TableError
+from kcore.metadata.columns import PARTITION_COLUMNS
+from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
+from kcore.replication.elections import checked_rows
 from reference import election as reference
 from replication.recorded_elections import (
     kraft_acceptable,
@@ -341,3 +344,16 @@ def test_what_cannot_be_elected_says_so(kind: str, options: dict[str, Any], erro
 def test_no_candidates_no_changes() -> None:
     empty = elect(table_of([], BROKERS, {0}, set()), "offline")
     assert len(empty) == 0 and empty.isr_offsets.tolist() == [0] and empty.failed.tolist() == []
+
+
+def test_nobody_changes_what_a_kernel_trusts() -> None:
+    """Rows are copied before they are checked, and a table's columns are written by its methods alone."""
+    rows = np.arange(3, dtype=np.int32)
+    assert not np.shares_memory(checked_rows(rows, 3), rows)
+    table = PartitionTable.from_arrays([[0, 1], [1, 2]])
+    for column in PARTITION_COLUMNS:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(table, column.name)[0] = 7
+    table.apply(elect(table, "offline", leaving=[0]).written())
+    table.add_topic("more", [[0, 1, 2]])
+    assert not any(getattr(table, column.name).flags.writeable for column in PARTITION_COLUMNS)

@@ -99,7 +99,7 @@ def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) 
 
 def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
     """Rows from outside; TableError unless they are partitions of the table, ascending, each once."""
-    given = np.asarray(rows)
+    given = np.array(rows)  # A copy: nobody changes it between this check and the kernel.
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TableError(f"rows are a list of partition rows, not {given.dtype} of shape {given.shape}")
     if given.size and (given.min() < 0 or given.max() >= partitions):
