@@ -170,10 +170,13 @@ class PartitionTable:
         return len(self.leader__p)
 
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
-        """Makes decided changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
+        """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
-        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong.
+        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and
+        for changes that ZooKeeper has yet to take (`UnwrittenChanges.written`).
         """
+        if not isinstance(changes, PartitionChanges):
+            raise TableError("these changes are not written: apply what `written()` gives")
         rows = self._known_rows(changes.rows)
         shape = rows.shape
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))

@@ -7,7 +7,7 @@ import numpy as np
 
 from kcore._ext import znodes as kernel
 from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int8s, Int32s, Int64s, UInt8s
 
 _LONGEST_PATH_PART = 64  # What stands beside a topic's name in the path of a state.
@@ -68,7 +68,7 @@ def partition_paths(
     return Texts(out, offsets)
 
 
-def encode_states(changes: PartitionChanges, controller_epoch: int) -> Texts:
+def encode_states(changes: UnwrittenChanges, controller_epoch: int) -> Texts:
     """What the state znodes hold once the changes are written (TopicPartitionStateZNode)."""
     out = np.empty(kernel.state_bytes(len(changes), len(changes.isr)), np.uint8)
     offsets = np.empty(len(changes) + 1, np.int64)
