@@ -162,7 +162,7 @@ class Cluster:
         partition = PartitionProduceData(index=0, records=records)
         topic = TopicProduceData(name="t", partition_data=[partition])
         request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
-        on_produce(self.brokers[to], self.requests, request, self.now_ms)
+        on_produce(self.brokers[to], self.requests, request, 11, self.now_ms, self.now_ms)
         self.perform(to)
         return self.requests
 

@@ -196,8 +196,8 @@ def test_mutants_never_do_worse_than_an_error() -> None:
         ("record longer than its fields", bytes([14, 0, 0, 0, 1, 1, 0, 0]), 1),
         ("varint that the bytes end in", bytes([10, 0, 0, 0, 1, 1, 0]), 1),
         ("varint too long", bytes([0x80] * 5 + [0, 0]), 1),
-        ("varint too long", bytes([0x80] * 4 + [0x10, 0, 0]), 1),
-        ("varint too long", bytes([30, 0, *[0x80] * 9, 2, 0, 1, 1, 0, 0]), 1),
+        ("varint too long", bytes([0x80] * 4 + [0x90, 0, 0]), 1),
+        ("varint too long", bytes([30, 0, *[0x80] * 9, 0x82, 0, 1, 1, 0, 0]), 1),
         ("negative number of headers", bytes([12, 0, 0, 0, 1, 1, 1]), 1),
         ("header without a key", bytes([16, 0, 0, 0, 1, 1, 2, 1, 1]), 1),
         ("varint that the bytes end in", bytes([20, 0, 0, 0, 1, 1, 0xFE, 0xFF, 0xFF, 0xFF, 0x0F]), 1),
@@ -208,6 +208,16 @@ def test_lies_are_told(what: str, body: bytes, count: int) -> None:
         with pytest.raises(DecodeError, match=what) as raised:
             decode_records(batch_of(data, count, attributes))
         assert raised.value.offset in ((0, 57) if attributes else range(57, 62 + len(body)))
+
+
+def test_bits_beyond_a_varints_field_are_dropped() -> None:
+    """ByteUtils.readVarint and readVarlong shift them out, so that a broker takes such records."""
+    timestamp_delta, offset_delta = [0x84, *[0x80] * 8, 0x7E], [0x82, 0x80, 0x80, 0x80, 0x70]
+    body = bytes([38, 0, *timestamp_delta, *offset_delta, 1, 1, 0])
+    for data in (batch_of(body, 1), batch_of(gzip.compress(body), 1, attributes=1)):
+        records = decode_records(data)
+        assert (records.timestamp_delta.tolist(), records.offset.tolist()) == ([2], [1])
+    assert_like_twin(batch_of(body, 1))
 
 
 def test_control_records_need_a_type() -> None:

@@ -1,13 +1,14 @@
 """One replica as the machine it is: it leads, commits and keeps the ISR, or follows (Partition of 3.9.1). No clock."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kcore.broker.appending import MAX_MESSAGE_BYTES, Appended, append_as_leader
+from kcore.broker.appending import Appended, append_as_leader
 from kcore.broker.broker import Key, Replica
 from kcore.broker.followers import Follower
 from kcore.broker.log import ReplicaLog
+from kcore.broker.log_validator import Bytes, LogConfig
 from kcore.broker.roles import Order, Role, Step, next_step
 from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors, exception_of
@@ -20,7 +21,7 @@ class TopicSettings:
     """A topic's configuration, as far as a replica needs it."""
 
     min_insync_replicas: int = 1
-    max_message_bytes: int = MAX_MESSAGE_BYTES
+    log: LogConfig = field(default_factory=LogConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,15 @@ class Partition:
 
     # As the leader.
 
-    def append(self, data: bytes | memoryview, acks: int, now_ms: int) -> tuple[Appended, bool]:
-        """A producer's batch; where it lies, and whether the high watermark moved. ApiException if it is refused."""
+    def append(self, data: Bytes, acks: int, now_ms: int, date_ms: int) -> tuple[Appended, bool]:
+        """A producer's batch, which `first_look` has seen; where it lies, and whether the high watermark moved.
+
+        Times as `on_produce` has them. ApiException if it is refused.
+        """
         log = self.leader_log()
         if acks == -1 and len(self.isr) < self.min_isr:
             raise exception_of(Errors.NOT_ENOUGH_REPLICAS)(f"{len(self.isr)} in sync, {self.min_isr} are needed")
-        appended = append_as_leader(log, data, self.leader_epoch, self.settings.max_message_bytes)
+        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms)
         return appended, self.advance_high_watermark(now_ms)
 
     def leader_log(self) -> ReplicaLog:

@@ -14,6 +14,7 @@ from kcore.wire.record_building import CONTROL
 
 BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer has in flight.
 NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
 
 
@@ -53,26 +54,27 @@ class Producers:
     def check(self, batches: RecordBatches) -> None:
         """InvalidProducerEpochException or OutOfOrderSequenceException if the one batch may not be appended."""
         producer_id, epoch = int(batches.producer_id[0]), int(batches.producer_epoch[0])
+        if producer_id <= NO_PRODUCER_ID:
+            return
         producer = self.by_id.get(producer_id)
-        if producer_id == NO_PRODUCER_ID or producer is None:
-            return  # All that it wrote may have been deleted: any sequence will do.
-        if epoch < producer.epoch:
+        known = NO_PRODUCER_EPOCH if producer is None else producer.epoch
+        if epoch < known:
             raise exception_of(Errors.INVALID_PRODUCER_EPOCH)(
-                f"producer {producer_id} has epoch {producer.epoch} here, not {epoch}"
+                f"producer {producer_id} has epoch {known} here, not {epoch}"
             )
+        if producer is None or known == NO_PRODUCER_EPOCH:
+            return  # All that it wrote may have been deleted: any sequence will do.
         first, _ = sequences_of(batches, 0)
-        if epoch > producer.epoch or not producer.batches:
-            expected = 0
-        else:
-            expected = (producer.batches[-1].last_sequence + 1) % SEQUENCES
-        if first != expected and (epoch > producer.epoch or producer.batches):
+        is_first = epoch > known or not producer.batches
+        expected = 0 if is_first else (producer.batches[-1].last_sequence + 1) % SEQUENCES
+        if first != expected:
             raise exception_of(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER)(
                 f"producer {producer_id}, epoch {epoch}: sequence {expected} is next, not {first}"
             )
 
     def take(self, batches: RecordBatches) -> None:
         """Batches that were appended, of producers and of others."""
-        for row in (batches.producer_id != NO_PRODUCER_ID).nonzero()[0].tolist():
+        for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
             producer = self.by_id.get(producer_id)
             if producer is None or producer.epoch != epoch:

@@ -14,6 +14,7 @@ from kcore.broker.fetcher import ReplicaFetcher
 from kcore.broker.fetching import WaitingFetch
 from kcore.broker.isr_changes import IsrChanges
 from kcore.broker.log import ReplicaLog
+from kcore.broker.log_validator import LogConfig
 from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Output
 from kcore.broker.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
 from kcore.broker.producing import WaitingProduce
@@ -164,7 +165,7 @@ class ReplicaManager(Broker):
 
     def settings_of(self, topic: str) -> TopicSettings:
         """Its own, or the broker's defaults."""
-        default = TopicSettings(self.config.min_insync_replicas, self.config.message_max_bytes)
+        default = TopicSettings(self.config.min_insync_replicas, LogConfig(self.config.message_max_bytes))
         return self.settings.get(topic, default)
 
     def set_settings(self, topic: str, settings: TopicSettings, now_ms: int) -> None:

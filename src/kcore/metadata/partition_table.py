@@ -43,7 +43,8 @@ __all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 class PartitionTable(PartitionRows):
     """Columns as `kcore.metadata.columns` lists them, with the brokers, the topics and a broker index that follows.
 
-    Read the columns, and change them by the methods alone.
+    Read the columns, which are read-only arrays, and change them by the methods alone: kernels trust the broker rows in
+    them. A table belongs to one thread at a time.
     """
 
     def __init__(self, columns: Mapping[str, Array], topics: TopicTable, brokers: BrokerTable) -> None:
@@ -114,10 +115,13 @@ class PartitionTable(PartitionRows):
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
-        """Makes decided changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
+        """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
-        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong.
+        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and
+        for changes that ZooKeeper has yet to take (`UnwrittenChanges.written`).
         """
+        if not isinstance(changes, PartitionChanges):
+            raise TableError("these changes are not written: apply what `written()` gives")
         rows = self.known_rows(changes.rows)
         shape = rows.shape
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))

@@ -78,10 +78,15 @@ class BrokerFront:
         now_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
+        date_ms: Callable[[], int],
     ) -> None:
-        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
+        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
+
+        `now_ms` only goes forward, `date_ms` is the time of day.
+        """
         self._manager, self._listener, self._cluster_id = manager, listener, cluster_id
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
+        self._date_ms = date_ms
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
@@ -96,7 +101,7 @@ class BrokerFront:
         manager = self._manager
         match request:
             case ProduceRequest():
-                return await self._produce(request)
+                return await self._produce(request, context.version)
             case FetchRequest():
                 return await self._waited(lambda id_, now: on_fetch(manager, id_, request, context.version, now))
             case ListOffsetsRequest():
@@ -120,8 +125,9 @@ class BrokerFront:
         response: Message = await future
         return response
 
-    async def _produce(self, request: ProduceRequest) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now))
+    async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
+        date_ms = self._date_ms()
+        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, version, now, date_ms))
         if request.acks:
             return answer
         assert isinstance(answer, ProduceResponse)

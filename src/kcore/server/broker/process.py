@@ -56,6 +56,11 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def date_ms() -> int:
+    """The time of day, in ms since 1970: what records' timestamps are compared with."""
+    return time.time_ns() // 1_000_000
+
+
 class BrokerServer:
     """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
 
@@ -113,7 +118,9 @@ class BrokerServer:
     def _compose(self, cluster_id: str) -> None:
         manager = self.manager = ReplicaManager(self.config, -1, self.logs)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, self.perform, self._next_producer_id)
+        self.front = BrokerFront(
+            manager, self.listener, cluster_id, now_ms, self.perform, self._next_producer_id, date_ms
+        )
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
         name = f"broker-{self.config.broker_id}-to-controller"
         self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)

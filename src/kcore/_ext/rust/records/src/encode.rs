@@ -40,7 +40,7 @@ fn unfit(what: &str, row: usize) -> Unfit {
     format!("{what} (row {row})")
 }
 
-fn put_varint(out: &mut Vec<u8>, value: i64) {
+pub fn put_varint(out: &mut Vec<u8>, value: i64) {
     let mut zigzag = ((value << 1) ^ (value >> 63)) as u64;
     while zigzag >= 0x80 {
         out.push(zigzag as u8 | 0x80);
