@@ -20,13 +20,17 @@ VERSIONS: Final = (
     *("2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0"),
     *("3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2"),
     *("3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
-    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1"),
+    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0"),
 )
 """MetadataVersion: inter.broker.protocol.version and metadata.version are one sequence. KIP-380 came with the first."""
 
 _PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
 
-RELEASES: Final = {"3.9.1": ("3.0-IV1", "4.0-IV1", "3.9-IV0"), "4.1.2": ("3.3-IV3", "4.1-IV1", "4.1-IV1")}
+RELEASES: Final = {
+    "3.9.1": ("3.0-IV1", "4.0-IV1", "3.9-IV0"),
+    "4.1.2": ("3.3-IV3", "4.1-IV1", "4.1-IV1"),
+    "4.3.1": ("3.3-IV3", "4.3-IV0", "4.3-IV0"),
+}
 """Of each release: the oldest and the newest metadata.version its classes take, and the one it runs at by default."""
 
 ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last line of releases with a ZooKeeper-mode controller.
@@ -84,6 +88,26 @@ class Level:
     def epoch_bump_on_isr_shrink(self) -> bool:
         """KRaft: a smaller ISR alone raises the leader epoch, until KAFKA-15021."""
         return not self.is_at_least("3.6-IV0")
+
+    @cached_property
+    def directory_assignment_supported(self) -> bool:
+        """KRaft: partitions record each replica's log directory (KIP-858)."""
+        return self.is_at_least("3.7-IV2")
+
+    @cached_property
+    def elects_dead_last_known_leader(self) -> bool:
+        """KRaft: 3.9.1 elects the last known leader without a look whether it may lead."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def last_known_leader_of_empty_isr(self) -> bool:
+        """KRaft: 3.9.1 remembers the last leader when the ISR becomes empty, later releases when the leader goes."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def reassignment_awaits_all_replicas(self) -> bool:
+        """KRaft: a reassignment completes once all its replicas are in sync; for 4.3.1 the added ones are enough."""
+        return self.release in ("3.9.1", "4.1.2")
 
 
 @cache
