@@ -57,7 +57,7 @@ def decide(
 ) -> Elections:
     """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
     count = len(rows)
-    step = count + 1 + (_STAGGER - count - 1) % _PAGE
+    step = head_step(count)
     heads = np.empty((kernels.HEADS, step), np.int32)
     isr = np.empty(count * max(columns[1].shape[1], 1) + 1, np.int32)  # An unclean leader is an ISR of its own.
     recovery = np.empty(count, np.int8)
@@ -73,6 +73,11 @@ def decide(
         recovery=recovery[:changes],
         failed=heads[kernels.FAILED, :failures],
     )
+
+
+def head_step(count: int) -> int:
+    """How far apart the int32 columns of a decision about `count` candidates lie."""
+    return count + 1 + (_STAGGER - count - 1) % _PAGE
 
 
 def columns_of(table: PartitionTable) -> "kernels.Columns":

@@ -8,7 +8,6 @@ INCREMENT: Final = 0xB
 MASK: Final = (1 << 48) - 1
 
 _INITIAL_BUCKETS: Final = 16
-_LOAD_FACTOR: Final = 0.75
 _LONGEST_CHAIN: Final = 8  # A longer chain grows a small table ...
 _SMALL_TABLE: Final = 64  # ... and turns into a tree in one of at least this many buckets.
 
@@ -62,20 +61,11 @@ def hash_map_order(hashes: Iterable[int]) -> list[int]:
 
     Chains that turned into trees (nine keys in one of 64 buckets or more) are taken in the order of insertion too.
     """
-    return _bucket_order(hashes, _INITIAL_BUCKETS)
-
-
-def hash_set_order(hashes: Iterable[int], copied: int) -> list[int]:
-    """As `hash_map_order`, for a `java.util.HashSet` made as the copy of the first `copied` elements."""
-    wanted = int(copied / _LOAD_FACTOR) + 1
-    return _bucket_order(hashes, max(_INITIAL_BUCKETS, 1 << (wanted - 1).bit_length()))
-
-
-def _bucket_order(hashes: Iterable[int], buckets: int) -> list[int]:
     spread = [value ^ value >> 16 for value in hashes]
+    buckets = _INITIAL_BUCKETS
     for size in range(1, len(spread) + 1):
         if buckets < _SMALL_TABLE:
             chain = sum((key ^ spread[size - 1]) & (buckets - 1) == 0 for key in spread[: size - 1])
             buckets <<= int(chain >= _LONGEST_CHAIN)
-        buckets <<= int(size > buckets * _LOAD_FACTOR)
+        buckets <<= int(size > buckets * 3 // 4)
     return sorted(range(len(spread)), key=lambda key: spread[key] & (buckets - 1))

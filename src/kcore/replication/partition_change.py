@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from kcore.constants import NO_LEADER, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING
 from kcore.errors import LevelError, PlacementError
 from kcore.metadata.image_partitions import MIGRATING, PartitionRegistration
-from kcore.replication.java_random import hash_set_order
+from kcore.replication.java_random import hash_map_order
 from kcore.replication.levels import Level
 from kcore.types import Uuid
 
@@ -190,16 +190,16 @@ def _with_eligible_leaders(
     """
     if len(target.isr) >= rules.min_isr:
         return replace(target, elr=(), last_known_elr=())
-    candidates = list(dict.fromkeys((*target.elr, *partition.isr)))
-    elr = _without(_without(_as_java_orders(candidates, target.elr), target.isr), unclean_shutdown)
-    known = list(dict.fromkeys((*candidates, *target.last_known_elr)))
-    last_known = _without(_without(_as_java_orders(known, target.elr), target.isr), elr)
-    return replace(target, elr=elr, last_known_elr=last_known)
+    candidates = _hash_set(*target.elr, *partition.isr)
+    elr = _without(_without(candidates, target.isr), unclean_shutdown)
+    known = _hash_set(*target.elr, *partition.isr, *target.last_known_elr)
+    return replace(target, elr=elr, last_known_elr=_without(_without(known, target.isr), elr))
 
 
-def _as_java_orders(members: Sequence[int], first: Sequence[int]) -> Brokers:
-    """As `new HashSet<>(first)` to which the other members are added iterates."""
-    return tuple(members[place] for place in hash_set_order([member & 0xFFFFFFFF for member in members], len(first)))
+def _hash_set(*members: int) -> Brokers:
+    """The members in the order in which a HashSet of them iterates."""
+    distinct = list(dict.fromkeys(members))
+    return tuple(distinct[place] for place in hash_map_order(member & 0xFFFFFFFF for member in distinct))
 
 
 def _elected(
