@@ -304,7 +304,7 @@ def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
     elections = elect(table, "offline", leaving=[4])
     assert [table.state(row) for row in range(len(table))] == before
     table.apply(elections.written())
-    table.brokers.live[4] = False
+    table.brokers.set_gone(int(table.brokers.ids[4]))
     assert len(elect(table, "offline")) == 0
     for row in elections.rows.tolist():
         assert table.state(row).partition_epoch == before[row].partition_epoch + 1
@@ -313,13 +313,16 @@ def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "error"),
     [
-        ("online", {}, LevelError),
+        ("online", {"level": "3.9.1"}, LevelError),
+        ("online", {"level": "4.3.1", "min_isr": 0}, TableError),
+        ("online", {"level": "4.3.1", "min_isr": [1]}, TableError),
+        ("online", {"level": "4.3.1", "min_isr": 1.5}, TableError),
         ("offline", {"level": "4.1.2"}, LevelError),
         ("sideways", {}, LevelError),
         ("offline", {"level": "5.0"}, LevelError),
         ("controlled-shutdown", {}, LevelError),
         ("controlled-shutdown", {"leaving": [0, 1]}, LevelError),
-        ("online", {"leaving": [0, 1], "level": "4.1.2"}, LevelError),
+        ("controlled-shutdown", {"level": "4.1.2"}, LevelError),
         ("offline", {"leaving": [77]}, TableError),
         ("offline", {"rows": [0, 0]}, TableError),
         ("offline", {"rows": [1, 0]}, TableError),

@@ -1,10 +1,11 @@
 """Elections over the columns of a partition table: candidates in, changed partitions out.
 
 Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column.
-Brokers come as rows and leave as ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks candidate
-rows and makes room; tables promise the rest.
+Brokers come as rows and leave as ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks
+candidate rows and makes room; tables promise the rest. KRaft's elections are in `partition_change.pyx`.
 """
 
+from kcore._ext.arrays cimport address_of
 from kcore._ext.constants cimport RECOVERING
 from kcore._ext.election_brokers cimport (
     AHEAD,
@@ -21,7 +22,6 @@ from kcore._ext.election_brokers cimport (
     NO_DIRECTORIES_FLAG,
     NOBODY_FLAG,
     STAYS_FLAG,
-    address_of,
     copy_isr,
     first_slot,
     flags_of,
@@ -196,9 +196,9 @@ cdef Columns columns_of(tuple columns, object brokers__b) except *:
 cdef Outputs outputs_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r) except *:
     cdef int32_t* first = <int32_t*>address_of(heads__kr)
     first[HEAD_ISR_OFFSETS * step] = 0
-    return Outputs(first, first + HEAD_LEADERS * step, first + HEAD_ISR_OFFSETS * step, first + HEAD_LEADER_EPOCHS * step,
-                   first + HEAD_PARTITION_EPOCHS * step, first + HEAD_FAILED * step, <int32_t*>address_of(isr),
-                   <int8_t*>address_of(recovery__r), 0, 0, 0)
+    return Outputs(first, first + HEAD_LEADERS * step, first + HEAD_ISR_OFFSETS * step,
+                   first + HEAD_LEADER_EPOCHS * step, first + HEAD_PARTITION_EPOCHS * step, first + HEAD_FAILED * step,
+                   <int32_t*>address_of(isr), <int8_t*>address_of(recovery__r), 0, 0, 0)
 
 
 def zookeeper(

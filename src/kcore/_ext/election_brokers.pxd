@@ -1,11 +1,10 @@
-"""What the election kernels share: brokers and what each may do, slots as bit masks, and addresses of arrays.
+"""What the election kernels share: brokers and what each may do, and slots as bit masks.
 
 Brokers come as rows and leave as ids: entry b + 1 of `brokers` holds broker b's id in its upper half and flags of what
 it may do in the lower; entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks: no branch
 depends on which replicas are live or in sync, and mixed states cost what uniform ones do.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 
 cdef extern from *:
@@ -62,11 +61,3 @@ cdef inline Py_ssize_t copy_isr(
         out[kept] = id_of(brokers, isr[i])
         kept += flags_of(brokers, isr[i]) & (mask | NOBODY_FLAG) == wanted
     return kept
-
-
-cdef inline void* address_of(object array) except NULL:
-    """Where a contiguous array begins; the caller keeps it alive. A sixth of the price of a memory view."""
-    cdef Py_buffer view
-    PyObject_GetBuffer(array, &view, PyBUF_SIMPLE)
-    PyBuffer_Release(&view)
-    return view.buf

@@ -1,12 +1,14 @@
 """KRaft's changes of partitions: candidates and targets in, PartitionChangeRecords as columns out.
 
-Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `d` directory row, `k` output
-column. Brokers come as rows and leave as ids; sets of slots are bit masks (`election_brokers.pxd`). A partition without
-targets, reassignment and eligible leader replicas, before and after, is decided here in one pass over its ISR; any other
-by `change_builder.pxd`. The wrapper checks candidate rows and targets and makes room; tables promise the rest.
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `d` directory row, `k`
+output column. Brokers come as rows and leave as ids; sets of slots are bit masks (`election_brokers.pxd`). A partition
+without targets, reassignment and eligible leader replicas, before and after, is decided here in one pass over its ISR;
+any other by `change_builder.pxd`. The wrapper checks candidates and targets and makes room; tables promise the rest.
 """
 
-from kcore._ext.change_builder cimport (
+from kcore._ext.arrays cimport address_of
+from kcore._ext.change_builder cimport change_partition, configured_min_isr, is_online
+from kcore._ext.change_columns cimport (
     ISR,
     LEADER,
     NOBODY,
@@ -20,9 +22,6 @@ from kcore._ext.change_builder cimport (
     Rule,
     Table,
     Targets,
-    change_partition,
-    configured_min_isr,
-    is_online,
     put_change,
 )
 from kcore._ext.constants cimport MAX_REPLICAS
@@ -36,7 +35,6 @@ from kcore._ext.election_brokers cimport (
     LEAVES_FLAG,
     MAY_LEAD_FLAG,
     NOBODY_FLAG,
-    address_of,
     first_slot,
     flags_of,
     id_of,
@@ -84,7 +82,8 @@ cdef inline bint is_plain(const Table* t, Py_ssize_t p, Py_ssize_t r) noexcept n
 
 
 cdef inline bint change_plainly(
-    const Table* t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, const Rule* rule, int32_t p, Changes* out
+    const Table* t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, const Rule* rule, int32_t p,
+    Changes* out
 ) noexcept nogil:
     """PartitionChangeBuilder for a partition that has a leader in sync, before and after, and the ISR no target.
 
@@ -155,7 +154,9 @@ cdef inline Changes change_plain_rows(
     return out
 
 
-cdef Changes change_three(Table t, Rule rule, bint has_lists, const int32_t* rows, Py_ssize_t n, Changes out) noexcept nogil:
+cdef Changes change_three(
+    Table t, Rule rule, bint has_lists, const int32_t* rows, Py_ssize_t n, Changes out
+) noexcept nogil:
     """Three replicas: loops of a known length."""
     return change_plain_rows(t, 3, 3, False, rule, has_lists, rows, n, out)
 
@@ -166,7 +167,9 @@ cdef Changes change_three_in_directories(
     return change_plain_rows(t, 3, 3, True, rule, has_lists, rows, n, out)
 
 
-cdef Changes change_any(Table t, Rule rule, bint has_lists, const int32_t* rows, Py_ssize_t n, Changes out) noexcept nogil:
+cdef Changes change_any(
+    Table t, Rule rule, bint has_lists, const int32_t* rows, Py_ssize_t n, Changes out
+) noexcept nogil:
     return change_plain_rows(t, t.slots, t.members, t.directories != NULL, rule, has_lists, rows, n, out)
 
 
@@ -222,11 +225,12 @@ cdef Table table_of(tuple columns, tuple lists, object brokers__b) except *:
 cdef Rule rule_of(tuple rule) except *:
     cdef Rule found
     cdef int features
-    (election, unclean, unclean_by, min_isr, min_isr_by, first_row, features) = rule
+    (election, unclean, unclean_by, min_isr, min_isr_by, first_row, has_first, features) = rule
     found.election = <Election><int>election
     found.unclean, found.unclean_by = <const uint8_t*>address_of(unclean), <By><int>unclean_by
     found.min_isr, found.min_isr_by = <const int32_t*>address_of(min_isr), <By><int>min_isr_by
-    found.first_row = <const int32_t*>address_or_null(first_row)
+    found.first_row = <const int32_t*>address_of(first_row)
+    found.has_first = <const int32_t*>address_of(has_first)
     found.leaving_only = features & (_LEAVING_ISR_ONLY | _LEAVING_ONLY)
     found.leaving_elr_counts = features & _LEAVING_ONLY
     found.elr_enabled = features & _ELR_ENABLED
@@ -326,6 +330,29 @@ def rows_in_directories(
                     meant = is_meant__d[directories__ps[p, s]]
             found__r[found] = p
             found += meant
+    return found
+
+
+def rows_without_active_leader(
+    const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, directories__ps, owner__d,
+    const int64_t[::1] brokers__b, int32_t[::1] rows__r
+):
+    cdef Table t
+    cdef Py_ssize_t p, s, found = 0, slots = replicas__ps.shape[1]
+    cdef bint active
+    t.brokers = &brokers__b[0]
+    t.directories = <const int32_t*>address_or_null(directories__ps)
+    t.owner_of_directory = <const int16_t*>address_or_null(owner__d)
+    with nogil:
+        for p in range(leader__p.shape[0]):
+            active = flags_of(t.brokers, leader__p[p]) & MAY_LEAD_FLAG
+            if active and t.directories != NULL:
+                for s in range(slots):
+                    if replicas__ps[p, s] == leader__p[p]:
+                        active = is_online(&t, leader__p[p], t.directories[p * slots + s])
+            if not active:
+                rows__r[found] = <int32_t>p
+                found += replicas__ps[p, 0] != NOBODY  # A free row of the table has none.
     return found
 
 

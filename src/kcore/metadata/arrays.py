@@ -47,9 +47,9 @@ def padded(offsets: Array, values: Array) -> Int32s:
     return rows
 
 
-def widened(rows: Array, width: int) -> Array:
-    """A copy of 2-D `rows` that is `width` wide, padded with -1."""
-    wide = np.full((len(rows), width), NO_BROKER_ROW, rows.dtype)
+def widened(rows: Array, width: int, fill: int = NO_BROKER_ROW) -> Array:
+    """A copy of 2-D `rows` that is `width` wide, padded with `fill`."""
+    wide = np.full((len(rows), width), fill, rows.dtype)
     wide[:, : rows.shape[1]] = rows
     return wide
 

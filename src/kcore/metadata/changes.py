@@ -1,9 +1,10 @@
-"""Changes of partition state as columns: what decisions produce and what the table's one mutator takes."""
+"""Changes of partition state as columns: what decisions produce and what the table's mutators take."""
 
 from dataclasses import dataclass, replace
 from typing import Self
 
 from kcore.types import Int8s, Int32s
+from kcore.wire.columns import Vectors
 
 
 @dataclass(slots=True, eq=False)  # Not frozen: that makes a decision two microseconds slower.
@@ -27,3 +28,27 @@ class PartitionChanges:
     def written(self) -> Self:
         """The same once ZooKeeper has taken the writes: every state node's version is one higher."""
         return replace(self, partition_epochs=self.partition_epochs + 1)
+
+
+@dataclass(slots=True, eq=False)
+class KraftChanges:
+    """Many PartitionChangeRecords as columns: what a KRaft decision produces. What is left out stays as it is.
+
+    Lists are `Vectors` of broker ids, int32, one a change; a row that is not `valid` changes nothing, and None changes
+    nothing anywhere. Epochs follow: a leader that is named raises the leader epoch by one, even if it is the leader
+    already, and every change raises the partition epoch by one (PartitionRegistration.merge).
+    """
+
+    rows: Int32s  # c, ascending, each once
+    leaders: Int32s | None = None  # c, broker ids, -1 for none, -2 (NO_LEADER_CHANGE) where none is named
+    recovery: Int8s | None = None  # c, LeaderRecoveryState, -1 (NO_RECOVERY_CHANGE)
+    isr: Vectors | None = None
+    replicas: Vectors | None = None
+    removing: Vectors | None = None
+    adding: Vectors | None = None
+    directories: Vectors | None = None  # rows of DirectoryTable, one for each replica after the change
+    elr: Vectors | None = None
+    last_known_elr: Vectors | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from kcore.constants import NO_LEADER, RECOVERED, RECOVERING
 from kcore.errors import LevelError
-from kcore.metadata.image_partitions import MIGRATING, PartitionRegistration
+from kcore.metadata.directory_table import MIGRATING_UUID as MIGRATING
+from kcore.metadata.partition_state import PartitionRegistration
 from kcore.replication.levels import Level, level_of
 from kcore.replication.partition_change import KraftRules, partition_change
 

@@ -6,79 +6,47 @@ come out as columns, for the partitions that change. `partition_change.py` says 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntFlag
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kcore._ext import partition_change as kernels
 from kcore._ext.election import CALLS, FAILED, HEADS, ISR_OFFSETS, MAY_LEAD, NO_DIRECTORIES
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
+from kcore.metadata.arrays import Array
 from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.elections import NEVER, BrokerFlags, Elections, head_step
+from kcore.replication.elections import NEVER, BrokerFlags, head_step
+from kcore.replication.kraft_results import LISTS, KraftElections, SparseLists
 from kcore.replication.levels import Level
-from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s, UInt16s
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
 
 ONLINE, UNCLEAN, PREFERRED, CONFIGURED = range(4)  # Configured: online or unclean, as the topic is.
 AS_IS: Final = -2  # First in a row of targets: the target is what the partition has.
 
 _ALL, _BY_PARTITION, _BY_TOPIC = range(3)
 _ACTIVE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD, shutting_down=CALLS)  # ClusterControlManager.isActive
-_ONE: Final = np.ones(1, np.int32)
-
-
-class ChangedFields(IntFlag):
-    """Fields of a PartitionChangeRecord, each the bit of its tag."""
-
-    ISR = 1 << 0
-    LEADER = 1 << 1  # Set without another leader: the leader epoch rises.
-    REPLICAS = 1 << 2
-    REMOVING_REPLICAS = 1 << 3
-    ADDING_REPLICAS = 1 << 4
-    LEADER_RECOVERY_STATE = 1 << 5
-    ELIGIBLE_LEADER_REPLICAS = 1 << 6
-    LAST_KNOWN_ELR = 1 << 7
-    DIRECTORIES = 1 << 8
-
-
-@dataclass(slots=True, eq=False)
-class SparseLists:
-    """A list that few changes set: list k is that of change `places[k]`, `values[offsets[k]:offsets[k + 1]]`."""
-
-    places: Int32s  # n, ascending
-    offsets: Int32s  # n + 1
-    values: Int32s  # broker ids; of directories: rows of the DirectoryTable
-
-
-@dataclass(slots=True, eq=False)
-class KraftElections(Elections):
-    """What the KRaft controller decided: c PartitionChangeRecords as columns. Both epochs are those after the change.
-
-    The columns of PartitionChanges hold the state after the change, be it new or as before; `fields` says what the
-    record names. A list that no change sets is None.
-    """
-
-    fields: UInt16s  # c, ChangedFields
-    replicas: SparseLists | None = None
-    removing_replicas: SparseLists | None = None
-    adding_replicas: SparseLists | None = None
-    eligible_leader_replicas: SparseLists | None = None
-    last_known_elr: SparseLists | None = None
-    directories: SparseLists | None = None
 
 
 class Setting(NamedTuple):
     """A topic's setting: one value for all, or one a partition row, or one a topic row."""
 
-    values: npt.NDArray[np.generic]
+    values: Array
     by: int = _ALL
 
     @classmethod
-    def by_topic(cls, values: npt.NDArray[np.generic]) -> "Setting":
+    def by_partition(cls, values: Array) -> "Setting":
+        """One value a row of the partition table."""
+        return cls(values, _BY_PARTITION)
+
+    @classmethod
+    def by_topic(cls, values: Array) -> "Setting":
         """One value a row of the topic table."""
         return cls(values, _BY_TOPIC)
+
+
+_NO: Final = Setting(NEVER)
+_ONE: Final = Setting(np.ones(1, np.int32))
 
 
 @dataclass(frozen=True)
@@ -87,8 +55,8 @@ class KraftSettings:
 
     level: Level
     elr_enabled: bool = False  # The feature eligible.leader.replicas.version is 1 or more.
-    unclean: Setting = Setting(NEVER)  # unclean.leader.election.enable
-    min_isr: Setting = Setting(_ONE)  # min.insync.replicas; the replication factor of a topic's partition 0 caps it.
+    unclean: Setting = _NO  # unclean.leader.election.enable
+    min_isr: Setting = _ONE  # min.insync.replicas; the replication factor of a topic's partition 0 caps it.
     use_last_known_leader: bool = True  # unclean.recovery.strategy "balanced": elect the last leader if all else fails.
     zk_migration: bool = False  # 3.9.1: a migration from ZooKeeper may be going on.
 
@@ -111,8 +79,10 @@ class KraftSettings:
     def allows_unclean(self, table: PartitionTable, rows: Int32s) -> Bools:
         """Whether the topics of those partitions allow unclean elections."""
         values, by = self.unclean
-        chosen: Bools = values[{_ALL: np.zeros_like(rows), _BY_PARTITION: rows, _BY_TOPIC: table.topic_row__p[rows]}[by]] != 0
-        return chosen
+        if by == _ALL:
+            return np.full(len(rows), bool(values[0]))
+        allowed: Bools = values[rows if by == _BY_PARTITION else table.topic_row__p[rows]] != 0
+        return allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +103,7 @@ class BulkTargets:
 
 
 def described_brokers(table: PartitionTable, exceptions: Sequence[int] = (), flags: int = CALLS) -> Int64s:
-    """What each broker may do, as the kernel reads it: active ones may lead. `exceptions` are rows that have `flags`."""
+    """What each broker may do, as the kernel reads it: active ones may lead; rows `exceptions` have `flags` instead."""
     brokers__b = _ACTIVE.of(table.brokers, exceptions, flags)
     if table.directories__ps is not None:
         brokers__b[1:][~table.brokers.lists_directories__b] |= NO_DIRECTORIES
@@ -159,8 +129,7 @@ def decide(
     lists = _lists_of(table, rows)
     has_lists = any(each is not None for each in lists[:4])
     columns = _columns_of(table)
-    capped_by = table.first_rows__t if settings.elr_enabled else None
-    rule = (election, *settings.unclean, *settings.min_isr, capped_by, settings.features | leaving)
+    rule = (election, *settings.unclean, *settings.min_isr, *table.first_partitions, settings.features | leaving)
     given = None if targets is None else tuple(getattr(targets, name) for name in BulkTargets.__slots__)
     is_whole = settings.elr_enabled or given is not None or has_lists
     count, step = len(rows), head_step(len(rows))
@@ -201,8 +170,8 @@ def _columns_of(table: PartitionTable) -> "kernels.Columns":
 
 
 def _lists_of(table: PartitionTable, rows: Int32s) -> "kernels.Lists":
-    moves = (moves_by_candidate(each, rows) for each in (table.removing, table.adding))
-    return (table.elr__pi, table.last_known_elr__pi, *moves, True)
+    removing, adding = moves_by_candidate(table.removing, rows), moves_by_candidate(table.adding, rows)
+    return (table.elr__pi, table.last_known_elr__pi, removing, adding, True)
 
 
 def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> Int16s | None:
@@ -224,12 +193,10 @@ def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> In
 def _isr_width(table: PartitionTable, targets: BulkTargets | None) -> int:
     """Members of the widest ISR that a change can name: an unclean leader is an ISR of its own."""
     target = None if targets is None else targets.isr
-    return max(1, table.isr__pi.shape[1], 0 if target is None else target.shape[1])
+    return max(1, _width(table.isr__pi), _width(target))
 
 
-def _room_for_lists(
-    table: PartitionTable, lists: "kernels.Lists", targets: BulkTargets | None, count: int
-) -> Int32s:
+def _room_for_lists(table: PartitionTable, lists: "kernels.Lists", targets: BulkTargets | None, count: int) -> Int32s:
     """Room for the lists of every candidate; what is not written is never touched."""
     given = [] if targets is None else [targets.replicas, targets.removing, targets.adding]
     moved = max(table.replicas__ps.shape[1], *(_width(each) for each in (*given, *lists[2:4])), 1)
@@ -238,17 +205,7 @@ def _room_for_lists(
 
 
 def _width(lists: Int16s | None) -> int:
-    return 0 if lists is None else lists.shape[1]
-
-
-_LIST_NAMES: Final = (
-    "replicas",
-    "removing_replicas",
-    "adding_replicas",
-    "eligible_leader_replicas",
-    "last_known_elr",
-    "directories",
-)
+    return 0 if lists is None else int(lists.shape[1])
 
 
 def _sparse_lists(sparse: Int32s | None, count: int, sizes: Sequence[tuple[int, int]]) -> dict[str, SparseLists]:
@@ -256,7 +213,7 @@ def _sparse_lists(sparse: Int32s | None, count: int, sizes: Sequence[tuple[int, 
     found: dict[str, SparseLists] = {}
     if sparse is None:
         return found
-    for name, row, (lists, values) in zip(_LIST_NAMES, sparse, sizes, strict=True):
+    for name, row, (lists, values) in zip(LISTS, sparse, sizes, strict=True):
         if lists:
             places, offsets = row[:lists].copy(), row[count : count + lists + 1].copy()
             found[name] = SparseLists(places, offsets, row[2 * count + 1 : 2 * count + 1 + values].copy())

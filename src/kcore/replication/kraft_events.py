@@ -1,4 +1,4 @@
-"""What the KRaft controller decides of partitions, event by event, in bulk: ReplicationControlManager of 3.9.1 to 4.3.1.
+"""What the KRaft controller decides of partitions, event by event, in bulk (ReplicationControlManager).
 
 Each function takes the table, the settings and what happened, reads the state as it is before the event's records are
 replayed, and gives the changes; it changes nothing. Brokers and directories that the event is about are named by id and
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kcore._ext import partition_change as kernels
 from kcore._ext.election import CALLS, CRASHED, LEAVES, MAY_LEAD
@@ -20,11 +19,11 @@ from kcore.replication.kraft_changes import (
     PREFERRED,
     UNCLEAN,
     BulkTargets,
-    KraftElections,
     KraftSettings,
     decide,
     described_brokers,
 )
+from kcore.replication.kraft_results import KraftElections
 from kcore.types import Int8s, Int16s, Int32s
 
 _LEAVES: Final = CALLS | LEAVES
@@ -93,10 +92,8 @@ def leaders_elected(
 
     Source: ElectLeaders, electLeader.
     """
-    if unclean:
-        needed = table.leader__p[rows] == NO_BROKER_ROW
-    else:
-        needed = table.leader__p[rows] != table.replicas__ps[rows, 0]
+    leaders, first = table.leader__p[rows], table.replicas__ps[rows, 0]
+    needed = leaders == NO_BROKER_ROW if unclean else leaders != first
     return decide(table, settings, rows[needed], described_brokers(table), election=UNCLEAN if unclean else PREFERRED)
 
 

@@ -1,6 +1,6 @@
 """Replicas that move, in bulk: reassignments begun and cancelled, directories assigned (KIP-455, KIP-858).
 
-A reassignment ends by itself: the ISR change that lets it end (`kraft_events.isrs_altered`) names the replicas that stay.
+A reassignment ends by itself: the ISR change that lets it end (`kraft_events.isrs_altered`) names what stays.
 As in `kraft_events.py`, the state is read as it is before the records are replayed, and nothing is changed.
 Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert.
 """
@@ -17,13 +17,13 @@ from kcore.replication.kraft_changes import (
     AS_IS,
     ONLINE,
     BulkTargets,
-    KraftElections,
     KraftSettings,
     decide,
     described_brokers,
     moves_by_candidate,
 )
 from kcore.replication.kraft_events import replicas_lost
+from kcore.replication.kraft_results import KraftElections
 from kcore.types import Int16s, Int32s
 
 _LAST: Final = np.iinfo(np.int64).max  # Sorts behind every broker id.

@@ -18,7 +18,8 @@ from typing import Final, TypeVar
 
 from kcore.constants import NO_LEADER, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING
 from kcore.errors import LevelError, PlacementError
-from kcore.metadata.image_partitions import MIGRATING, PartitionRegistration
+from kcore.metadata.directory_table import MIGRATING_UUID as MIGRATING
+from kcore.metadata.partition_state import PartitionRegistration
 from kcore.replication.java_random import hash_map_order
 from kcore.replication.levels import Level
 from kcore.types import Uuid

@@ -104,7 +104,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
         return
     row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
     if endpoints != brokers.endpoints[row]:
-        brokers.endpoints[row] = endpoints
+        brokers.set_endpoints(event.broker_id, endpoints)
         batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))
         yield from context.send(batch)
