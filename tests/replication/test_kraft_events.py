@@ -32,8 +32,6 @@ class Scene:
     def __init__(self, seed: int, **rule: Any) -> None:
         self.dice = Dice(seed)
         self.partitions = self.dice.partitions(IDS, 4, 70)
-        for p in self.partitions:  # ELR members that are no replicas have a test of their own.
-            p["elr"] = [member for member in p["elr"] if member in p["replicas"]]
         self.cluster = self.dice.cluster(IDS)
         self.rule = self.dice.rule() | rule
         self.brokers = brokers_of(IDS, self.cluster["active"], self.cluster["directories"])
@@ -203,8 +201,12 @@ def test_directories_assigned(seed: int) -> None:
     assigned, lost = moves.directories_assigned(
         scene.table, scene.settings, 3, rows, np.array(list(told.values()), np.int32)
     )
+    rule = scene.rule
+    if rule["release"] != "4.3.1":  # It forgets to tell the builder of ELR, and of a migration.
+        scene.rule = rule | {"elr": False, "migration": False}
     wanted = scene.expected(lambda p: id(p) in chosen, "online", lambda p: {"directory": (3, chosen[id(p)])})
     assert records_of(assigned) == wanted
+    scene.rule = rule
 
     def is_lost(p: Partition) -> bool:
         return id(p) in chosen and not twin.is_online(3, chosen[id(p)], scene.cluster)

@@ -81,3 +81,6 @@ def rows_without_active_leader(
 
 def leaderless_rows(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
     """Partitions with replicas and without a leader, ascending, into `rows__r`; gives how many."""
+
+def rows_with_member(lists__pi: Int16s, broker_row: int, rows__r: Int32s) -> int:
+    """Rows that have the broker in their list, ascending, into `rows__r`; gives how many."""

@@ -69,6 +69,19 @@ AWAITS_ALL_REPLICAS = _AWAITS_ALL_REPLICAS
 LISTS = SPARSE_LISTS
 
 
+cdef enum:
+    BLOCK = 4096  # Rows that are looked at together: nearly all blocks have nothing.
+
+
+cdef inline bint has_entry(const int16_t* entries, Py_ssize_t count, int16_t wanted) noexcept nogil:
+    """Without a jump in the loop, so that the compiler compares many at a time."""
+    cdef Py_ssize_t k
+    cdef int16_t found = 0
+    for k in range(count):
+        found |= entries[k] == wanted
+    return found != 0
+
+
 cdef inline bint is_empty(const Lists* lists, Py_ssize_t p, Py_ssize_t r) noexcept nogil:
     if lists.members == NULL or lists.width == 0:
         return True
@@ -357,10 +370,31 @@ def rows_without_active_leader(
 
 
 def leaderless_rows(const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, int32_t[::1] rows__r):
-    cdef Py_ssize_t p, found = 0
+    cdef Py_ssize_t p, block, begin, end, count = leader__p.shape[0], found = 0
     with nogil:
-        for p in range(leader__p.shape[0]):
-            if leader__p[p] == NOBODY:
+        for block in range((count + BLOCK - 1) // BLOCK):
+            begin, end = block * BLOCK, min((block + 1) * BLOCK, count)
+            if not has_entry(&leader__p[begin], end - begin, NOBODY):
+                continue
+            for p in range(begin, end):
+                if leader__p[p] == NOBODY:
+                    rows__r[found] = <int32_t>p
+                    found += replicas__ps[p, 0] != NOBODY  # A free row of the table has none.
+    return found
+
+
+def rows_with_member(const int16_t[:, ::1] lists__pi, int16_t broker_row, int32_t[::1] rows__r):
+    cdef Py_ssize_t p, i, block, begin, end, count = lists__pi.shape[0], width = lists__pi.shape[1], found = 0
+    cdef bint is_member
+    with nogil:
+        for block in range((count + BLOCK - 1) // BLOCK if width > 0 else 0):
+            begin, end = block * BLOCK, min((block + 1) * BLOCK, count)
+            if not has_entry(&lists__pi[begin, 0], (end - begin) * width, broker_row):
+                continue
+            for p in range(begin, end):
+                is_member = False
+                for i in range(width):
+                    is_member |= lists__pi[p, i] == broker_row
                 rows__r[found] = <int32_t>p
-                found += replicas__ps[p, 0] != NOBODY  # A free row of the table has none.
+                found += is_member
     return found

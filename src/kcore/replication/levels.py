@@ -106,6 +106,11 @@ class Level:
         return self.release == "3.9.1"
 
     @cached_property
+    def assignments_clear_elr(self) -> bool:
+        """KRaft: before 4.3.1, AssignReplicasToDirs takes a partition's ELR away, as if ELR were disabled."""
+        return self.release in ("3.9.1", "4.1.2")
+
+    @cached_property
     def reassignment_awaits_all_replicas(self) -> bool:
         """KRaft: a reassignment completes once all its replicas are in sync; for 4.3.1 the added ones are enough."""
         return self.release in ("3.9.1", "4.1.2")
