@@ -57,10 +57,10 @@ def broker_registered(
 
     Source: handleBrokerShutdown; handleBrokerUncleanShutdown of 3.9.1, where nothing happens below 4.0-IV0.
     """
-    if settings.level.knows_no_clean_shutdown:
-        if not settings.level.elr_supported:
-            return decide(table, settings, np.empty(0, np.int32), described_brokers(table))
-    elif clean_shutdown or not settings.elr_enabled:
+    level = settings.level
+    if broker_id not in table.brokers or (level.knows_no_clean_shutdown and not level.elr_supported):
+        return decide(table, settings, np.empty(0, np.int32), described_brokers(table))
+    if not level.knows_no_clean_shutdown and (clean_shutdown or not settings.elr_enabled):
         return brokers_fenced(table, settings, [broker_id])
     row = table.brokers.row(broker_id)
     brokers__b = described_brokers(table, [row], _LEAVES | CRASHED)
