@@ -1,5 +1,6 @@
 """The state behind a recorded story of a real KRaft controller: Kafka's JSON records replayed into plain dicts."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -93,10 +94,16 @@ class StoryState:
         self.brokers[record["brokerId"]] = {
             "epoch": record["brokerEpoch"],
             "incarnation_id": Uuid(record["incarnationId"]),
+            "rack": record.get("rack"),
             "fenced": record.get("fenced", True),
             "in_controlled_shutdown": record.get("inControlledShutdown", False),
             "directories": [self.directory(each) for each in record.get("logDirs") or []],
+            "cordoned_directories": self._cordoned(record),
         }
+
+    def _cordoned(self, record: Record) -> list[int] | None:
+        told = record.get("cordonedLogDirs")
+        return None if told is None else [self.directory(each) for each in told]
 
     def _on_UnregisterBrokerRecord(self, record: Record) -> None:
         del self.brokers[record["brokerId"]]
@@ -108,6 +115,8 @@ class StoryState:
         broker["in_controlled_shutdown"] |= record.get("inControlledShutdown", 0) == 1
         if record.get("logDirs"):
             broker["directories"] = [self.directory(each) for each in record["logDirs"]]
+        if record.get("cordonedLogDirs") is not None:
+            broker["cordoned_directories"] = self._cordoned(record)
 
     def _on_FenceBrokerRecord(self, record: Record) -> None:
         self.brokers[record["id"]]["fenced"] = True
@@ -133,6 +142,20 @@ class StoryState:
         """The partitions in the order of the table's rows."""
         return sorted(self.partitions)
 
+    def broker_table(self, named: Collection[int] = ()) -> BrokerTable:
+        """The registered brokers, and rows for those that are only named."""
+        ids = sorted({*self.brokers, *named} - {-1})
+        brokers = BrokerTable.from_arrays(np.array(ids, np.int32), live=np.zeros(len(ids), np.bool_))
+        uuids = list(self.directories)
+        brokers.directory_table.name(uuids)
+        for broker, known in self.brokers.items():
+            lists = {
+                name: None if known[name] is None else tuple(uuids[row] for row in known[name])
+                for name in ("directories", "cordoned_directories")
+            }
+            brokers.put(BrokerRegistration(broker, **(known | lists)))
+        return brokers
+
     def table(self) -> PartitionTable:
         """The partitions and brokers as a table."""
         topics = sorted({topic for topic, _ in self.partitions})
@@ -141,14 +164,7 @@ class StoryState:
             for topic, index in self.keys()
         ]
         named = {b for p in partitions for name in ("replicas", "isr", "elr", "last_known_elr") for b in p[name]}
-        ids = sorted({*self.brokers, *named} - {-1})
-        brokers = BrokerTable.from_arrays(np.array(ids, np.int32), live=np.zeros(len(ids), np.bool_))
-        uuids = list(self.directories)
-        brokers.directory_table.name(uuids)
-        for broker, known in self.brokers.items():
-            listed = tuple(uuids[row] for row in known["directories"])
-            brokers.put(BrokerRegistration(broker, **(known | {"directories": listed})))
-        return kraft_table(partitions, brokers)
+        return kraft_table(partitions, self.broker_table(named))
 
     def settings(self) -> KraftSettings:
         """The finalized levels and the topics' settings."""

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from kcore.errors import TableError
-from kcore.metadata.partition_table import PartitionTable
 from kcore.replication import kraft_events as events
 from kcore.replication import kraft_moves as moves
-from kcore.replication.kraft_changes import KraftSettings
+from kcore.replication.levels import level_of
 from reference import partition_change as twin
 from replication.kraft_tables import (
     Partition,
@@ -229,9 +228,6 @@ def test_default_directories_of_brokers() -> None:
     """UNASSIGNED of a broker that is not registered or lists several, its one directory, MIGRATING if it lists none."""
     brokers = brokers_of([1, 2, 3, 4], {1, 2, 3, 4}, {1: [5], 2: [6, 7]})
     brokers.unregister(4)
-    table = PartitionTable.from_arrays([[1, 2]], brokers=brokers)
-    settings = KraftSettings(settings_of([], rule_of("4.3.1")).level)
-    assert moves.default_directories(table, settings).tolist() == [5, 1, 0, 1]
+    assert moves.default_directories(brokers, level_of("4.3.1")).tolist() == [5, 1, 0, 1]
     assert brokers.directory_table.uuids[5] == directory_uuid(5)
-    older = KraftSettings(settings_of([], rule_of("4.3.1", version=(3, 6, 2))).level)
-    assert moves.default_directories(table, older).tolist() == [0, 0, 0, 0]
+    assert moves.default_directories(brokers, level_of("3.6-IV2")).tolist() == [0, 0, 0, 0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.errors import TableError
+from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.directory_table import MIGRATING, UNASSIGNED
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.kraft_changes import (
@@ -25,6 +26,7 @@ from kcore.replication.kraft_changes import (
 )
 from kcore.replication.kraft_events import replicas_lost
 from kcore.replication.kraft_results import KraftElections
+from kcore.replication.levels import Level
 from kcore.types import Int16s, Int32s
 
 _LAST: Final = np.iinfo(np.int64).max  # Sorts behind every broker id.
@@ -55,7 +57,7 @@ def reassignments_begun(
         # Kafka sets no empty list: a move that adds nothing leaves what an earlier one adds.
         removing=_as_is_if_empty(removing),
         adding=_as_is_if_empty(adding),
-        default_directories=default_directories(table, settings),
+        default_directories=default_directories(table.brokers, settings.level),
     )
     return decide(table, settings, rows, described_brokers(table), election=ONLINE, targets=targets)
 
@@ -99,14 +101,13 @@ def directories_assigned(
     return assigned, replicas_lost(table, settings, broker_id, rows[~online])
 
 
-def default_directories(table: PartitionTable, settings: KraftSettings) -> Int32s:
+def default_directories(brokers: BrokerTable, level: Level) -> Int32s:
     """By broker row, where its new replicas go: its only directory, else UNASSIGNED; MIGRATING if it lists none.
 
     Source: ClusterControlManager.defaultDir, KRaftClusterDescriber.defaultDir.
     """
-    brokers = table.brokers
     defaults = np.full(len(brokers), MIGRATING, np.int32)
-    if settings.level.directory_assignment_supported:
+    if level.directory_assignment_supported:
         defaults[~brokers.registered__b] = UNASSIGNED
         for row, listed in enumerate(brokers.directories):
             if listed:

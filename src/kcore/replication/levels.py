@@ -106,6 +106,11 @@ class Level:
         return self.release == "3.9.1"
 
     @cached_property
+    def skips_cordoned_brokers(self) -> bool:
+        """KRaft: a broker whose directories are all cordoned gets no new replicas (KIP-1066)."""
+        return self.release not in ("3.9.1", "4.1.2")
+
+    @cached_property
     def assignments_clear_elr(self) -> bool:
         """KRaft: before 4.3.1, AssignReplicasToDirs takes a partition's ELR away, as if ELR were disabled."""
         return self.release in ("3.9.1", "4.1.2")
