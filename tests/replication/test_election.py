@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from kcore.errors import LevelError, TableError
+from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
+from kcore.replication.elections import rows_of
 from reference import election as reference
 from replication.recorded_elections import (
     kraft_acceptable,
@@ -339,6 +341,19 @@ def test_what_cannot_be_elected_says_so(kind: str, options: dict[str, Any], erro
     partitions = _numbered(iter([{"replicas": [0, 1], "isr": [0, 1], "leader": 0}] * 2))
     with pytest.raises(error):
         elect(table_of(partitions, BROKERS, {0, 1}, set()), kind, **options)
+
+
+@pytest.mark.parametrize("others", [0, 5_000])
+def test_partitions_of_several_brokers_are_found_once_each(others: int) -> None:
+    """Whether they are many of the table's, or few."""
+    dice = np.random.default_rng(others)
+    few = [dice.permutation(9)[:3].tolist() for _ in range(100)]
+    table = PartitionTable.from_arrays(few + [[20, 21, 22]] * others)
+    leaving = [table.brokers.row(broker) for broker in (1, 4, 7)]
+    wanted = [row for row, replicas in enumerate(few) if {1, 4, 7} & {*replicas}]
+    found = rows_of(table, leaving)
+    assert found.tolist() == wanted
+    assert found.dtype == np.int32
 
 
 def test_no_candidates_no_changes() -> None:

@@ -21,6 +21,7 @@ ALWAYS: Final = np.ones(1, np.uint8)
 # Columns as long as a multiple of a page would start at one offset within it, and slow each other's stores down.
 _PAGE: Final = 1024
 _STAGGER: Final = 144
+_FEW: Final = 16  # Less than one partition in so many is better sorted than marked.
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +119,15 @@ def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
 def rows_of(table: PartitionTable, leaving: Sequence[int]) -> Int32s:
     """Partitions with a replica on any of these broker rows."""
     lists = [table.index.rows(row) for row in leaving]
-    return lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+    if len(lists) == 1:
+        return lists[0]
+    held = np.concatenate(lists)
+    if len(held) * _FEW < len(table):
+        held.sort()  # np.unique takes ten times as long.
+        return held[np.diff(held, prepend=-1) > 0]
+    is_held = np.zeros(len(table), np.bool_)
+    is_held[held] = True
+    return np.flatnonzero(is_held).astype(np.int32)
 
 
 def rows_that_call(table: PartitionTable, brokers__b: Int64s) -> Int32s:
