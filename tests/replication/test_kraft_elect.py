@@ -100,6 +100,18 @@ def test_the_last_two_of_an_isr_go_at_once() -> None:
     assert records_of(with_elr) == {0: {"isr": [], "leader": -1, "elr": [1, 2], "last_known_elr": [1]}}
 
 
+def test_epochs_are_those_after_the_change() -> None:
+    """ZooKeeper mode's partition epochs are those that the write must find; `written` knows which is which."""
+    table = PartitionTable.from_arrays([[1, 2, 3]], leader_epochs=[4], partition_epochs=[7])
+    kraft, zookeeper = elect(table, "online", leaving=[1]), elect(table, "offline", leaving=[1])
+    assert (kraft.leader_epochs.tolist(), kraft.partition_epochs.tolist()) == ([5], [8])
+    assert zookeeper.partition_epochs.tolist() == [7]
+    for changes in (kraft, zookeeper):
+        after = table.copy()
+        after.apply(changes.written())
+        assert (after.state(0).leader, after.state(0).partition_epoch) == (2, 8)
+
+
 def test_the_level_left_out() -> None:
     """ZooKeeper mode's kinds are decided as 3.9.1 does, KRaft's own as the newest release."""
     table = PartitionTable.from_arrays([[1, 2, 3]], leaders=[2])

@@ -126,17 +126,15 @@ def decide(
     LEAVING_ISR_ONLY or LEAVING_ONLY, to leave the other partitions alone. Targets are sound: brokers are rows of the
     table, ISRs and replicas name each once.
     """
-    lists = _lists_of(table, rows)
-    has_lists = any(each is not None for each in lists[:4])
-    columns = _columns_of(table)
+    lists, columns = _lists_of(table, rows), _columns_of(table)
     rule = (election, *settings.unclean, *settings.min_isr, *table.first_partitions, settings.features | leaving)
     given = None if targets is None else tuple(getattr(targets, name) for name in BulkTargets.__slots__)
-    is_whole = settings.elr_enabled or given is not None or has_lists
     count, step = len(rows), head_step(len(rows))
     heads = np.empty((HEADS, step), np.int32)
     isr = np.empty(count * _isr_width(table, targets) + 1, np.int32)
     recovery, fields = np.empty(count, np.int8), np.empty(count, np.uint16)
-    sparse = _room_for_lists(table, lists, targets, count) if is_whole else None
+    is_plain = lists is _NO_LISTS and targets is None and not settings.elr_enabled
+    sparse = None if is_plain else _room_for_lists(table, lists, targets, count)
     out = (heads, step, isr, recovery, fields, sparse)
     changes, members, failures, sizes = kernels.decide(columns, lists, rule, given, brokers__b, rows, *out)
     changed, leaders, leader_epochs, partition_epochs = heads[:ISR_OFFSETS, :changes]
@@ -148,9 +146,9 @@ def decide(
         leader_epochs=leader_epochs,
         partition_epochs=partition_epochs,
         recovery=recovery[:changes],
-        fields=fields[:changes],
         failed=heads[FAILED, :failures],
-        **_sparse_lists(sparse, count, sizes),
+        fields=fields[:changes],
+        **({} if sparse is None else _sparse_lists(sparse, count, sizes)),
     )
 
 
@@ -169,7 +167,12 @@ def _columns_of(table: PartitionTable) -> "kernels.Columns":
     )
 
 
+_NO_LISTS: Final = (None, None, None, None, True)
+
+
 def _lists_of(table: PartitionTable, rows: Int32s) -> "kernels.Lists":
+    if table.elr__pi is None and table.last_known_elr__pi is None and not table.removing and not table.adding:
+        return _NO_LISTS
     removing, adding = moves_by_candidate(table.removing, rows), moves_by_candidate(table.adding, rows)
     return (table.elr__pi, table.last_known_elr__pi, removing, adding, True)
 
@@ -208,11 +211,9 @@ def _width(lists: Int16s | None) -> int:
     return 0 if lists is None else int(lists.shape[1])
 
 
-def _sparse_lists(sparse: Int32s | None, count: int, sizes: Sequence[tuple[int, int]]) -> dict[str, SparseLists]:
+def _sparse_lists(sparse: Int32s, count: int, sizes: Sequence[tuple[int, int]]) -> dict[str, SparseLists]:
     """Copies, so that the room for lists that did not change is given back."""
     found: dict[str, SparseLists] = {}
-    if sparse is None:
-        return found
     for name, row, (lists, values) in zip(LISTS, sparse, sizes, strict=True):
         if lists:
             places, offsets = row[:lists].copy(), row[count : count + lists + 1].copy()

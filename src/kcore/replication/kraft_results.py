@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class KraftElections(Elections):
     eligible_leader_replicas: SparseLists | None = None
     last_known_elr: SparseLists | None = None
     directories: SparseLists | None = None
+
+    def written(self) -> Self:
+        """The same: nothing is to be found first, and both epochs are those after the change already."""
+        return self
 
     def records(self) -> KraftChanges:
         """The PartitionChangeRecords alone: what they name, and nothing of the state that stays."""
