@@ -14,6 +14,7 @@ Int16s: TypeAlias = npt.NDArray[np.int16]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
+UInt16s: TypeAlias = npt.NDArray[np.uint16]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 

@@ -68,6 +68,11 @@ class PartitionLookup:
         """Whether a stray has ever been put in."""
         return len(self._head__t) > 0
 
+    @property
+    def runs(self) -> tuple[Int32s, Int32s]:
+        """For kernels, by topic row: the row of partition 0, and how many partitions follow on; 0 if it has no such."""
+        return self._first__t, self._count__t
+
     def rows(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
         """The rows of many partitions, -1 for one that there is not. Topic rows must be of the table."""
         topics = as_integers("topic rows", topic_rows, np.int32, np.shape(topic_rows))

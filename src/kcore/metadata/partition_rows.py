@@ -72,6 +72,11 @@ class PartitionRows(PartitionColumns):
         """The row of one partition by topic row; -1 where there is none."""
         return self._lookup.row(topic_row, partition)
 
+    @property
+    def first_partitions(self) -> tuple[Int32s, Int32s]:
+        """For kernels, by topic row: the row of partition 0, and a number above 0 if the topic has one."""
+        return self._lookup.runs
+
     def rows_of_topic(self, name: str) -> Int32s:
         """The rows of a topic's partitions, by ascending partition index; TableError if there is no such topic."""
         return self._lookup.rows_of_topic(self.topics.row(name))

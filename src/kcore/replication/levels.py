@@ -17,7 +17,7 @@ from kcore.errors import LevelError
 from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
 
-RELEASES: Final = {name: METADATA_RELEASES[name] for name in ("3.9.1", "4.1.2")}
+RELEASES: Final = METADATA_RELEASES
 """The releases whose decisions are here: the oldest and the newest metadata.version that they know, and their own."""
 
 ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last line of releases with a ZooKeeper-mode controller.
@@ -79,6 +79,46 @@ class Level:
     def epoch_bump_on_isr_shrink(self) -> bool:
         """KRaft: a smaller ISR alone raises the leader epoch, until KAFKA-15021."""
         return self._version.epoch_bump_on_isr_shrink
+
+    @cached_property
+    def directory_assignment_supported(self) -> bool:
+        """KRaft: partitions record each replica's log directory (KIP-858)."""
+        return self._version.directories_supported
+
+    @cached_property
+    def elr_supported(self) -> bool:
+        """KRaft: partitions may have eligible leader replicas (KIP-966)."""
+        return self._version.elr_supported
+
+    @cached_property
+    def knows_no_clean_shutdown(self) -> bool:
+        """KRaft: 3.9.1 takes every restart of a broker for an unclean one, where it supports ELR at all."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def elects_dead_last_known_leader(self) -> bool:
+        """KRaft: 3.9.1 elects the last known leader without a look whether it may lead."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def last_known_leader_of_empty_isr(self) -> bool:
+        """KRaft: 3.9.1 remembers the last leader when the ISR becomes empty, later releases when the leader goes."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def skips_cordoned_brokers(self) -> bool:
+        """KRaft: a broker whose directories are all cordoned gets no new replicas (KIP-1066)."""
+        return self.release not in ("3.9.1", "4.1.2")
+
+    @cached_property
+    def assignments_clear_elr(self) -> bool:
+        """KRaft: before 4.3.1, AssignReplicasToDirs takes a partition's ELR away, as if ELR were disabled."""
+        return self.release in ("3.9.1", "4.1.2")
+
+    @cached_property
+    def reassignment_awaits_all_replicas(self) -> bool:
+        """KRaft: a reassignment completes once all its replicas are in sync; for 4.3.1 the added ones are enough."""
+        return self.release in ("3.9.1", "4.1.2")
 
 
 @cache
