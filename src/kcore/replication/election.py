@@ -17,6 +17,11 @@ from kcore.replication.levels import RELEASES, ZOOKEEPER_RELEASE, Level, level_o
 from kcore.replication.policy import ElectionPolicy
 
 _PASSES = 12
+_ZOOKEEPER: Final = {
+    "preferred": zookeeper_elections.preferred,
+    "reassign": zookeeper_elections.reassign,
+    "controlled-shutdown": zookeeper_elections.controlled_shutdown,
+}
 _NEWEST: Final = next(reversed(RELEASES))
 
 
@@ -33,16 +38,15 @@ def elect(
 ) -> ZooKeeperElections | KraftElections:
     """What an event or an election changes, for every partition it concerns; changed rows only.
 
-    Of ZooKeeper levels `partition_epochs` are the versions that the writes must find (ZooKeeperElections), of KRaft
-    levels those that the partitions then have (KraftElections); `written()` of either is what a table takes.
-
     ZooKeeper levels know the kinds "offline", "reassign", "preferred" and "controlled-shutdown", and an election policy
-    in place of "offline"; KRaft levels "online", "unclean", "preferred" and "controlled-shutdown", and they give
-    KraftElections. `level`: see `levels.py`; None is "3.9.1", ZooKeeper mode, but the newest release for kinds that
-    KRaft alone has. `leaving`: ids of the brokers that fail ("offline"), ask to shut down ("controlled-shutdown") or
-    are fenced (KRaft). `unclean`: whether topics allow unclean elections, one bool or one a partition of the table (p);
-    None is Kafka's default, no. "offline", "online" and KRaft's "controlled-shutdown" ask it. KRaft alone: `elr`,
-    whether eligible leader replicas are enabled (KIP-966), and `min_isr`, min.insync.replicas, one or one a partition.
+    in place of "offline"; their `partition_epochs` are the versions that the writes must find. KRaft levels know
+    "online", "unclean", "preferred" and "controlled-shutdown"; their epochs are those that the partitions then have.
+    `written()` of either is what a table takes. `level`: see `levels.py`; None is "3.9.1", ZooKeeper mode, but the
+    newest release for kinds that KRaft alone has. `leaving`: ids of the brokers that fail ("offline"), ask to shut down
+    ("controlled-shutdown") or are fenced (KRaft). `unclean`: whether topics allow unclean elections, one bool or one a
+    partition of the table (p); None is Kafka's default, no. "offline", "online" and KRaft's "controlled-shutdown" ask
+    it. KRaft alone: `elr`, whether eligible leader replicas are enabled (KIP-966), and `min_isr`, min.insync.replicas,
+    one or one a partition.
 
     With `rows` (partition rows, ascending) exactly these partitions elect, as Kafka's election function does by itself.
     Without, those elect that Kafka's controller would act on:
@@ -74,11 +78,7 @@ def elect(
         return kraft_elections.elect_kraft(name, table, chosen, leaving_rows, settings)
     if name == "offline":
         return zookeeper_elections.offline(table, chosen, leaving_rows, unclean, rules, policy)
-    if name == "preferred":
-        return zookeeper_elections.preferred(table, chosen, leaving_rows)
-    if name == "reassign":
-        return zookeeper_elections.reassign(table, chosen, leaving_rows)
-    return zookeeper_elections.controlled_shutdown(table, chosen, leaving_rows)
+    return _ZOOKEEPER[name](table, chosen, leaving_rows)
 
 
 def _rules_of(kind: str, level: Level | str | None) -> Level:
