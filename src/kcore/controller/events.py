@@ -57,6 +57,7 @@ class BrokerStarted:
     endpoints: Sequence[Endpoint] = ()
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # Lowest and highest level (KIP-584).
+    coordinates: bool = True  # Groups and transactions; else internal topics are not placed there.
 
 
 @dataclass(frozen=True, slots=True)
