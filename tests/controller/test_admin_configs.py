@@ -107,7 +107,11 @@ def test_throttles_are_taken_off_this_node_too() -> None:
         (resource((SET, "a", None)), (Errors.INVALID_REQUEST, "Null value not supported for : a")),
         (
             resource((SET, "retention.ms", "1"), kind=BROKER),
-            (Errors.INVALID_REQUEST, "This node has settings of topics alone, not of type 4."),
+            (Errors.INVALID_REQUEST, "Unexpected broker id, expected 1000 or empty string, but received t"),
+        ),
+        (
+            resource((SET, "retention.ms", "1"), kind=16),
+            (Errors.INVALID_REQUEST, "This node has no settings of type 16."),
         ),
         (resource(name=""), (Errors.INVALID_REQUEST, "Default topic resources are not allowed.")),
         (resource(name="gone"), (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist.")),

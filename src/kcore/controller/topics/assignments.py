@@ -174,8 +174,8 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
             names.append(name)
     if replaced:
         logger.warning(
-            "%s new partitions of %s were assigned to brokers %s, which may hold no replicas of them: live brokers take "
-            "their places",
+            "%s new partitions of %s were assigned to brokers %s, which may hold no replicas of them: live brokers "
+            "take their places",
             *(replaced, _listed(names), _ids(moved_from)),
         )
 

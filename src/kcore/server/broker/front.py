@@ -1,10 +1,14 @@
 """The requests that a broker answers: control requests as columns, the others as messages, each by its machine."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from kcore.broker.deleting import on_delete_records
+from kcore.broker.describing import on_describe_producers
 from kcore.broker.fetching import on_fetch
+from kcore.broker.markers import on_write_txn_markers
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.producing import on_produce
 from kcore.broker.replica_manager import ReplicaManager
@@ -14,16 +18,28 @@ from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import RequestContext
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kcore.schema.group_listing import ListGroupsRequest, ListGroupsResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import ProduceRequest, ProduceResponse
+from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
 from kcore.schema.structure import Message
-from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse
-from kcore.server.broker.group_coordinators import coordinator_row
+from kcore.schema.topics import DeleteRecordsRequest
+from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
+from kcore.server.broker import coordination
+from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
+from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.wire.codec import decode_from, encode
 
@@ -40,7 +56,16 @@ APIS: Final = {
     "InitProducerId": (0, 5),
     "OffsetForLeaderEpoch": (0, 4),
     "DescribeCluster": (0, 1),
+    "WriteTxnMarkers": (0, 1),
+    "DescribeProducers": (0, 0),
+    "DeleteRecords": (0, 2),
+    "DescribeLogDirs": (0, 4),
+    "DescribeConfigs": (0, 4),
+    "IncrementalAlterConfigs": (0, 1),
+    **coordination.APIS,
+    **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
 }
+EMPTY: Final = {ListGroupsRequest: ListGroupsResponse, ListTransactionsRequest: ListTransactionsResponse}
 CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)}
 
 
@@ -78,9 +103,10 @@ class BrokerFront:
         now_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
+        admin: NodeAdmin,
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
-        self._manager, self._listener, self._cluster_id = manager, listener, cluster_id
+        self._manager, self._listener, self._cluster_id, self._admin = manager, listener, cluster_id, admin
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
@@ -96,7 +122,7 @@ class BrokerFront:
         manager = self._manager
         match request:
             case ProduceRequest():
-                return await self._produce(request)
+                return await self._produce(request, context.version)
             case FetchRequest():
                 return await self._waited(lambda id_, now: on_fetch(manager, id_, request, context.version, now))
             case ListOffsetsRequest():
@@ -109,8 +135,24 @@ class BrokerFront:
                 return self._view().describe(request)
             case InitProducerIdRequest():
                 return await self._init_producer_id(request)
-        assert isinstance(request, FindCoordinatorRequest)
-        return self._find_coordinator(request, context.version)
+            case WriteTxnMarkersRequest():
+                times = time.time_ns() // 1_000_000
+                return await self._waited(lambda id_, now: on_write_txn_markers(manager, id_, request, now, times))
+            case DeleteRecordsRequest():
+                return await self._waited(lambda id_, now: on_delete_records(manager, id_, request, now))
+            case DescribeProducersRequest():
+                return on_describe_producers(manager, request)
+            case FindCoordinatorRequest():
+                return await self._find_coordinator(request, context.version)
+            case DescribeLogDirsRequest():
+                return self._admin.describe_log_dirs(request)
+            case DescribeConfigsRequest():
+                return await self._admin.describe_configs(request, context.version)
+            case IncrementalAlterConfigsRequest():
+                return await self._admin.alter_configs(request)
+        if type(request) in EMPTY:
+            return EMPTY[type(request)]()
+        return coordination.refuse(manager, request, context.version)
 
     async def _waited(self, start: Callable[[int, int], None]) -> Message:
         self._requests += 1
@@ -120,8 +162,8 @@ class BrokerFront:
         response: Message = await future
         return response
 
-    async def _produce(self, request: ProduceRequest) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now))
+    async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
+        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now, version))
         if request.acks:
             return answer
         assert isinstance(answer, ProduceResponse)
@@ -142,27 +184,40 @@ class BrokerFront:
 
     async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         if request.transactional_id is not None:
-            return InitProducerIdResponse(error_code=Errors.NOT_COORDINATOR, producer_epoch=-1)
+            error = coordination.refusal_of(self._manager, request.transactional_id, TRANSACTIONS)
+            return InitProducerIdResponse(error_code=error, producer_epoch=-1)
         return InitProducerIdResponse(
             error_code=Errors.NONE, producer_id=await self._next_producer_id(), producer_epoch=0
         )
 
-    def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-        """Of a group: who leads its partition of __consumer_offsets, but never this broker, which holds no groups."""
+    async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        """Of a group or transaction: who leads its partition of an internal topic."""
         if version >= 4:
-            found = [self._coordinator(key, request.key_type) for key in request.coordinator_keys]
+            found = [await self._coordinator(key, request.key_type) for key in request.coordinator_keys]
             return FindCoordinatorResponse(coordinators=found)
-        one = self._coordinator(request.key, request.key_type)
-        return FindCoordinatorResponse(
-            error_code=one.error_code, node_id=one.node_id, host=one.host, port=one.port, error_message=None
-        )
+        one = await self._coordinator(request.key, request.key_type)
+        told = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
+        return FindCoordinatorResponse(**told)
 
-    def _coordinator(self, key: str, key_type: int) -> Coordinator:
+    async def _coordinator(self, key: str, key_type: int) -> Coordinator:
+        """Errors that are not retriable where nobody will ever coordinate it, so that the client gives up."""
+        if key_type not in TOPICS:
+            return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")
         table, nodes = self._manager.table, self._view().nodes()
         row = coordinator_row(table, key, key_type)
-        broker_id = -1 if row is None else table.state(row).leader
-        if broker_id == self._manager.broker_id or broker_id not in nodes:
-            unavailable = Errors.COORDINATOR_NOT_AVAILABLE
-            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=unavailable, error_message=None)
-        host, port, _ = nodes[broker_id]
-        return Coordinator(key=key, node_id=broker_id, host=host, port=port, error_code=0, error_message=None)
+        leader = -1 if row is None else table.state(row).leader
+        if row is not None and leader == self._manager.broker_id:
+            where = f"partition {table.partition_index__p[row]} of {TOPICS[key_type]}"
+            why = f"broker {leader} leads {where} and coordinates nothing; kafka-reassign-partitions can move it"
+            return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
+        if row is None and not await self._admin.has_coordinators():
+            why = "no broker of this cluster coordinates groups or transactions"
+            return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
+        if leader not in nodes:
+            return _no_coordinator(key, Errors.COORDINATOR_NOT_AVAILABLE, None)
+        host, port, _ = nodes[leader]
+        return Coordinator(key=key, node_id=leader, host=host, port=port, error_code=0, error_message=None)
+
+
+def _no_coordinator(key: str, error: Errors, why: str | None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=why)

@@ -2,9 +2,12 @@
 
 from typing import Final
 
+from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.metadata.partition_table import PartitionTable
 
-TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state"}  # By FindCoordinator's key type.
+GROUPS: Final = 0  # FindCoordinator's key types.
+TRANSACTIONS: Final = 1
+TOPICS: Final = {GROUPS: GROUP_METADATA_TOPIC, TRANSACTIONS: TRANSACTION_STATE_TOPIC}
 
 
 def java_hash(text: str) -> int:
