@@ -34,6 +34,7 @@ from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRe
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import ProduceRequest, ProduceResponse
 from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteRecordsRequest
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
@@ -62,6 +63,7 @@ APIS: Final = {
     "DescribeLogDirs": (0, 4),
     "DescribeConfigs": (0, 4),
     "IncrementalAlterConfigs": (0, 1),
+    "DescribeUserScramCredentials": (0, 0),
     **coordination.APIS,
     **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
 }
@@ -150,6 +152,8 @@ class BrokerFront:
                 return await self._admin.describe_configs(request, context.version)
             case IncrementalAlterConfigsRequest():
                 return await self._admin.alter_configs(request)
+            case DescribeUserScramCredentialsRequest():
+                return await self._admin.describe_scram(request)
         if type(request) in EMPTY:
             return EMPTY[type(request)]()
         return coordination.refuse(manager, request, context.version)

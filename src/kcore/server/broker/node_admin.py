@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from kcore.broker.replica_manager import ReplicaManager
+from kcore.controller.admin import scram
 from kcore.controller.admin.broker_configs import ConfigNode
 from kcore.controller.admin.configs import alter_configs, describe_configs
-from kcore.controller.effects import ReadNodes, Steps, WriteNodes
+from kcore.controller.effects import ReadChildren, ReadNodes, Steps, WriteNodes
 from kcore.errors import KcoreError
 from kcore.metadata import znodes
 from kcore.metadata.znode_brokers import decode_broker
@@ -18,6 +19,8 @@ from kcore.schema import (
     IncrementalAlterConfigsResponse,
 )
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
+from kcore.schema.structure import Message
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.zookeeper.client import ZookeeperClient
@@ -51,6 +54,10 @@ class NodeAdmin:
         """Changes them in ZooKeeper. Replication throttles are kept, and not obeyed."""
         return await self._perform(alter_configs(self._node, request))
 
+    async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
+        """Which users have credentials; the controller alone changes them."""
+        return await self._perform(scram.describe(request))
+
     async def has_coordinators(self) -> bool:
         """Whether a broker is registered that coordinates; True while ZooKeeper cannot tell: nobody is to give up."""
         if time.monotonic() - self._read_s >= KNOWN_S:
@@ -74,6 +81,8 @@ class NodeAdmin:
             while True:
                 if isinstance(effect, ReadNodes):
                     effect = steps.send(await self._zookeeper.read_nodes(effect.paths))
+                elif isinstance(effect, ReadChildren):
+                    effect = steps.send(await self._zookeeper.read_children(effect.paths))
                 else:
                     assert isinstance(effect, WriteNodes), f"{type(effect).__name__} is a controller's alone"
                     effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))

@@ -67,6 +67,19 @@ class BrokerRelay:
             self.forget(connection_id)
             raise DisconnectedError(f"no broker answered in its place: {error}") from error
 
+    async def forward(self, request: Message, version: int) -> Message | None:
+        """The answer of the first live broker that gives one to a request that was decoded; None if none does."""
+        for address in await self._brokers():
+            try:
+                async with await connect(*address, client_id="kcore-controller", limits=LIMITS) as connection:
+                    answer: Message = await connection.send(request, version)
+            except KcoreError as error:
+                logger.info("%s:%s: %s", *address, error)
+                continue
+            self._metrics.relayed += 1
+            return answer
+        return None
+
     def forget(self, connection_id: int) -> None:
         """Its client is gone."""
         _, writer = self._streams.pop(connection_id, (None, None))
