@@ -64,10 +64,9 @@ class History:
         for offset in range(end + 1):
             for end_offset in (offset, offset + 1, offset + 7, end):
                 told = log.aborted_transactions(offset, end_offset)
-                found = {(each.producer_id, each.first_offset, each.last_offset) for each in told}
-                wanted = self.aborted(offset, end_offset)
+                found = sorted((each.producer_id, each.first_offset, each.last_offset) for each in told)
                 if end_offset > offset:
-                    assert found == wanted, (offset, end_offset)
+                    assert found == sorted(self.aborted(offset, end_offset)), (offset, end_offset)
         assert log.producers.last_stable_offset(end, 0) == self.stable(end)
         open_here = {each: p.transaction_offset for each, p in log.producers.by_id.items()}
         wanted_open = {each[0]: each[1] for each in self.transactions() if each[2] is None}
@@ -109,11 +108,11 @@ def test_a_restart_knows_them(tmp_path: Path, ending: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("closed_before", [False, True])
-@pytest.mark.parametrize("offset", [0, 1, 17, 18, 33, 45, 46, 59])
+@pytest.mark.parametrize("offset", [0, 1, 17, 18, 33, 45, *range(46, 60)])
 def test_a_cut_log_knows_what_is_left(tmp_path: Path, offset: int, *, closed_before: bool) -> None:
     """A snapshot in the middle of the segment that is cut: what lies below it is not replayed, and stays indexed."""
     folder = tmp_path / "t-0"
-    log, history = filled(folder, 7, 46)
+    log, history = filled(folder, 9, 46)  # Its last segment begins at 39, and three transactions end in it.
     if closed_before:
         log.close()
         log = LiveLog(folder, settings=SMALL)
