@@ -216,13 +216,15 @@ def test_under_kafkas_controller_who_hashes_to_kcore_gives_up_at_once(tmp_path: 
         del cluster.kcore[12]
         for topic in ("__consumer_offsets", "__transaction_state", "t"):
             cluster.create(topic, (11,))
-        where = (*cluster.at, "--topic", "t", "--group", "g", "--from-beginning", "--timeout-ms", 100_000)
-        code, _, complaints = try_tool(CONSOLE_CONSUMER, *where)
-        assert "UnsupportedVersionException" in complaints, (code, complaints)
+        # The consumer ends by itself, long before its time-out, and says why in its log alone.
+        where = (*cluster.at, "--topic", "t", "--group", "g", "--from-beginning", "--timeout-ms", 3_600_000)
+        _, _, told = try_tool(CONSOLE_CONSUMER, *where, timeout_s=300)
+        assert "Processed a total of 0 messages" in told
         how = ("--num-records", 10, "--record-size", 10, "--throughput", -1, "--transactional-id", "x")
         properties = ("--producer-props", f"bootstrap.servers={cluster.bootstrap}")
-        code, told, complaints = try_tool(PRODUCER_PERFORMANCE, "--topic", "t", *how, *properties)
-        assert code != 0 and "UnsupportedVersionException" in told + complaints, (code, told, complaints)
+        transaction = ("--transaction-duration-ms", 50)
+        code, told, complaints = try_tool(PRODUCER_PERFORMANCE, "--topic", "t", *how, *transaction, *properties)
+        assert code != 0 and "The version of API is not supported" in told + complaints, (code, told, complaints)
         run_tool(CONSUMER_GROUPS, *cluster.at, "--list")
         run_tool(TRANSACTIONS, *cluster.at, "list")
         said = cluster.kcore[11].said()

@@ -8,17 +8,26 @@ from typing import Any
 import pytest
 
 from kcore import schema
+from kcore.errors import UnsupportedVersionError
 from kcore.metadata import znodes
+from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
     DescribeConfigsResource,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from kcore.schema.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribableLogDirTopic, DescribeLogDirsRequest
+from kcore.schema.producers import DescribeProducersRequest
+from kcore.schema.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcore.storage.log_directory import LogDirectory
-from net.loops import story
+from net.loops import story, until
 from server.replicas import Brokers
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -74,6 +83,60 @@ async def test_a_broker_tells_its_settings_and_keeps_throttles(tmp_path: Path) -
         assert await altered(brokers, "", (SET, LEADER_RATE, "5")) is Errors.NONE
         assert await described(brokers, "") == (Errors.NONE, {LEADER_RATE: ("5", 3)})
         assert "/config/brokers/<default>" in brokers.tree.nodes
+
+
+async def replaced(brokers: Brokers, name: str, **settings: str) -> Errors:
+    configs = [
+        AlterConfigsRequestAlterableConfig(name=key.replace("_", "."), value=value) for key, value in settings.items()
+    ]
+    resource = AlterConfigsRequestAlterConfigsResource(resource_type=BROKER, resource_name=name, configs=configs)
+    [answer] = (await brokers.ask(1, AlterConfigsRequest(resources=[resource]), 2)).responses
+    return Errors(answer.error_code)
+
+
+@story
+async def test_settings_are_replaced_as_a_whole(tmp_path: Path) -> None:
+    """kafka-configs --alter asks so of brokers. What was set there by other means may stay, and go."""
+    async with brokers_in(tmp_path) as brokers:
+        path = znodes.config_path("brokers", "1")
+        brokers.tree.nodes[path] = (znodes.encode_config({"log.cleaner.threads": "2", LEADER_RATE: "7"}), 0, 1, 0)
+
+        def stored() -> dict[str, str]:
+            return znodes.decode_config(path, brokers.tree.nodes[path][0])
+
+        rate = {"follower_replication_throttled_rate": "5"}
+        assert await replaced(brokers, "1", **rate, log_cleaner_threads="3") is Errors.INVALID_REQUEST
+        assert await replaced(brokers, "1", **rate, log_cleaner_threads="2") is Errors.NONE
+        assert stored() == {"log.cleaner.threads": "2", "follower.replication.throttled.rate": "5"}
+        assert await replaced(brokers, "1") is Errors.NONE
+        assert stored() == {}
+
+
+@story
+async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path) -> None:
+    """Quotas and ACLs lie in ZooKeeper, and clients ask any broker. kcore's are never asked in another's place."""
+
+    async def answer(context: RequestContext, request: Any) -> Any:
+        return DescribeClientQuotasResponse(error_message="of Kafka's", entries=None)
+
+    apis = {"DescribeClientQuotas": (0, 1), "AlterReplicaLogDirs": (0, 2), "DescribeProducers": (0, 0)}
+    async with AsyncExitStack() as stack:
+        kafka = await stack.enter_async_context(await serve("127.0.0.1", 0, answer, apis))
+        brokers = Brokers(stack, tmp_path)
+        brokers.tree.nodes["/brokers"] = brokers.tree.nodes["/brokers/ids"] = (b"", 0, 1, 0)
+        node = BrokerNode([Endpoint(kafka.port, "127.0.0.1", "PLAINTEXT", 0)])
+        brokers.tree.nodes[znodes.broker_path(5)] = (encode_broker(node, 0), 0, 1, 0)
+        await brokers.open()
+        await brokers.elect(1)
+        request = DescribeClientQuotasRequest(components=[])
+        server = brokers.servers[1]
+        await until(lambda: request.api_key in {each.api_key for each in server._server.versions_answer.api_keys})
+        assert (await brokers.ask(1, request)).error_message == "of Kafka's"
+        async with brokers.connected(1) as connection:
+            with pytest.raises(UnsupportedVersionError):  # A matter of the broker's own disks.
+                connection.send(AlterReplicaLogDirsRequest(dirs=[]))
+        asked = DescribeProducersRequest(topics=[])
+        assert (await brokers.ask(1, asked)).topics == []
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,12 @@ from kcore.schema import (
     UpdateFeaturesResponse,
     UpdateMetadataResponse,
 )
-from kcore.schema.configs import AlterConfigsResourceResponse, DescribeConfigsResult
+from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsResult,
+)
 from kcore.schema.partitions import CreatePartitionsTopicResult, PartitionResult, ReplicaElectionResult
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,
@@ -379,6 +384,24 @@ class DescribeUserScramCredentials(RequestEvent):
     def refused(self, error: Errors) -> Message:
         """One error for all."""
         return DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs(RequestEvent):
+    """Somebody replaces all settings of topics, or of this node."""
+
+    request_id: int
+    request: AlterConfigsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """Every resource is named."""
+        responses = [
+            AlterConfigsResourceResponse(
+                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
+            )
+            for each in self.request.resources
+        ]
+        return AlterConfigsResponse(responses=responses)
 
 
 @dataclass(frozen=True, slots=True)

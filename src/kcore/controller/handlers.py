@@ -21,6 +21,7 @@ def no_news(context: ControllerContext, event: events.Event) -> Steps[None]:
 
 HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AllocateProducerIds: producer_ids.on_allocate_producer_ids,
+    events.AlterConfigs: configs.on_alter_configs,
     events.AlterPartitionReceived: isr.on_alter_partition,
     events.AlterUserScramCredentials: scram.on_alter_user_scram_credentials,
     events.ApiPartitionReassignment: reassignments.on_alter_partition_reassignments,

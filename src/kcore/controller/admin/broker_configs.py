@@ -13,6 +13,7 @@ from kcore.schema import DescribeConfigsRequest
 from kcore.schema.configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 
@@ -68,16 +69,24 @@ def altered(
             return None
         Errors.INVALID_REQUEST.raise_for(f"Node {node.broker_id} is a controller: it has no replicas to throttle.")
     configs = {**known}
-    if others := sorted({each.name for each in resource.configs} - {*THROTTLES}):
-        Errors.INVALID_REQUEST.raise_for(f"Cannot update these configs dynamically: {', '.join(others)}")
+    others = [each for each in resource.configs if each.name not in THROTTLES]
+    if wrong := sorted(each.name for each in others if not _keeps(each, known)):
+        Errors.INVALID_REQUEST.raise_for(f"Cannot update these configs dynamically: {', '.join(wrong)}")
     for each in resource.configs:
         if each.config_operation == DELETE:
             configs.pop(each.name, None)
         elif each.config_operation != SET:
             Errors.INVALID_CONFIG.raise_for(f"Config value append is not allowed for config key: {each.name}")
-        else:
+        elif each.name in THROTTLES:
             configs[each.name] = _rate(each.name, each.value or "")
     return configs
+
+
+def _keeps(change: IncrementalAlterConfigsRequestAlterableConfig, known: Configs) -> bool:
+    """Whether a setting that is no throttle, but was set by other means, goes or is set to what it is."""
+    if change.name not in known:
+        return False
+    return change.config_operation == DELETE or (change.config_operation, change.value) == (SET, known[change.name])
 
 
 def _rate(name: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (KIP-339) and DescribeConfigs (KIP-133), of topics and of the node that answers.
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the node asked.
 
 In ZooKeeper mode any node may be asked: settings lie in `/config`, and a note in `/config/changes` tells all brokers to
 read them anew. Nodes differ in what they know of themselves, which is `ConfigNode`.
@@ -24,7 +24,7 @@ from kcore.controller.admin.topic_configs import (
 from kcore.controller.admin.topic_names import validate_topic_name
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
-from kcore.controller.events import DescribeConfigs, IncrementalAlterConfigs
+from kcore.controller.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -35,7 +35,10 @@ from kcore.schema import (
     IncrementalAlterConfigsResponse,
 )
 from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResourceResponse,
+    AlterConfigsResponse,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
@@ -50,7 +53,11 @@ SET, DELETE, APPEND, SUBTRACT = range(4)  # AlterConfigOp.OpType
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "acknowledgement_timeout_ms")  # Of ControllerConfig.
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
-Resource: TypeAlias = IncrementalAlterConfigsRequestAlterConfigsResource | DescribeConfigsResource
+Resource: TypeAlias = (
+    IncrementalAlterConfigsRequestAlterConfigsResource
+    | AlterConfigsRequestAlterConfigsResource
+    | DescribeConfigsResource
+)
 
 
 class Known(NamedTuple):
@@ -63,6 +70,11 @@ class Known(NamedTuple):
 def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
     """As `alter_configs`, of a controller."""
     yield from context.answer(event.request_id, (yield from alter_configs(_controller(context), event.request)))
+
+
+def on_alter_configs(context: ControllerContext, event: AlterConfigs) -> Steps[None]:
+    """As `replace_configs`, of a controller."""
+    yield from context.answer(event.request_id, (yield from replace_configs(_controller(context), event.request)))
 
 
 def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
@@ -94,11 +106,43 @@ def _text(value: object) -> str:
 
 def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
     """The settings are written, and a note of it, so that brokers read them anew."""
-    times = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+    """As `alter_configs`, but settings that are not named fall back to their defaults: kafka-configs, for brokers."""
     known = yield from _known_configs(node, request.resources)
+    changes = [
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=each.resource_type, resource_name=each.resource_name, configs=_changes(node, each, known)
+        )
+        for each in request.resources
+    ]
+    responses = yield from _alter(node, changes, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=responses)
+
+
+def _changes(
+    node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
+    """What makes the settings those that are named."""
+    change = IncrementalAlterConfigsRequestAlterableConfig
+    entity = _entity_of(node, resource)
+    before = known[entity].configs if entity is not None else {}
+    gone = [name for name in before if name not in {each.name for each in resource.configs}]
+    named = [change(name=each.name, config_operation=SET, value=each.value) for each in resource.configs]
+    return [*named, *(change(name=name, config_operation=DELETE, value=None) for name in gone)]
+
+
+def _alter(
+    node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
+) -> Steps[list[AlterConfigsResourceResponse]]:
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    known = yield from _known_configs(node, resources)
     responses: list[AlterConfigsResourceResponse] = []
     altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
-    for resource in request.resources:
+    for resource in resources:
         response = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
@@ -109,7 +153,7 @@ def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> 
                 altered.append((response, operations))
         except ApiException as error:
             response.error_code, response.error_message = error.error, str(error)
-    if altered and not request.validate_only:
+    if altered and not validate_only:
         outcomes = yield from write_nodes([operation for _, operations in altered for operation in operations])
         for (response, _), outcome in zip(altered, outcomes[::2], strict=True):
             if outcome is not Outcome.DONE:
@@ -117,7 +161,7 @@ def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> 
                     Errors.UNKNOWN_SERVER_ERROR,
                     f"Not written: {outcome.value}",
                 )
-    return IncrementalAlterConfigsResponse(responses=responses)
+    return responses
 
 
 def _entity_of(node: ConfigNode, resource: Resource) -> str | None:

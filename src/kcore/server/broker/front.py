@@ -26,6 +26,7 @@ from kcore.schema import (
     UpdateMetadataRequest,
 )
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
+from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kcore.schema.group_listing import ListGroupsRequest, ListGroupsResponse
@@ -42,6 +43,7 @@ from kcore.server.broker import coordination
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.relay import BrokerRelay
 from kcore.wire.codec import decode_from, encode
 
 # With the versions of 3.9.1, from where records have magic 2.
@@ -61,12 +63,15 @@ APIS: Final = {
     "DescribeProducers": (0, 0),
     "DeleteRecords": (0, 2),
     "DescribeLogDirs": (0, 4),
+    "AlterConfigs": (0, 2),
     "DescribeConfigs": (0, 4),
     "IncrementalAlterConfigs": (0, 1),
     "DescribeUserScramCredentials": (0, 0),
     **coordination.APIS,
     **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
 }
+# What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
+RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
 EMPTY: Final = {ListGroupsRequest: ListGroupsResponse, ListTransactionsRequest: ListTransactionsResponse}
 CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)}
 
@@ -92,6 +97,27 @@ class ControlPath:
 
     def forget(self, connection_id: int) -> None:
         """Nothing is kept of a connection."""
+
+
+class Frames:
+    """The requests that are answered as frames: control requests, and what one of Kafka's brokers answers for this."""
+
+    def __init__(self, control: ControlPath, relay: BrokerRelay) -> None:
+        self._control, self._relay = control, relay
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is for either."""
+        return self._control.takes(api_key, version) or self._relay.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer of the one that takes it."""
+        is_control = self._control.takes(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
+        path = self._control if is_control else self._relay
+        return await path.ask(connection_id, frame)
+
+    def forget(self, connection_id: int) -> None:
+        """A connection to another broker goes with its client."""
+        self._relay.forget(connection_id)
 
 
 class BrokerFront:
@@ -152,6 +178,8 @@ class BrokerFront:
                 return await self._admin.describe_configs(request, context.version)
             case IncrementalAlterConfigsRequest():
                 return await self._admin.alter_configs(request)
+            case AlterConfigsRequest():
+                return await self._admin.replace_configs(request)
             case DescribeUserScramCredentialsRequest():
                 return await self._admin.describe_scram(request)
         if type(request) in EMPTY:

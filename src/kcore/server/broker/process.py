@@ -29,17 +29,19 @@ from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.index import message_class
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
-from kcore.server.broker.front import APIS, BrokerFront, ControlPath
+from kcore.server.broker.front import APIS, RELAYED, BrokerFront, ControlPath, Frames
 from kcore.server.broker.isr_znodes import write_isrs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.broker.topic_settings import TopicSettingsWatch
 from kcore.server.broker.verifier import TransactionVerifier
+from kcore.server.controller.relay import BrokerRelay
 from kcore.storage.live_log import Settings
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -53,6 +55,7 @@ CHECKPOINT_S: Final = 5.0  # replica.high.watermark.checkpoint.interval.ms
 SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
 SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
 REGISTER_AGAIN_S: Final = 0.3
+LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
 NEVER_MS: Final = 2**62
 
 
@@ -112,6 +115,7 @@ class BrokerServer:
             self._begin(self._checkpoint(), "checkpoints")
             self._begin(self._change_isrs(), "ISR changes")
             self._begin(self._topics.follow_changes(), "topics' configurations")
+            self._begin(self._learn(), "what Kafka's brokers answer")
             stack.push_async_callback(self._end_tasks)
             self._closing = stack.pop_all()
         return self
@@ -119,7 +123,9 @@ class BrokerServer:
     def _compose(self, cluster_id: str) -> None:
         manager = self.manager = ReplicaManager(self.config, -1, self.logs)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        admin = NodeAdmin(manager, self.logs, self._zookeeper, self._settings_told())
+        admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
+        own = {message_class(f"{name}Request").api_key for name in APIS}
+        self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
         asked = self.perform, self._next_producer_id, admin
         self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *asked)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
@@ -134,10 +140,17 @@ class BrokerServer:
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
     async def _serve(self) -> Server:
-        control = ControlPath(self._control)
-        server = await serve(self._host, self.port, self.front.handle, APIS, relay=control)
+        frames = Frames(ControlPath(self._control), self._relay)
+        server = self._server = await serve(self._host, self.port, self.front.handle, APIS, relay=frames)
         self.port = server.port
         return server
+
+    async def _learn(self) -> None:
+        """Clients are told what they may ask here: what this broker answers, and what one of Kafka's does for it."""
+        own = self._server.versions_answer
+        while True:
+            self._server.versions_answer = await self._relay.learn(own) or own
+            await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:
         """Leaders are moved away first, unless the disks are gone; logs are closed, the znode goes."""

@@ -20,6 +20,7 @@ from kcore.schema.cluster_metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
@@ -66,6 +67,7 @@ OWNED: Final[dict[str, Owned]] = {
 }
 # Any broker can do these: while another controls, a live one does.
 ANYBODY: Final[dict[str, Owned]] = {
+    "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
     "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
     "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
     "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
@@ -91,7 +93,7 @@ _KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
 
 def _is_of_all_brokers(request: Message) -> bool:
     """Settings of all brokers: a broker knows which there are, a controller would know throttles alone."""
-    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest):
+    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
         return False
     return any(each.resource_type == BROKER and not each.resource_name for each in request.resources)
 
@@ -108,11 +110,15 @@ class Front:
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to pass on requests to."""
         self._put, self._view = put, view
-        self._relay = BrokerRelay(brokers, lambda: _KEYS_OF_STANDBY if view() is None else _KEYS, metrics)
+        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._request_ids = count()
         self._server: Server | None = None
         self._brokers_changed = asyncio.Event()
+
+    def _owned(self) -> Collection[int]:
+        """The API keys that no broker is asked for now."""
+        return _KEYS_OF_STANDBY if self._view() is None else _KEYS
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""

@@ -18,7 +18,6 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
-from kcore.server.controller.metrics import ControllerMetrics
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
@@ -42,10 +41,15 @@ class BrokerRelay:
         self,
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         owned: Callable[[], Collection[int]],
-        metrics: ControllerMetrics,
+        on_relayed: Callable[[], None],
+        *,
+        only: Collection[str] | None = None,
     ) -> None:
-        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now."""
-        self._brokers, self._owned, self._metrics = brokers, owned, metrics
+        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now.
+
+        `only`: the APIs that are passed on, all but NOT_RELAYED unless they are given.
+        """
+        self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self._versions: dict[int, Versions] = {}
 
@@ -55,7 +59,7 @@ class BrokerRelay:
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """A broker's answer; DisconnectedError if there is none."""
-        self._metrics.relayed += 1
+        self._on_relayed()
         try:
             reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
             writer.write(len(frame).to_bytes(4, "big") + frame)
@@ -76,7 +80,7 @@ class BrokerRelay:
             except KcoreError as error:
                 logger.info("%s:%s: %s", *address, error)
                 continue
-            self._metrics.relayed += 1
+            self._on_relayed()
             return answer
         return None
 
@@ -109,11 +113,14 @@ class BrokerRelay:
                 logger.debug("%s:%s: %s", *address, error)
         return None
 
+    def _passes_on(self, api: str) -> bool:
+        return api not in NOT_RELAYED if self._only is None else api in self._only
+
     def _with_own(self, own: ApiVersionsResponse, theirs: ApiVersionsResponse) -> ApiVersionsResponse:
         self._versions = {
             each.api_key: Versions(each.min_version, each.max_version)
             for each in theirs.api_keys
-            if each.api_key in REQUESTS and REQUESTS[each.api_key].__name__.removesuffix("Request") not in NOT_RELAYED
+            if each.api_key in REQUESTS and self._passes_on(REQUESTS[each.api_key].__name__.removesuffix("Request"))
         }
         ours = {each.api_key for each in own.api_keys}
         apis: dict[type[Message], Versions] = {
