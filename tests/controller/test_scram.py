@@ -146,6 +146,7 @@ def test_users_that_are_described_wrongly() -> None:
     }
     cluster.tree.create("/config/users/b", znodes.encode_config({"SCRAM-SHA-256": "nonsense"}))
     cluster.tree.create("/config/users/c", b"no JSON")
+    cluster.tree.create("/config/users/%2E", znodes.encode_config({}))
     assert describe(cluster) == {"a": {SHA_256: 4096}}
 
 

@@ -23,7 +23,7 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from kcore.schema.log_dirs import DescribeLogDirsRequest
+from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.front import Front
@@ -31,7 +31,10 @@ from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address
 from net.loops import story, until
 
-THEIR_APIS = {"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)}
+THEIR_APIS = {
+    **{"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)},
+    "AlterReplicaLogDirs": (0, 2),
+}
 CONFIGS = {"DescribeConfigs": (0, 4), "IncrementalAlterConfigs": (0, 1)}
 BROKER = 4  # ConfigResource.Type
 
@@ -220,6 +223,8 @@ async def test_what_it_does_not_own_a_live_broker_answers() -> None:
         assert (await connection.send(s.ListGroupsRequest())).groups == []
         with pytest.raises(UnsupportedVersionError, match="does not know Produce"):
             connection.send(s.ProduceRequest())
+        with pytest.raises(UnsupportedVersionError, match="does not know AlterReplicaLogDirs"):
+            connection.send(AlterReplicaLogDirsRequest(dirs=[]))  # It would change the other's disks.
         with pytest.raises(UnsupportedVersionError, match="FindCoordinator 5"):
             connection.send(asked, 5)
 

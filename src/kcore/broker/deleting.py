@@ -4,7 +4,7 @@ Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and Delaye
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.broker.broker import Key
 from kcore.broker.outputs import Answer
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 NO_LOW_WATERMARK: Final = -1
 
 
+class Wanted(NamedTuple):
+    """Where a partition's replicas should begin, and the answer for it."""
+
+    key: Key
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+
 @dataclass
 class WaitingDeletion:
     """A request that is answered when all live replicas begin where they should, or time is up."""
@@ -30,22 +38,22 @@ class WaitingDeletion:
     request_id: int
     deadline_ms: int
     answer: DeleteRecordsResponse
-    wanted: dict[Key, tuple[int, DeleteRecordsPartitionResult]]  # The start offset, and the answer for the partition.
+    wanted: list[Wanted]
 
     @property
     def keys(self) -> set[Key]:
-        return {*self.wanted}
+        return {each.key for each in self.wanted}
 
     def response(self, manager: "ReplicaManager") -> DeleteRecordsResponse | None:
         """None while a replica begins earlier."""
-        done = [_look(manager, key, *wanted) for key, wanted in self.wanted.items()]
+        done = [_look(manager, *each) for each in self.wanted]
         return self.answer if all(done) else None
 
     def timed_out(self, manager: "ReplicaManager") -> DeleteRecordsResponse:
         """Replicas that live again later still follow."""
-        for key, (offset, result) in self.wanted.items():
-            if not _look(manager, key, offset, result):
-                result.error_code = Errors.REQUEST_TIMED_OUT
+        for each in self.wanted:
+            if not _look(manager, *each):
+                each.result.error_code = Errors.REQUEST_TIMED_OUT
         return self.answer
 
 
@@ -62,7 +70,7 @@ def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecord
 def on_delete_records(manager: "ReplicaManager", request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
     """Raises start offsets, and answers once that is so everywhere: the answer is among the manager's outputs."""
     answer = DeleteRecordsResponse(topics=[])
-    wanted: dict[Key, tuple[int, DeleteRecordsPartitionResult]] = {}
+    wanted: list[Wanted] = []
     for topic in request.topics:
         results = DeleteRecordsTopicResult(name=topic.name, partitions=[])
         answer.topics.append(results)
@@ -73,7 +81,7 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
             results.partitions.append(result)
             key = (topic.name, asked.partition_index)
             try:
-                wanted[key] = _delete(manager, key, asked.offset), result
+                wanted.append(Wanted(key, _delete(manager, key, asked.offset), result))
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)
                 result.error_code = Errors.KAFKA_STORAGE_ERROR

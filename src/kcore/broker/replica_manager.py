@@ -97,6 +97,8 @@ class ReplicaManager(Broker):
         if response.error_code == Errors.NONE and (self._offline or len(offline.values)):
             self._offline.update(told_offline(request.topic_states))
             self._offline = {key: brokers for key, brokers in self._offline.items() if brokers}
+        for key in {key for each in self.producing.by_id.values() for key in each.keys}:
+            self.wake(key)  # Who waits for replicas to begin later does not wait for those that are dead.
         return response
 
     def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:

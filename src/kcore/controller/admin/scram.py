@@ -189,10 +189,11 @@ def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[
 def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
     """Mechanisms and iterations of the users asked for, or of all who have credentials; never a key."""
     if not request.users:
-        names = sorted(unquote_plus(name) for name in (yield from read_children(USERS)))
-        nodes = yield from _read(names)
-        found = (_described(name, node) for name, node in zip(names, nodes, strict=True))
-        return DescribeUserScramCredentialsResponse(results=[each for each in found if each.error_code == Errors.NONE])
+        children = yield from read_children(USERS)
+        nodes = (yield from read_nodes([f"{USERS}/{each}" for each in children])) if children else []
+        found = [_described(unquote_plus(each), node) for each, node in zip(children, nodes, strict=True)]
+        known_users = sorted((each for each in found if each.error_code == Errors.NONE), key=lambda each: each.user)
+        return DescribeUserScramCredentialsResponse(results=known_users)
     times = Counter(each.name for each in request.users)
     wanted = [name for name in times if name and name not in NOT_NAMES and times[name] == 1]
     known = dict(zip(wanted, (yield from _read(wanted)), strict=True))

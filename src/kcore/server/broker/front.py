@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from kcore.broker.deleting import on_delete_records
@@ -224,25 +224,32 @@ class BrokerFront:
 
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
         """Of a group or transaction: who leads its partition of an internal topic."""
+        nodes, may_come = self._view().nodes(), await self._admin.has_coordinators()
+        keys = request.coordinator_keys if version >= 4 else [request.key]
+        found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
         if version >= 4:
-            found = [await self._coordinator(key, request.key_type) for key in request.coordinator_keys]
             return FindCoordinatorResponse(coordinators=found)
-        one = await self._coordinator(request.key, request.key_type)
+        [one] = found
         told = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
         return FindCoordinatorResponse(**told)
 
-    async def _coordinator(self, key: str, key_type: int) -> Coordinator:
-        """Errors that are not retriable where nobody will ever coordinate it, so that the client gives up."""
+    def _coordinator(
+        self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
+    ) -> Coordinator:
+        """Errors that are not retriable where nobody will ever coordinate it, so that the client gives up.
+
+        `may_come`: there are brokers that coordinate, if not for this key yet.
+        """
         if key_type not in TOPICS:
             return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")
-        table, nodes = self._manager.table, self._view().nodes()
+        table = self._manager.table
         row = coordinator_row(table, key, key_type)
         leader = -1 if row is None else table.state(row).leader
         if row is not None and leader == self._manager.broker_id:
             where = f"partition {table.partition_index__p[row]} of {TOPICS[key_type]}"
             why = f"broker {leader} leads {where} and coordinates nothing; kafka-reassign-partitions can move it"
             return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
-        if row is None and not await self._admin.has_coordinators():
+        if row is None and not may_come:
             why = "no broker of this cluster coordinates groups or transactions"
             return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
         if leader not in nodes:

@@ -21,9 +21,12 @@ from kcore.schema.versions import Versions
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
-# What only leaders are asked, or controllers tell, and what belongs to one connection.
+# What only leaders are asked, or controllers tell, what belongs to one connection, and what changes one broker's disks.
 NOT_RELAYED: Final = frozenset(
-    {"Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"}
+    {
+        *("Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"),
+        "AlterReplicaLogDirs",
+    }
 )
 
 
