@@ -168,9 +168,9 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
             [SetData(znodes.topic_path(name), znodes.encode_topic(topic), node.version)], atomic=True
         )
         if outcome is Outcome.DONE:
-            held = {broker for row in mended.tolist() for broker in table.state(row).replicas}
+            moved_from |= _holders(table, mended) & unfit
             table.set_replicas(mended, _lists(replicas))
-            moved_from, replaced = moved_from | (held & unfit), replaced + len(mended)
+            replaced += len(mended)
             names.append(name)
     if replaced:
         logger.warning(
@@ -187,11 +187,10 @@ def tell_of_unfit(context: ControllerContext) -> None:
     if len(wrong):
         names = [table.topics.names[row] for row in np.unique(table.topic_row__p[wrong]).tolist()]
         unfit = {broker for name in names for broker in context.unfit_for(name)}
-        held = {broker for row in wrong.tolist() for broker in table.state(row).replicas}
         logger.warning(
             "%s partitions of %s have replicas on brokers %s, which cannot serve them: this controller holds no "
             "replicas, and kcore's brokers coordinate no groups and transactions; kafka-reassign-partitions moves them",
-            *(len(wrong), _listed(names), _ids(unfit & held)),
+            *(len(wrong), _listed(names), _ids(unfit & _holders(table, wrong))),
         )
 
 
@@ -201,6 +200,8 @@ def _on_unfit(context: ControllerContext, rows: Int32s, *, new: bool = True) -> 
     `new`: of those that have no state yet; else of the others.
     """
     table = context.table
+    if not any(each in table.brokers for each in context.unfit_for("") | context.not_coordinating):
+        return rows[:0]
     rows = rows[(table.leader_epoch__p[rows] < 0) == new]
     internal = [table.topics.row(name) for name in INTERNAL_TOPICS if name in table.topics]
     is_internal = np.isin(table.topic_row__p[rows], internal)
@@ -212,6 +213,12 @@ def _have_any(table: PartitionTable, rows: Int32s, broker_ids: Iterable[int]) ->
     """Whether each of the partitions has a replica on any of these brokers."""
     broker_rows = [table.brokers.row(each) for each in broker_ids if each in table.brokers]
     return np.asarray(np.isin(table.replicas__ps[rows], broker_rows).any(axis=1), np.bool_)
+
+
+def _holders(table: PartitionTable, rows: Int32s) -> set[int]:
+    """The brokers that have replicas of any of the partitions."""
+    broker_rows = np.unique(table.replicas__ps[rows])
+    return {*table.brokers.ids[broker_rows[broker_rows >= 0]].tolist()}
 
 
 def _listed(names: list[str]) -> str:

@@ -224,7 +224,8 @@ class BrokerFront:
 
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
         """Of a group or transaction: who leads its partition of an internal topic."""
-        nodes, may_come = self._view().nodes(), await self._admin.has_coordinators()
+        nodes, topic = self._view().nodes(), TOPICS.get(request.key_type, "")
+        may_come = topic in self._manager.table.topics or await self._admin.has_coordinators()
         keys = request.coordinator_keys if version >= 4 else [request.key]
         found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
         if version >= 4:

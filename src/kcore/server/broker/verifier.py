@@ -54,14 +54,17 @@ class TransactionVerifier:
             if coordinator not in self._queues:
                 self._queues[coordinator] = asyncio.Queue()
                 name = f"verifying with broker {coordinator}"
-                self._tasks.add(asyncio.create_task(self._run(coordinator), name=name))
+                task = asyncio.create_task(self._run(coordinator), name=name)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
             self._queues[coordinator].put_nowait(asked)
 
     async def close(self) -> None:
         """Nobody is asked any more; who waits is not told."""
-        for task in self._tasks:
+        tasks = [*self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, coordinator: int) -> None:
         queue = self._queues[coordinator]
@@ -86,7 +89,10 @@ class TransactionVerifier:
                         connection.abort()
                         connection = None
                     self._tell([*batch.values()], Errors.NETWORK_EXCEPTION)
-        finally:
+        except Exception:
+            logger.exception("verifying transactions with broker %s ended", coordinator)
+        finally:  # What waits times out by itself; the next question begins anew.
+            del self._queues[coordinator]
             if connection is not None:
                 connection.abort()
 
