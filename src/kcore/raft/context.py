@@ -14,6 +14,7 @@ from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NO_LEADER, State
 from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 
 if TYPE_CHECKING:
@@ -86,6 +87,17 @@ class NodeContext:
     def voters(self) -> VoterSet:
         """The latest ones, committed or not."""
         return self.voter_history.last_voters
+
+    @property
+    def durable_end(self) -> OffsetAndEpoch:
+        """The end of the log that a crash of the machine leaves at least: of what is flushed, or of a later snapshot.
+
+        A leader's high watermark may be ahead of its own disk, and then a snapshot may be, too.
+        """
+        offset, snapshot = self.flushed_end_offset, self.log.latest_snapshot
+        if snapshot is not None and snapshot.offset >= offset:
+            return snapshot
+        return OffsetAndEpoch(offset, self.log.epoch_at(offset - 1) if offset else 0)
 
     @property
     def is_voter(self) -> bool:

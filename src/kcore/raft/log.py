@@ -75,6 +75,9 @@ class RaftLog(Protocol):
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """Whole batches from the one that holds `offset` on, at least one, up to `max_bytes` and below `end_offset`."""
 
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at `offset`; RaftLogError for an offset that is not in the log."""
+
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         """Where `epoch`, or else the last one below it, ends."""
 

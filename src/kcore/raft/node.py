@@ -25,7 +25,7 @@ from kcore.raft.effects import Answer, Effect, Flush
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState
-from kcore.raft.states import Candidate, Follower, Leader, Resigned, Unattached
+from kcore.raft.states import Follower, Leader, Resigned, Unattached
 from kcore.raft.transitions import Event
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
@@ -96,9 +96,6 @@ class RaftNode(NodeContext):
         self.clean_deadline_ms = now_ms + cleaning.INTERVAL_MS
         quorum = self.quorum
         quorum.initialize(election, now_ms)
-        state = quorum.state
-        if type(state) is Candidate:
-            votes.settle(self, state, now_ms)
         if isinstance(quorum.state, Unattached | Follower | Resigned) and self.voters.is_only_voter(self.local):
             votes.seek_election(self, Event.ONLY_VOTER, now_ms)
         return self._finish(now_ms)

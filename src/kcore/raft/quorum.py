@@ -6,7 +6,7 @@ from kcore.raft import leading
 from kcore.raft.context import NodeContext
 from kcore.raft.effects import StoreElection
 from kcore.raft.elections import Election
-from kcore.raft.replicas import NO_DIRECTORY, ElectionState, Endpoints, ReplicaKey
+from kcore.raft.replicas import ElectionState, Endpoints, ReplicaKey
 from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,
@@ -62,8 +62,8 @@ class Quorum:
             # What it wrote and did not flush may be gone: as the leader of this epoch it would give the same offsets
             # to other records, and as a voter it would elect another leader for it (KAFKA-10527, KAFKA-10661).
             return self._resigned_state(election.epoch, (), deadline_ms)
-        if _is_own(election.voted, local) and voters.is_voter(local):
-            return Candidate(election.epoch, local, Election(voters.keys, local.id), deadline_ms)
+        # A node that voted for itself does not go on with that election, as Kafka's does: votes may have been given for
+        # a longer log than the one that a crash has left. It keeps its vote, and stands for election in a later epoch.
         if election.leader_id >= 0 and election.leader_id in voters.voters:
             endpoints = voters.voters[election.leader_id].endpoints
             if node.config.listener in endpoints:
@@ -184,8 +184,3 @@ class Quorum:
         if election != self.stored:
             self.stored = election
             self.node.effects.append(StoreElection(election, self.node.voter_history.kraft_version))
-
-
-def _is_own(voted: ReplicaKey | None, local: ReplicaKey) -> bool:
-    """A vote without a directory was cast at kraft.version 0."""
-    return voted is not None and voted.id == local.id and voted.directory_id in (NO_DIRECTORY, local.directory_id)

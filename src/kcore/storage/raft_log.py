@@ -271,6 +271,12 @@ class DiskRaftLog:
             problems = segment.problems
         return StorageError(f"{path}: {problems[0] if problems else f'no batch of offset {offset}'}")
 
+    def epoch_at(self, offset: int) -> int:
+        epoch = self._log.epochs.epoch_for_offset(offset)
+        if epoch is None or not self._start_offset <= offset < self.end_offset:
+            raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        return epoch
+
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         return self._rules().end_offset_for_epoch(epoch)
 
