@@ -203,6 +203,18 @@ class LogContract:
         log.begin_snapshot(end)
         assert log.append_snapshot(end, b"d") == 1
 
+    def test_a_snapshot_that_was_begun_is_dropped(self, log: RaftLog) -> None:
+        """Only that one; a whole one stays, and one that was never begun is no error."""
+        whole, begun = OffsetAndEpoch(4, 2), OffsetAndEpoch(5, 2)
+        snapshot(log, whole, b"abc")
+        log.begin_snapshot(begun)
+        log.append_snapshot(begun, b"defg")
+        for end in (begun, begun, whole, OffsetAndEpoch(9, 9)):
+            log.drop_snapshot(end)
+        assert log.snapshots == [whole]
+        log.begin_snapshot(begun)
+        assert log.append_snapshot(begun, b"h") == 1
+
     def test_a_log_that_ends_before_a_snapshot_is_emptied(self, log: RaftLog) -> None:
         append(log, (1, 4))
         snapshot(log, OffsetAndEpoch(2, 1))

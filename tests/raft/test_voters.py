@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import pytest
 
-from kcore.errors import DecodeError
+from kcore.errors import RaftLogError
 from kcore.raft.batches import split_batches
 from kcore.raft.control_records import (
     control_batch,
@@ -227,7 +227,7 @@ def test_a_snapshot_without_voters_leaves_the_configured_ones() -> None:
 def test_a_damaged_snapshot_is_told() -> None:
     log = MemoryLog()
     snapshot(log, OffsetAndEpoch(5, 1), bytes(100))
-    with pytest.raises(DecodeError):
+    with pytest.raises(RaftLogError, match="cannot be loaded: a record batch shorter than its header"):
         replay_log(VoterHistory(THREE), log)
 
 

@@ -13,7 +13,8 @@ from kcore.raft.context import NodeContext
 from kcore.raft.control_records import kraft_version_record
 from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.states import Leader
-from kcore.raft.voter_changes import FEATURE, MAX_KRAFT_VERSION
+from kcore.raft.voter_changes import FEATURE
+from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,

@@ -101,6 +101,9 @@ class RaftLog(Protocol):
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         """More bytes of one that was begun; its size so far."""
 
+    def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        """Removes one that was begun and is not whole; nothing happens if there is none of that id."""
+
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """It is whole, and durable from here on."""
 

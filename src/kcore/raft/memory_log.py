@@ -167,6 +167,9 @@ class MemoryLog:
         self._begun[snapshot] += data
         return len(self._begun[snapshot])
 
+    def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        self._begun.pop(snapshot, None)
+
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         snapshots = self._snapshots | {snapshot: bytes(self._begun.pop(snapshot))}
         self._snapshots = {key: snapshots[key] for key in sorted(snapshots, key=age)}

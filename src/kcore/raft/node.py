@@ -73,7 +73,8 @@ class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
     Every method that is given `now_ms` (since 1970, for the age of snapshots, and never going back) returns the effects
-    in the order in which the edge must perform them, and none of them raises for what another node sent.
+    in the order in which the edge must perform them. None of them raises for what another node sent, but
+    NewerReleaseError: then the node ends, has stored nothing of it, and goes on with a newer release.
 
     Source: KafkaRaftClient.
     """
@@ -87,7 +88,8 @@ class RaftNode(NodeContext):
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
         """What the file `quorum-state` said, None if there is none; first of all calls.
 
-        RaftLogError for a vote of a node that has no id. Source: KafkaRaftClient.initialize.
+        RaftLogError for a vote of a node that has no id and for a log that cannot be loaded, NewerReleaseError for one
+        that a newer release wrote. Source: KafkaRaftClient.initialize.
         """
         if election is not None and election.voted is not None and self.local.id < 0:
             raise RaftLogError(f"quorum-state holds a vote, but a node without an id does not vote: {election}")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kcore.raft import leading
+from kcore.raft import leading, snapshots
 from kcore.raft.context import NodeContext
 from kcore.raft.effects import StoreElection
 from kcore.raft.elections import Election
@@ -172,7 +172,10 @@ class Quorum:
         self.taken[step] += 1
         if type(before) is Leader:
             leading.end(node)
+        elif type(before) is Follower:
+            snapshots.drop(node, before)
         self.state = state
+        node.noticed.clear()
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()

@@ -7,12 +7,13 @@ VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from kcore.raft.replicas import NO_DIRECTORY, Address, ReplicaKey, Voter
 from kcore.schema.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 T = TypeVar("T")
+MAX_KRAFT_VERSION: Final = 1  # The newest version of kraft.version: the log names the voters (KIP-853).
 
 
 @dataclass(frozen=True, slots=True)

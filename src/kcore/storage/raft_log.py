@@ -341,6 +341,10 @@ class DiskRaftLog:
         with refusals(self.folder):
             return self._snapshots.append(snapshot, data)
 
+    def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        with refusals(self.folder):
+            self._snapshots.drop(snapshot)
+
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         with refusals(self.folder):
             self._snapshots.freeze(snapshot)
