@@ -135,7 +135,7 @@ def _fill(
         OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
         partition.position,
     )
-    piece = node.log.snapshot_piece(snapshot, max(position, 0), max_bytes)
+    piece = node.log.snapshot_piece(snapshot, max(position, 0), min(max_bytes, FETCH_SNAPSHOT_MAX_BYTES))
     if piece is None or snapshot == BOOTSTRAP_SNAPSHOT:
         return Errors.SNAPSHOT_NOT_FOUND
     if not 0 <= position < piece.size:
