@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import Connections
 from kcore.raft.effects import Answer, Effect, Flush, Notice
+from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NO_LEADER, State
@@ -114,6 +115,11 @@ class NodeContext:
     def is_voter(self) -> bool:
         """It is in the latest voter set, with this directory."""
         return self.voter_history.last_voters.is_voter(self.local)
+
+    @property
+    def may_stand(self) -> bool:
+        """It is a voter, and there is an epoch behind this one."""
+        return self.is_voter and self.quorum.state.epoch < LAST_EPOCH
 
     # For the handlers.
 

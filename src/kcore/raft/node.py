@@ -25,7 +25,7 @@ from kcore.raft.effects import Answer, Effect, Flush
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState
-from kcore.raft.states import Follower, Leader, Resigned, Unattached
+from kcore.raft.states import Leader
 from kcore.raft.transitions import Event
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
@@ -96,9 +96,8 @@ class RaftNode(NodeContext):
         control_records.replay_log(self.voter_history, self.log)
         self.connections.bootstrap = self._bootstrap_servers()
         self.clean_deadline_ms = now_ms + cleaning.INTERVAL_MS
-        quorum = self.quorum
-        quorum.initialize(election, now_ms)
-        if isinstance(quorum.state, Unattached | Follower | Resigned) and self.voters.is_only_voter(self.local):
+        self.quorum.initialize(election, now_ms)
+        if self.voters.is_only_voter(self.local) and self.may_stand:
             votes.seek_election(self, Event.ONLY_VOTER, now_ms)
         return self._finish(now_ms)
 

@@ -46,6 +46,8 @@ def on_vote_request(
     if error is not Errors.NONE:
         return _vote_response(node, version, error, False)
     if asked.replica_epoch > node.quorum.state.epoch:
+        if not node.quorum.allows(asked.replica_epoch, now_ms):
+            return _vote_response(node, version, Errors.INVALID_REQUEST, False)
         node.quorum.become_unattached(asked.replica_epoch, now_ms)
     if not is_this_voter(node, request.voter_id, asked.voter_directory_id):
         return _vote_response(node, version, Errors.INVALID_VOTER_KEY, False)
