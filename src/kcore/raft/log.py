@@ -1,7 +1,9 @@
 """What a raft node needs of a log; `MemoryLog` keeps it in memory, `kcore.storage` on a disk.
 
 Offsets count records. What is written is not durable before `flush`: after a crash a log may end anywhere between what
-was last flushed and what was written. Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
+was last flushed and what was written. What a log has when a node is made with it is durable: opening it sees to that,
+since the process before may have been killed between a write and its flush.
+Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
 """
 
 from typing import NamedTuple, Protocol
