@@ -159,7 +159,7 @@ def told(cluster: Cluster, *batches: bytes | None, version: int = 11, acks: int 
     topic = TopicProduceData(name="t", partition_data=partitions)
     cluster.requests += 1
     request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
-    on_produce(cluster.brokers[1], cluster.requests, request, version, 5, cluster.now_ms)
+    on_produce(cluster.brokers[1], cluster.requests, request, 5, cluster.now_ms, version)
     cluster.perform(1)
     return list(cluster.answers[cluster.requests].responses[0].partition_responses)
 
@@ -214,7 +214,7 @@ def test_what_is_sent_to_an_unknown_partition_is_not_looked_at() -> None:
     cluster = led()
     unknown = TopicProduceData(name="u", partition_data=[PartitionProduceData(index=0, records=bytes(12))])
     known = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch(b"x"))])
-    on_produce(cluster.brokers[1], 77, ProduceRequest(acks=1, timeout_ms=1, topic_data=[unknown, known]), 9, 0, 0)
+    on_produce(cluster.brokers[1], 77, ProduceRequest(acks=1, timeout_ms=1, topic_data=[unknown, known]), 0, 0, 9)
     cluster.perform(1)
     codes = [topic.partition_responses[0].error_code for topic in cluster.answers[77].responses]
     assert codes == [Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NONE]
