@@ -93,9 +93,10 @@ class Cluster:
             "replicas": self.ids,
         }
 
-    def leader_and_isr(self, *to: int, type_: int = 0, topic_id: Uuid = TOPIC_ID) -> list[int]:
-        """Tells these brokers, or all; their error codes."""
+    def leader_and_isr(self, *to: int, type_: int = 0, topic_id: Uuid = TOPIC_ID, index: int = 0) -> list[int]:
+        """Tells these brokers, or all; their error codes. `index`: of the partition."""
         state = self.state() | {
+            "partitionIndex": index,
             "partitionEpoch": self.partition_epoch,
             "addingReplicas": [],
             "removingReplicas": [],
