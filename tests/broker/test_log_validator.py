@@ -147,24 +147,30 @@ def payload(data: bytes, codec: str = "none", count: int = 1) -> bytes:
     return with_crc(batch(b"x"), change)
 
 
-def led() -> Cluster:
+def led(partitions: int = 1) -> Cluster:
+    """A broker that leads these partitions of t."""
     cluster = Cluster(1)
     cluster.elect(1)
+    for index in range(1, partitions):
+        cluster.leader_and_isr(1, index=index)
+    cluster.perform(1)
     return cluster
 
 
-def told(cluster: Cluster, *batches: bytes | None, version: int = 11, acks: int = 1) -> list[Any]:
-    """What each of the batches, all for the partition of one name, is answered in one request."""
-    partitions = [PartitionProduceData(index=0, records=data) for data in batches]
+def told(
+    cluster: Cluster, *batches: bytes | None, version: int = 11, acks: int = 1, transactional_id: str | None = None
+) -> list[Any]:
+    """What the batches, one for each partition of t, are answered in one request."""
+    partitions = [PartitionProduceData(index=index, records=data) for index, data in enumerate(batches)]
     topic = TopicProduceData(name="t", partition_data=partitions)
     cluster.requests += 1
-    request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
-    on_produce(cluster.brokers[1], cluster.requests, request, version, 5, cluster.now_ms)
+    request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=10_000, topic_data=[topic])
+    on_produce(cluster.brokers[1], cluster.requests, request, 5, cluster.now_ms, version)
     cluster.perform(1)
     return list(cluster.answers[cluster.requests].responses[0].partition_responses)
 
 
-def errors(cluster: Cluster, *batches: bytes | None, **asked: int) -> list[Errors]:
+def errors(cluster: Cluster, *batches: bytes | None, **asked: Any) -> list[Errors]:
     return [Errors(each.error_code) for each in told(cluster, *batches, **asked)]
 
 
@@ -177,7 +183,10 @@ def errors(cluster: Cluster, *batches: bytes | None, **asked: int) -> list[Error
         (payload(b"garbage" * 9, "snappy"), Errors.UNKNOWN_SERVER_ERROR),
         (payload(b"garbage" * 9), Errors.INVALID_RECORD),
         (payload(b"x", count=2**31 - 1), Errors.INVALID_RECORD),
-        (batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), Errors.INVALID_TXN_STATE),
+        (
+            batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
+            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
     ],
 )
 def test_what_is_inside_a_batch_is_looked_at(data: bytes, error: Errors) -> None:
@@ -187,7 +196,7 @@ def test_what_is_inside_a_batch_is_looked_at(data: bytes, error: Errors) -> None
 
 
 def test_some_faults_refuse_the_partition_and_some_the_whole_request() -> None:
-    good, cluster = batch(b"x"), led()
+    good, cluster = batch(b"x"), led(5)
     two, old_zstd = batch(b"x") * 2, batch(b"x", codec="zstd")
     assert errors(cluster, good, two, old_zstd, b"", None, version=6) == [
         Errors.NONE,
@@ -206,15 +215,16 @@ def test_some_faults_refuse_the_partition_and_some_the_whole_request() -> None:
     one, other = (
         batch(b"x", transactional=True, producer_id=each, producer_epoch=0, base_sequence=0) for each in (1, 2)
     )
-    assert errors(cluster, one, other) == [Errors.INVALID_PRODUCER_ID_MAPPING] * 2
+    assert errors(cluster, one, other) == [Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+    assert errors(cluster, one, other, transactional_id="x") == [Errors.INVALID_PRODUCER_ID_MAPPING] * 2
     assert len(cluster.log(1).batches) == 1, "what stood before the fault in the request is refused with it"
 
 
 def test_what_is_sent_to_an_unknown_partition_is_not_looked_at() -> None:
-    cluster = led()
-    unknown = TopicProduceData(name="u", partition_data=[PartitionProduceData(index=0, records=bytes(12))])
+    cluster, two = led(), batch(b"x") * 2
+    unknown = TopicProduceData(name="u", partition_data=[PartitionProduceData(index=0, records=two)])
     known = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch(b"x"))])
-    on_produce(cluster.brokers[1], 77, ProduceRequest(acks=1, timeout_ms=1, topic_data=[unknown, known]), 9, 0, 0)
+    on_produce(cluster.brokers[1], 77, ProduceRequest(acks=1, timeout_ms=1, topic_data=[unknown, known]), 0, 0, 9)
     cluster.perform(1)
     codes = [topic.partition_responses[0].error_code for topic in cluster.answers[77].responses]
     assert codes == [Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NONE]

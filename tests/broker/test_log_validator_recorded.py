@@ -8,7 +8,13 @@ import pytest
 import cases
 from broker.memory_log import MemoryLog
 from kcore.broker.appending import Appended, append_as_leader
-from kcore.broker.log_validator import LogConfig, RecordValidationException, first_look
+from kcore.broker.log_validator import (
+    LogConfig,
+    RecordValidationException,
+    first_look,
+    has_transactional_records,
+    transactional_producer,
+)
 from kcore.protocol_errors import ApiException
 from kcore.wire.record_building import CODECS
 from kcore.wire.records import decode_records
@@ -32,13 +38,17 @@ def judged(case: dict[str, Any], log: MemoryLog) -> tuple[Appended | ApiExceptio
     recorded, data = case["config"], bytes.fromhex(case["hex"])
     log.start_offset = log.end_offset = recorded["nextOffset"]
     try:
+        has_transactional_records([data])
         [refusal] = first_look([data], recorded["produceVersion"])
+        producer = transactional_producer(data) if refusal is None else None
     except ApiException as error:
         return error, True
     if refusal is not None:
         return refusal, False
+    guard = None if producer is None else log.producers.begin_verification(*producer)
     try:
-        return append_as_leader(log, data, recorded["leaderEpoch"], config_of(recorded), recorded["now"]), False
+        found = append_as_leader(log, data, recorded["leaderEpoch"], config_of(recorded), recorded["now"], guard)
+        return found, False
     except ApiException as error:
         return error, False
 

@@ -3,6 +3,7 @@
 import gzip
 import random
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,38 @@ def test_control_records_need_a_type() -> None:
     [record] = decode_records(encode_records([Record(0, 0, b"\0\0\0\1", b"\0\0\0\0\0\x09more")], control=True))
     assert (record.control, to_json(control_message(record), 0)) == ("COMMIT", {"coordinatorEpoch": 9})  # type: ignore[arg-type]
     assert (SOME[0].control, control_message(SOME[0])) == (None, None)
+
+
+@COMPRESSED
+def test_a_batch_without_records_is_not_compressed(codec: str) -> None:
+    """DefaultRecordBatch.writeEmptyHeader; a stream that holds nothing is what Kafka's streaming reader refuses."""
+    empty = encode_records([], base_offset=5, last_offset_delta=3, transactional=True)
+    assert encode_batches(decode_records(empty), codec=codec) == empty
+    assert encode_records([], base_offset=5, last_offset_delta=3, transactional=True, codec=codec) == empty
+    both = decode_records(empty + encode_records(SOME, base_offset=9))
+    again = decode_records(encode_batches(both, codec=codec))
+    assert again.batches.attributes.tolist() == [0x10, CODECS.index(codec)] and list(again) == list(both)
+
+
+@COMPRESSED
+def test_a_batch_without_records_is_read_whatever_it_holds(codec: str) -> None:
+    """DefaultRecordBatch.iterator looks at the count first."""
+    for payload in (b"", b"no stream", gzip.compress(b"")):
+        empty = batch_of(payload, 0, attributes=CODECS.index(codec))
+        records = decode_records(empty + batch_of(payload, 0) + encode_records(SOME))
+        assert list(records) == SOME and records.batches.count.tolist() == [0, 0, len(SOME)]
+        assert encode_batches(decode_records(empty)) == batch_of(b"", 0)
+
+
+def test_times_before_the_append_are_kept_by_columns_alone() -> None:
+    """A batch of a topic with LogAppendTime has the producer's times as deltas, which Record does not show."""
+    rows = [replace(record, timestamp=1000 + 7 * record.offset) for record in SOME]
+    batch = encode_records(rows, log_append_time=True, base_timestamp=1000, max_timestamp=5000)
+    records = decode_records(batch)
+    assert records.timestamp_delta.tolist() == [49, 63, 84] and records.timestamp.tolist() == [5000] * 3
+    assert encode_batches(records) == batch
+    again = encode_records(records, log_append_time=True, base_timestamp=1000, max_timestamp=5000)
+    assert again != batch and list(decode_records(again)) == list(records)
 
 
 @COMPRESSED

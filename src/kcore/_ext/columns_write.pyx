@@ -1,8 +1,8 @@
 """Columns to bytes: the exact size first, then every row.
 
 `layout_write` and `runs_write` have the fast way through many rows that are alike; here is the way through anything.
-Where a value goes depends on offsets, on what is null and on where spans begin: of these columns a Writer has copies of
-its own, so that nobody can change them between the check and the write. Offsets of rows that are all alike need no
+Where a value goes depends on offsets, on what is null and on where spans begin: of these columns a Writer has copies
+of its own, so that nobody can change them between the check and the write. Offsets of rows that are all alike need no
 copy: they are not read again. Values are read once, as they then are.
 """
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from kcore.broker.log import ReplicaLog
 from kcore.broker.log_validator import Bytes, LogConfig, validate
+from kcore.broker.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors, exception_of
-from kcore.wire.record_batch import scan_batches
+from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
 
 
 class Appended(NamedTuple):
@@ -21,19 +22,37 @@ class Appended(NamedTuple):
     log_append_time_ms: int  # -1 where the topic keeps the producer's times.
 
 
-def append_as_leader(log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, date_ms: int) -> Appended:
+def append_as_leader(
+    log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, date_ms: int, guard: object | None = None
+) -> Appended:
     """Appends the batch that `first_look` found, with the next offsets; of one that is there already, where it lies.
 
-    `date_ms` is the time of day. ApiException if it is refused: nothing was appended then.
+    `date_ms` is the time of day; `guard` as Producers.check has it. ApiException if it is refused: nothing was appended
+    then.
     """
     offset = log.end_offset
     validated = validate(data, config, offset, leader_epoch, date_ms)
     known = log.producers.duplicate_of(validated.batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset, known.timestamp)
-    log.producers.check(validated.batches)
+    log.producers.check(validated.batches, guard)
     log.append(validated.data, validated.batches)
     return Appended(offset, int(validated.batches.last_offset[0]), validated.log_append_time_ms)
+
+
+def append_end_marker(
+    log: ReplicaLog, marker: EndMarker, producer_id: int, producer_epoch: int, leader_epoch: int, timestamp_ms: int
+) -> Appended:
+    """Appends the end marker of a transaction as a control batch.
+
+    InvalidProducerEpochException or TransactionCoordinatorFencedException if it comes too late: nothing was appended.
+    """
+    log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+    offset = log.end_offset
+    placed = {"offset": offset, "leader_epoch": leader_epoch, "timestamp_ms": timestamp_ms}
+    data = encode_end_marker(marker, producer_id, producer_epoch, **placed)
+    log.append(data, scan_batches(data))
+    return Appended(offset, offset, NO_TIMESTAMP)
 
 
 def append_as_follower(log: ReplicaLog, data: Bytes) -> int:

@@ -45,7 +45,7 @@ _INT_MAX: Final = 2**31 - 1
 _ATTRIBUTES: Final = Struct(">h")
 _ATTRIBUTES_AT: Final = 21
 _PRODUCER_ID: Final = Struct(">q")
-_PRODUCER: Final = Struct(">qh")  # Id and epoch.
+_PRODUCER: Final = Struct(">qhi")  # Id, epoch and base sequence.
 _PRODUCER_AT: Final = 43
 _PRODUCER_ID_END: Final = 51
 _SEQUENCE_END: Final = 57
@@ -97,6 +97,14 @@ class Validated(NamedTuple):
     batches: RecordBatches  # The scan of `data`.
     max_timestamp: int  # milliseconds
     log_append_time_ms: int  # -1 where the topic keeps the producer's times.
+
+
+class TransactionalProducer(NamedTuple):
+    """What the header of a transaction's batch says of its producer."""
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
 
 
 class _Header(NamedTuple):
@@ -151,23 +159,28 @@ def batch_size(data: Bytes, at: int = 0) -> int | None:
     return size if size <= left else None
 
 
+def has_transactional_records(partitions: Sequence[Bytes]) -> bool:
+    """Whether the first batch of a partition is of a transaction (RequestUtils.hasTransactionalRecords).
+
+    An ApiException refuses the whole request.
+    """
+    return any(batch_size(data) is not None and _is_transactional(data) for data in partitions)
+
+
 def first_look(partitions: Sequence[Bytes], version: int) -> list[ApiException | None]:
     """What is wrong with the records of each partition of a Produce request, by their headers alone.
 
     `version` is the request's, 3 or later. An ApiException that is raised refuses the whole request.
     """
-    for data in partitions:
-        if batch_size(data) is not None and is_transactional(data):
-            break  # RequestUtils.hasTransactionalRecords: one is enough.
     found = [_look(data, version) for data in partitions]
     taken = [data for data, refusal in zip(partitions, found, strict=True) if refusal is None]
-    producers = {_transactional_producer(data) for data in taken} - {None}
+    producers = {producer[:2] for producer in map(transactional_producer, taken) if producer is not None}
     if len(producers) > 1:
         raise _refused(Errors.INVALID_PRODUCER_ID_MAPPING, "transactional records of more than one producer id")
     return found
 
 
-def is_transactional(data: Bytes) -> bool:
+def _is_transactional(data: Bytes) -> bool:
     """Whether the batch that `data` begins with is of a transaction."""
     [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
     return data[_MAGIC_END - 1] == _MAGIC and bool(attributes & TRANSACTIONAL)
@@ -201,18 +214,18 @@ def _codec(data: Bytes) -> int:
     return codec
 
 
-def _transactional_producer(data: Bytes) -> tuple[int, int] | None:
-    """Id and epoch of a transactional batch's producer, as ReplicaManager.handleProduceAppend asks for them."""
+def transactional_producer(data: Bytes) -> TransactionalProducer | None:
+    """The producer of a transactional batch (ReplicaManager.handleProduceAppend); None for other batches."""
     size = batch_size(data) or 0
     short = _refused(Errors.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes: its header has {HEADER_END}")
     if size < _PRODUCER_ID_END:
         raise short
     [producer_id] = _PRODUCER_ID.unpack_from(data, _PRODUCER_AT)
-    if producer_id < 0 or not is_transactional(data):
+    if producer_id <= NO_PRODUCER_ID or not _is_transactional(data):
         return None
     if size < _SEQUENCE_END:
         raise short
-    return _PRODUCER.unpack_from(data, _PRODUCER_AT)
+    return TransactionalProducer._make(_PRODUCER.unpack_from(data, _PRODUCER_AT))
 
 
 # The append.

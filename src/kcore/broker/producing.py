@@ -3,12 +3,20 @@
 Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kcore.broker import verifying
 from kcore.broker.broker import Key
-from kcore.broker.log_validator import RecordValidationException, first_look, is_transactional
-from kcore.broker.outputs import Answer
+from kcore.broker.log_validator import (
+    RecordValidationException,
+    first_look,
+    has_transactional_records,
+    transactional_producer,
+)
+from kcore.broker.outputs import Answer, Verify
+from kcore.broker.verifying import Produce, TransactionalBatch
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
     BatchIndexAndErrorMessage,
@@ -21,6 +29,8 @@ from kcore.schema.produce import (
 
 if TYPE_CHECKING:
     from kcore.broker.replica_manager import ReplicaManager
+
+NEWEST: Final = 11  # Produce of 3.9.1.
 
 
 class Required(NamedTuple):
@@ -69,75 +79,107 @@ class WaitingProduce:
 
 
 def on_produce(
-    manager: "ReplicaManager", request_id: int, request: ProduceRequest, version: int, now_ms: int, date_ms: int
+    manager: "ReplicaManager",
+    request_id: int,
+    request: ProduceRequest,
+    now_ms: int,
+    date_ms: int,
+    version: int = NEWEST,
 ) -> None:
     """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
 
     `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
     compared with.
 
-    With acks 0 nobody waits for the answer; the edge has no way to tell of an error but to close the connection.
+    The first batches of a transaction wait until its coordinator has verified them. With acks 0 nobody waits for the
+    answer; the edge has no way to tell of an error but to close the connection.
     """
-    answer = ProduceResponse(responses=[])
+    produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms)
+    batches = _first_look(manager, produce)
+    verifying.begin(manager, produce, batches)
+    if not produce.guards:
+        _append_all(manager, produce, now_ms)
+        return
+    manager.verifying.add(produce)
+    producer = batches[0].producer
+    transaction = str(request.transactional_id), producer.producer_id, producer.epoch
+    manager.output(Verify(request_id, *transaction, tuple(produce.guards)))
+
+
+def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
+    """The coordinator's answer: the partitions that are not in the transaction, and why; the others are appended."""
+    produce = manager.verifying.by_id.get(request_id)
+    if produce is not None and manager.verifying.remove(produce):
+        verifying.refuse(produce, errors)
+        _append_all(manager, produce, now_ms)
+
+
+def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
+    """Answers those whose coordinator has not answered in time: the producer tries again."""
+    for produce in manager.verifying.late(now_ms):
+        if manager.verifying.remove(produce):
+            verifying.refuse(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
+            _append_all(manager, produce, now_ms)
+
+
+def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
+    """Notes what is wrong with records by their headers alone; the batches of a transaction among the others.
+
+    Records of partitions that nobody knows are not looked at, but for whether they are of a transaction
+    (KafkaApis.handleProduceRequest).
+    """
+    request = produce.request
+    asked = [
+        ((topic.name, data.index), data.records or b"") for topic in request.topic_data for data in topic.partition_data
+    ]
+    known = [(key, records) for key, records in asked if key in manager.partitions or manager.knows(key)]
+    try:
+        if has_transactional_records([records for _, records in asked]) and request.transactional_id is None:
+            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
+        found = first_look([records for _, records in known], produce.version)
+    except ApiException as refusal:  # Of the whole request.
+        produce.refused = {key: refusal for key, _ in asked}
+        return []
+    pairs = zip(known, found, strict=True)
+    produce.refused = {key: refusal for (key, _), refusal in pairs if refusal is not None}
+    taken = ((key, transactional_producer(records)) for key, records in known if key not in produce.refused)
+    return [TransactionalBatch(key, producer) for key, producer in taken if producer is not None]
+
+
+def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> None:
+    request, answer = produce.request, ProduceResponse(responses=[])
     required: dict[Key, Required] = {}
-    refusals = _refusals(manager, request, version)
     for topic in request.topic_data:
         answers = TopicProduceResponse(name=topic.name, partition_responses=[])
         answer.responses.append(answers)
         for data in topic.partition_data:
             key = (topic.name, data.index)
-            told, end_offset = _append(manager, key, data, refusals.get(id(data)), request.acks, (now_ms, date_ms))
+            told, end_offset = _append(manager, key, data, produce, now_ms)
             answers.partition_responses.append(told)
             if end_offset is not None:
                 required[key] = Required(end_offset, told)
-    waiter = WaitingProduce(request_id, now_ms + request.timeout_ms, answer, required)
+    waiter = WaitingProduce(produce.request_id, produce.deadline_ms, answer, required)
     done = answer if request.acks != -1 else waiter.response(manager)
     if done is None:
         manager.producing.add(waiter)
     else:
-        manager.output(Answer(request_id, done))
+        manager.output(Answer(produce.request_id, done))
     for key in required:  # Followers have something to fetch, and more may be committed.
         manager.wake(key)
 
 
-def _refusals(manager: "ReplicaManager", request: ProduceRequest, version: int) -> dict[int, ApiException]:
-    """What is wrong with a partition's records before any is looked up, by the id of the partition's data.
-
-    Records of partitions that nobody knows are not looked at (KafkaApis.handleProduceRequest).
-    """
-    asked = [(topic.name, data) for topic in request.topic_data for data in topic.partition_data]
-    known = [
-        data for name, data in asked if (name, data.index) in manager.partitions or manager.knows((name, data.index))
-    ]
-    try:
-        found = first_look([data.records or b"" for data in known], version)
-    except ApiException as refusal:  # Of the whole request.
-        return {id(data): refusal for _, data in asked}
-    return {id(data): refusal for data, refusal in zip(known, found, strict=True) if refusal is not None}
-
-
 def _append(
-    manager: "ReplicaManager",
-    key: Key,
-    data: PartitionProduceData,
-    refusal: ApiException | None,
-    acks: int,
-    times_ms: tuple[int, int],
+    manager: "ReplicaManager", key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
 ) -> tuple[PartitionProduceResponse, int | None]:
-    """The answer for one partition; if the batch is in the log, the offset behind it.
-
-    `times_ms`: now and the date, as `on_produce` has them.
-    """
+    """The answer for one partition; if the batch is in the log, the offset behind it."""
+    acks, date_ms = produce.request.acks, now_ms + produce.date_ahead_ms
     try:
-        if refusal is not None:
-            raise refusal
+        if key in produce.refused:
+            raise produce.refused[key]
         if acks not in (-1, 0, 1):
             raise exception_of(Errors.INVALID_REQUIRED_ACKS)(f"acks {acks}")
         partition = manager.partition(key)
-        records = data.records or b""
-        if is_transactional(records):
-            raise exception_of(Errors.INVALID_TXN_STATE)("this broker takes part in no transactions")
-        appended, _ = partition.append(records, acks, *times_ms)
+        appended, _ = partition.append(data.records or b"", acks, now_ms, date_ms, produce.guards.get(key))
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         manager.log_failed(key, error)
         return _refused(data.index, error), None

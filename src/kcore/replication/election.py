@@ -62,15 +62,11 @@ def elect(
     - "preferred": every partition whose leader is not its first replica. "reassign": every one being reassigned.
 
     KRaft asks of a leader that its broker is registered, neither fenced nor shutting down, and that the replica's log
-    directory is online. ZooKeeper mode asks of a broker that it is live; it knows no directories here.
-
-    LevelError: a kind the level lacks, or too many `leaving`. TableError: rows or brokers that are not the table's.
+    directory is online; ZooKeeper mode that its broker is live. TableError: rows or brokers that are not the table's.
+    LevelError: a kind the level lacks, or too many `leaving`.
     """
-    policy = kind if isinstance(kind, ElectionPolicy) else None
-    name = "offline" if isinstance(kind, ElectionPolicy) else kind
-    rules = _rules_of(name, level)
-    if len(leaving) > 1 and name == "controlled-shutdown" and rules.zookeeper:
-        raise LevelError(f"{len(leaving)} brokers leave; {name!r} handles one at a time, as Kafka does")
+    name, policy = ("offline", kind) if isinstance(kind, ElectionPolicy) else (kind, None)
+    rules = _rules_of(name, level, len(leaving))
     leaving_rows = [table.brokers.row(broker) for broker in leaving]
     chosen = None if rows is None else checked_rows(rows, len(table))
     if not rules.zookeeper:
@@ -81,7 +77,7 @@ def elect(
     return _ZOOKEEPER[name](table, chosen, leaving_rows)
 
 
-def _rules_of(kind: str, level: Level | str | None) -> Level:
+def _rules_of(kind: str, level: Level | str | None, leaving: int) -> Level:
     """The level, or the one that None stands for; LevelError where its controllers know no such election."""
     if level is None:
         level = ZOOKEEPER_RELEASE if kind in zookeeper_elections.KINDS or kind not in kraft_elections.KINDS else _NEWEST
@@ -89,6 +85,8 @@ def _rules_of(kind: str, level: Level | str | None) -> Level:
     if kind not in (zookeeper_elections.KINDS if rules.zookeeper else kraft_elections.KINDS):
         mode = "ZooKeeper" if rules.zookeeper else "KRaft"
         raise LevelError(f"no election {kind!r} at level {level}, which is {mode}'s")
+    if leaving > 1 and kind == "controlled-shutdown" and rules.zookeeper:
+        raise LevelError(f"{leaving} brokers leave; {kind!r} handles one at a time, as Kafka does")
     return rules
 
 

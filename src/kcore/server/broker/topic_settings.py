@@ -98,17 +98,19 @@ def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -
         read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")
     )
     compression = read.choice("compression.type", _COMPRESSION_TYPES)
+    policies = [each.strip() for each in config.get("cleanup.policy", "delete").split(",")]
     return TopicSettings(
         read.integer("min.insync.replicas", defaults.min_insync_replicas),
         LogConfig(
             read.integer("max.message.bytes", defaults.message_max_bytes),
             compression,
             read.level(compression),
-            "compact" in [each.strip() for each in config.get("cleanup.policy", "").split(",")],
+            "compact" in policies,
             read.choice("message.timestamp.type", ("CreateTime", "LogAppendTime")) == "LogAppendTime",
             difference_ms if before_ms == NO_LIMIT_MS else before_ms,
             difference_ms if after_ms == NO_LIMIT_MS else after_ms,
         ),
+        deletes="delete" in policies,
     )
 
 

@@ -102,7 +102,10 @@ impl Source<'_> {
     fn put_batch(&self, out: &mut Vec<u8>, batch: usize, first: usize, end: usize) -> Result<(), Unfit> {
         let start = out.len();
         let base_offset: i64 = self.field(Field::BaseOffset, batch)?;
-        let attributes: i16 = self.field(Field::Attributes, batch)?;
+        let mut attributes: i16 = self.field(Field::Attributes, batch)?;
+        if first == end {
+            attributes &= !CODEC_MASK; // As DefaultRecordBatch.writeEmptyHeader has it: no reader takes a stream of nothing.
+        }
         let mut records = Vec::new();
         let mut record = Vec::new();
         for row in first..end {
