@@ -1,5 +1,6 @@
 """From broker ids to rows and back."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -43,6 +44,14 @@ class BrokerIds:
 
     def __contains__(self, broker_id: int) -> bool:
         return broker_id in self._row_of
+
+    def find(self, broker_id: int) -> int | None:
+        """The row of one broker; None if there is none."""
+        return self._row_of.get(broker_id)
+
+    def find_each(self, broker_ids: Iterable[int]) -> list[int | None]:
+        """The same for several."""
+        return list(map(self._row_of.get, broker_ids))
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""

@@ -210,8 +210,8 @@ class BrokerTable:
 
     def name(self, broker_id: int) -> int:
         """The row of a broker; one that nobody has named before gets one, and is not registered."""
-        if broker_id in self._by_id:
-            return self._by_id.row(broker_id)
+        if (known := self._by_id.find(broker_id)) is not None:
+            return known
         row = self._by_id.append(broker_id)
         if self.recorder is not None:
             self.recorder.undo(_pop)
@@ -223,6 +223,11 @@ class BrokerTable:
             each.append(nothing)
         self._show()
         return row
+
+    def name_each(self, broker_ids: Sequence[int]) -> list[int]:
+        """The same for several."""
+        rows = self._by_id.find_each(broker_ids)
+        return [self.name(each) if row is None else row for row, each in zip(rows, broker_ids, strict=True)]
 
     def unregister(self, broker_id: int) -> None:
         """KRaft: the broker is forgotten; its row stays, as that of a broker that is only named."""

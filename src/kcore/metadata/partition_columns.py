@@ -35,20 +35,28 @@ class PartitionColumns:
 
     def __init__(self, columns: Mapping[str, Array]) -> None:
         """Owns the arrays from now on, all of one length."""
-        self._room: dict[str, Array] = together(columns)  # May have room behind the rows in use.
         self.layout_version = 0  # Changes with `layout`.
         self.directories__ps = self.elr__pi = self.last_known_elr__pi = None
-        self._show(len(columns["leader__p"]))
+        self._own(together(columns), len(columns["leader__p"]))
+
+    def _own(self, columns: dict[str, Array], length: int) -> None:
+        self._length = length
+        self._room: dict[str, Array] = {}  # May have room behind the rows in use.
+        self._read_only: dict[str, Array] = {}  # The same arrays, as those who read may have them.
+        for name, array in columns.items():
+            self._set_room(name, array)
+
+    def _set_room(self, name: str, array: Array) -> None:
+        """The column has another array from now on."""
+        view = array[:]
+        view.flags.writeable = False
+        self._room[name], self._read_only[name] = array, view
+        setattr(self, name, view[: self._length])
 
     def _show(self, length: int) -> None:
-        self._length = length
-        for name in self._room:
-            self._show_column(name)
-
-    def _show_column(self, name: str) -> None:
-        view = self._room[name][: self._length]
-        view.flags.writeable = False
-        setattr(self, name, view)
+        self._length, attributes = length, vars(self)
+        for name, view in self._read_only.items():
+            attributes[name] = view[:length]
 
     def __len__(self) -> int:
         """Rows, free ones included."""
@@ -58,8 +66,8 @@ class PartitionColumns:
         """So many rows are in use, those that come to it free; there may be no room for them yet."""
         known = self._length
         if length > len(self._room["leader__p"]):
-            for name, array in self._room.items():  # One after the other: two of each would be too much at a time.
-                self._room[name] = grown(array[:known], length)
+            for name in self._room:  # One after the other: two of each would be too much at a time.
+                self._set_room(name, grown(self._room[name][:known], length))
         for name, array in self._room.items():
             array[known:length] = ALL_COLUMNS[name].nothing
         self._show(length)
@@ -75,9 +83,8 @@ class PartitionColumns:
         array = np.zeros((rows, width), column.dtype)  # Takes no memory until it is written.
         if column.nothing:
             array[...] = column.nothing
-        self._room[name] = array
         self.layout_version += 1
-        self._show_column(name)
+        self._set_room(name, array)
 
     def _widen(self, name: str, width: int) -> None:
         if width <= self._room[name].shape[1]:
@@ -85,11 +92,7 @@ class PartitionColumns:
         self.layout_version += 1
         for each in _ON_REPLICAS.get(name, (name,)):
             if each in self._room:
-                self._room[each] = widened(self._room[each], width, ALL_COLUMNS[each].nothing)
-                self._show_column(each)
-
-    def _write(self, name: str, rows: Int32s, values: Array) -> None:
-        self._room[name][rows] = values
+                self._set_room(each, widened(self._room[each], width, ALL_COLUMNS[each].nothing))
 
     def _write_lists(self, name: str, rows: Int32s, lists: Array) -> None:
         """Writes rows of a 2-D column, made wider first if it must be."""
@@ -136,10 +139,10 @@ class PartitionColumns:
         return {name: array.nbytes for name, array in self._room.items()}
 
     def _copy_columns_to(self, twin: "PartitionColumns", room: Mapping[str, Array]) -> None:
-        twin._room = {name: _copied(array[: self._length], room.get(name)) for name, array in self._room.items()}
         twin.directories__ps = twin.elr__pi = twin.last_known_elr__pi = None
         twin.layout_version = 0
-        twin._show(self._length)
+        copies = {name: _copied(array[: self._length], room.get(name)) for name, array in self._room.items()}
+        twin._own(copies, self._length)
 
 
 def _copied(array: Array, room: Array | None) -> Array:

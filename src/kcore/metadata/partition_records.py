@@ -98,9 +98,9 @@ def _check_lists(record: PartitionRecord | PartitionChangeRecord) -> None:
 
 def _lists_of(table: PartitionTable, record: PartitionRecord | PartitionChangeRecord) -> dict[str, Any]:
     """Broker rows of all lists that are not null."""
-    name = table.brokers.name
+    name_each = table.brokers.name_each
     given = [(column, getattr(record, field)) for column, field in _LISTS.items()]
-    return {column: [name(each) for each in ids] for column, ids in given if ids is not None}
+    return {column: name_each(ids) if ids else [] for column, ids in given if ids is not None}
 
 
 def _leader_row(table: PartitionTable, record: PartitionRecord | PartitionChangeRecord) -> int:

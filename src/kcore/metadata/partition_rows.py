@@ -199,7 +199,12 @@ class PartitionRows(PartitionColumns):
 
     def new_row(self, topic_row: int, partition: int) -> int:
         """A row for one partition that the topic has not yet; `write_row` says what is in it."""
-        return int(self._new_rows(topic_row, partition, 1)[0])
+        row = self._take_free_rows(1)
+        rows = np.array([row], np.int32)
+        self._changing(rows)
+        self._room["topic_row__p"][row], self._room["partition_index__p"][row] = topic_row, partition
+        self._lookup.put(np.array([topic_row], np.int32), np.array([partition], np.int32), rows)
+        return row
 
     def remove_topic(self, name: str) -> None:
         """The topic is gone: its rows are free, and in no broker's list. TableError if there is no such topic."""
