@@ -11,6 +11,7 @@ from kcore.metadata.columns import ALL_COLUMNS
 from kcore.metadata.journal import RowImages
 from kcore.types import Int8s, Int16s, Int32s
 
+_FREE_AHEAD: Final = 64  # Rows: partitions that come one by one do not write to every column twice.
 _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
 
 
@@ -40,7 +41,7 @@ class PartitionColumns:
         self._own(together(columns), len(columns["leader__p"]))
 
     def _own(self, columns: dict[str, Array], length: int) -> None:
-        self._length = length
+        self._length = self._free_to = length  # Rows from `_length` to `_free_to` are as free rows are.
         self._room: dict[str, Array] = {}  # May have room behind the rows in use.
         self._read_only: dict[str, Array] = {}  # The same arrays, as those who read may have them.
         for name, array in columns.items():
@@ -63,13 +64,17 @@ class PartitionColumns:
         return self._length
 
     def _set_length(self, length: int) -> None:
-        """So many rows are in use, those that come to it free; there may be no room for them yet."""
+        """So many rows are in use. Those that come to them are free, and so must those be that go."""
         known = self._length
         if length > len(self._room["leader__p"]):
             for name in self._room:  # One after the other: two of each would be too much at a time.
                 self._set_room(name, grown(self._room[name][:known], length))
-        for name, array in self._room.items():
-            array[known:length] = ALL_COLUMNS[name].nothing
+            self._free_to = known
+        if length > self._free_to:
+            begin, room = max(known, self._free_to), len(self._room["leader__p"])
+            self._free_to = min(length + _FREE_AHEAD, room)
+            for name, array in self._room.items():
+                array[begin : self._free_to] = ALL_COLUMNS[name].nothing
         self._show(length)
 
     def _make(self, name: str, width: int) -> None:

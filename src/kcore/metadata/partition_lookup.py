@@ -123,9 +123,17 @@ class PartitionLookup:
         fresh = np.arange(count, dtype=np.int32)
         self.put(np.full(count, topic_row, np.int32), fresh + np.int32(first_partition), fresh + np.int32(first_row))
 
+    def put_one(self, topic_row: int, partition: int, row: int) -> None:
+        """A partition that is not known is now in that row."""
+        self.know_topics(topic_row + 1)
+        self._put_known(*(np.array([each], np.int32) for each in (topic_row, partition, row)))
+
     def put(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
         """These partitions, none of them known, are now in those rows."""
         self.know_topics(int(topic_rows.max(initial=-1)) + 1)
+        self._put_known(topic_rows, partitions, rows)
+
+    def _put_known(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
         done = kernels.add(self.arrays, topic_rows, partitions, rows)
         if done < len(rows):
             self._put(topic_rows[done:], partitions[done:], rows[done:])
@@ -182,7 +190,7 @@ class PartitionLookup:
         self.reserve(len(behind))
         self._count__t[topic_row] = 0
         for partition in behind[::-1].tolist():
-            self._put(*(np.array([each], np.int32) for each in (topic_row, partition, first + partition)))
+            self.put_one(topic_row, partition, first + partition)
         self._count__t[topic_row] = count
 
     def copy(self) -> "PartitionLookup":

@@ -200,10 +200,10 @@ class PartitionRows(PartitionColumns):
     def new_row(self, topic_row: int, partition: int) -> int:
         """A row for one partition that the topic has not yet; `write_row` says what is in it."""
         row = self._take_free_rows(1)
-        rows = np.array([row], np.int32)
-        self._changing(rows)
+        if self.recorder is not None:
+            self._changing(np.array([row], np.int32))
         self._room["topic_row__p"][row], self._room["partition_index__p"][row] = topic_row, partition
-        self._lookup.put(np.array([topic_row], np.int32), np.array([partition], np.int32), rows)
+        self._lookup.put_one(topic_row, partition, row)
         return row
 
     def remove_topic(self, name: str) -> None:
