@@ -98,7 +98,7 @@ class Story:
             record.directories = self.directories(len(replicas)) if self.dice.random() < 0.8 else []
         if self.version == 2:
             record.eligible_leader_replicas = self.dice.choice((None, [], self.brokers(3)))
-            record.last_known_elr = self.dice.choice((None, [], self.brokers(1)))
+            record.last_known_elr = self.dice.choice((None, [], [-1], self.brokers(1)))
         return record
 
     def change(self) -> Any:
@@ -123,7 +123,7 @@ class Story:
             record.directories = self.dice.choice((self.directories(count), []))
         if self.version == 2 and maybe() < 0.3:
             record.eligible_leader_replicas = self.dice.choice((None, [], self.brokers(4)))
-            record.last_known_elr = self.dice.choice((None, [], self.brokers(2)))
+            record.last_known_elr = self.dice.choice((None, [], [-1], self.brokers(2)))
         return record
 
 

@@ -44,6 +44,19 @@ def test_every_type_of_record_is_known():
     assert set(_HANDLERS) == set(METADATA_RECORDS.values())
 
 
+def test_a_last_known_leader_that_never_was_is_nobody():
+    """PartitionChangeBuilder remembers the leader, -1 where there is none."""
+    image = image_of(TOPIC, partition(A, 0, [1], last_known_elr=[-1]))
+    image.apply(change(last_known_elr=[2]))
+    assert image.partition("a", 0).last_known_elr == (2,)
+    image.apply(change(last_known_elr=[-1]))
+    assert image.partition("a", 0).last_known_elr == ()
+    with pytest.raises(TableError, match="names broker -2 in last_known_elr"):
+        image.apply(change(last_known_elr=[-2]))
+    with pytest.raises(TableError, match="names broker -1 in isr"):
+        image.apply(change(isr=[-1]))
+
+
 def test_brokers_come_are_fenced_and_go():
     image = image_of(broker(1, rack=None), broker(2, fenced=False, rack="r"), s.UnfenceBrokerRecord(id=1, epoch=10))
     assert [image.brokers[k].fenced for k in (1, 2)] == [False, False]

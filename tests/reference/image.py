@@ -120,7 +120,7 @@ class SlowImage:
             adding=record.adding_replicas,
             removing=record.removing_replicas,
             elr=record.eligible_leader_replicas or [],
-            last_known_elr=record.last_known_elr or [],
+            last_known_elr=[each for each in record.last_known_elr or [] if each != -1],  # Nobody.
         )
 
     def PartitionChangeRecord(self, record: Any) -> None:
@@ -138,6 +138,7 @@ class SlowImage:
         }.items():
             if getattr(record, theirs) is not None:
                 new = replace(new, **{ours: getattr(record, theirs)})
+        new = replace(new, last_known_elr=[each for each in new.last_known_elr if each != -1])
         if record.directories is not None:
             new = replace(new, directories=record.directories or [MIGRATING] * len(new.replicas))
         elif len(new.replicas) != len(old.replicas):

@@ -21,7 +21,10 @@ DELETED_TOPICS: Final = "deleted topics"
 
 @dataclass(slots=True, eq=False)
 class MetadataDelta:
-    """What records in [from_offset, to_offset) touched. Values are the image's, which may know later records, too."""
+    """What records in [from_offset, to_offset) touched. Values are the image's, which may know later records, too.
+
+    If it does, then a row that another partition has taken since is among `rows` as well.
+    """
 
     from_offset: int
     to_offset: int

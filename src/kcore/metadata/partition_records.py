@@ -83,8 +83,8 @@ def change_partition(table: PartitionTable, row: int, record: PartitionChangeRec
 
 
 def _check_lists(record: PartitionRecord | PartitionChangeRecord) -> None:
-    for field in _LISTS.values():
-        if not (ids := getattr(record, field)):
+    for column, field in _LISTS.items():
+        if not (ids := _members(record, column, field)):
             continue
         if len(ids) > MAX_REPLICAS:
             raise _fault(record, f"has {len(ids)} {field}; at most {MAX_REPLICAS} fit")
@@ -96,10 +96,16 @@ def _check_lists(record: PartitionRecord | PartitionChangeRecord) -> None:
         raise _fault(record, f"has leader {record.leader}")
 
 
+def _members(record: PartitionRecord | PartitionChangeRecord, column: str, field: str) -> list[int] | None:
+    """One of the lists. Kafka's last known ELR names broker -1 where there was no leader to remember: nobody, here."""
+    ids: list[int] | None = getattr(record, field)
+    return [each for each in ids if each != NO_LEADER] if ids and column == "last_known_elr__pi" else ids
+
+
 def _lists_of(table: PartitionTable, record: PartitionRecord | PartitionChangeRecord) -> dict[str, Any]:
     """Broker rows of all lists that are not null."""
     name_each = table.brokers.name_each
-    given = [(column, getattr(record, field)) for column, field in _LISTS.items()]
+    given = [(column, _members(record, column, field)) for column, field in _LISTS.items()]
     return {column: name_each(ids) if ids else [] for column, ids in given if ids is not None}
 
 

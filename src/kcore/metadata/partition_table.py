@@ -28,6 +28,7 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.columns import NO_TOPIC
 from kcore.metadata.directory_table import MIGRATING
+from kcore.metadata.kraft_changes import apply_kraft_changes
 from kcore.metadata.partition_rows import MOVES, PartitionRows
 from kcore.metadata.partition_state import PartitionRegistration, PartitionState
 from kcore.metadata.request_columns import RequestColumns, arrays_of_request
@@ -117,11 +118,15 @@ class PartitionTable(PartitionRows):
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
         """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
-        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and
-        for changes that ZooKeeper has yet to take (`UnwrittenChanges.written`).
+        KRaft's that name more than these are made whole; they know no controller epoch. All is checked before anything
+        changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and for changes that ZooKeeper has
+        yet to take (`UnwrittenChanges.written`).
         """
         if not isinstance(changes, PartitionChanges):
             raise TableError("these changes are not written: apply what `written()` gives")
+        if (wider := changes.wider()) is not None:
+            apply_kraft_changes(self, wider)
+            return
         rows = self.known_rows(changes.rows)
         shape = rows.shape
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))

@@ -60,6 +60,10 @@ class KraftElections(PartitionChanges):
     last_known_elr: SparseLists | None = None
     directories: SparseLists | None = None
 
+    def wider(self) -> KraftChanges | None:
+        """The records, where one of them names a list beside the ISR."""
+        return None if all(getattr(self, name) is None for name in LISTS) else self.records()
+
     def records(self) -> KraftChanges:
         """The PartitionChangeRecords alone: what they name, and nothing of the state that stays."""
         lists = {short: getattr(self, name) for name, short in LISTS.items()}
