@@ -7,7 +7,8 @@ import numpy as np
 
 from kcore.broker.broker import Broker
 from kcore.errors import FrameError
-from kcore.net.server import KEY_AND_VERSION, RequestContext, Server, serve
+from kcore.net.served import KEY_AND_VERSION
+from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     LeaderAndIsrRequest,
@@ -72,7 +73,7 @@ class HollowBroker:
     def takes(self, api_key: int, version: int) -> bool:
         return api_key in CONTROL_REQUESTS and version >= LOWEST[CONTROL_REQUESTS[api_key]]
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
         """The answer to one request."""
         at_ns = time.monotonic_ns()
         api_key, version = KEY_AND_VERSION.unpack_from(frame)

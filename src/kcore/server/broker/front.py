@@ -54,7 +54,7 @@ class ControlPath:
         """Whether it is one of the three."""
         return api_key in CONTROL and version in CONTROL[api_key].versions
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
         """The answer's header and body. DecodeError for other bytes."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         message = CONTROL[api_key]

@@ -53,7 +53,7 @@ class BrokerRelay:
         """What a broker knows and this controller does not own."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
         """A broker's answer; DisconnectedError if there is none."""
         self._metrics.relayed += 1
         try:
