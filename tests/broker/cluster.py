@@ -8,7 +8,7 @@ from broker.memory_log import MemoryLog, MemoryLogs
 from kcore.broker.config import BrokerConfig
 from kcore.broker.fetching import on_fetch
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice
 from kcore.broker.partition import Partition
 from kcore.broker.producing import on_produce
 from kcore.broker.replica_manager import ReplicaManager
@@ -150,7 +150,7 @@ class Cluster:
                     self.answers[request_id] = response
                 case LogFailed():
                     self.failed_logs.append(output)
-                case FetchFrom() | IsrChangesWait():
+                case FetchFrom() | IsrChangesWait() | Notice():
                     pass
 
     def produce(

@@ -38,4 +38,11 @@ class LogFailed:
     why: str
 
 
-Output: TypeAlias = Answer | FetchFrom | IsrChangesWait | LogFailed
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line for the log, about a control request: what was refused, or who controls from now on."""
+
+    text: str
+
+
+Output: TypeAlias = Answer | FetchFrom | IsrChangesWait | LogFailed | Notice

@@ -47,7 +47,8 @@ CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopRepli
 class ControlPath:
     """LeaderAndIsr, StopReplica and UpdateMetadata go in as bytes: no object is made for each partition."""
 
-    def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
+    def __init__(self, answer: Callable[[type[Message], int, memoryview, str], Awaitable[bytes]]) -> None:
+        """`answer` gets a request's class, version and body, and the peer that sent it; it gives the answer's body."""
         self._answer = answer
 
     def takes(self, api_key: int, version: int) -> bool:
@@ -59,7 +60,7 @@ class ControlPath:
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         message = CONTROL[api_key]
         header, at = decode_from(RequestHeader, message.header_version(version), frame)
-        body = await self._answer(message, version, memoryview(frame)[at:])
+        body = await self._answer(message, version, memoryview(frame)[at:], peer)
         head = ResponseHeader(correlation_id=header.correlation_id)
         return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
 

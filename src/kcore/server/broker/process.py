@@ -15,13 +15,14 @@ from typing import Any, Final, Self
 from kcore.broker.broker import Key
 from kcore.broker.config import BrokerConfig
 from kcore.broker.isr_changes import for_version
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.controller.effects import Create
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.server import Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
@@ -83,6 +84,7 @@ class BrokerServer:
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
+        self._notices = BoundedLog(logger)
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -218,16 +220,16 @@ class BrokerServer:
 
     # The machine.
 
-    async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
+    async def _control(self, message: type[Message], version: int, body: memoryview, peer: str) -> bytes:
         request = decode_columns(message, version, body)
         if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
             await self._topics.learn({*request.topic_states.topic_name})
         answer = self.manager.control(message, version, request, now_ms())
-        self.perform()
+        self.perform(peer)
         return answer
 
-    def perform(self) -> None:
-        """Does what the machine asks for, in order, until it asks for nothing more."""
+    def perform(self, peer: str = "") -> None:
+        """Does what the machine asks for, in order, until it asks for nothing more; `peer` sent what it was told."""
         while outputs := self.manager.take_outputs():
             for output in outputs:
                 match output:
@@ -239,6 +241,8 @@ class BrokerServer:
                         self._isr_changes_wait.set()
                     case LogFailed(key, why):
                         self._directories_failed(self.logs.fail(key, why))
+                    case Notice(text):
+                        self._notices.warning("%s: %s", peer, text)
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
         """The replicas there are offline, and the controller hears of it; without any directory the broker ends."""
@@ -281,6 +285,7 @@ class BrokerServer:
             await asyncio.sleep(CHECKPOINT_S)
             if self.manager.heard_of_replicas:
                 self._directories_failed(self.logs.checkpoint())
+                self._topics.keep_only({topic for topic, _ in self.manager.partitions})
                 self.perform()
 
     # What is asked of the controller.

@@ -5,17 +5,20 @@ Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kcore.broker.partition import TopicSettings
 from kcore.broker.replica_manager import ReplicaManager
+from kcore.controller.effects import Node
 from kcore.errors import KcoreError, ZookeeperError
 from kcore.metadata import znodes
+from kcore.metadata.topic_names import reason_invalid
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 AGAIN_S: Final = 0.3
+LONGEST_NUMBER: Final = 10  # Digits of an int32.
 TOPICS: Final = "topics/"
 
 
@@ -35,11 +38,18 @@ class TopicSettingsWatch:
         self._changed = asyncio.Event()
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Reads what is not known yet; returns when it is."""
-        new = sorted({*topics} - self._known)
+        """Reads what is not known yet; returns when it is. Names that no topic may have are passed over."""
+        new = sorted(name for name in {*topics} - self._known if reason_invalid(name) is None)
         if new:
             await self._read(new)
             self._known |= {*new}
+
+    def keep_only(self, topics: Collection[str]) -> None:
+        """Other topics are forgotten: they are deleted, or were never held."""
+        self._known.intersection_update(topics)
+        settings = self._manager.settings
+        for topic in settings.keys() - {*topics}:
+            del settings[topic]
 
     async def begin(self) -> None:
         """In a new session: all is read, and watched, anew."""
@@ -76,11 +86,32 @@ class TopicSettingsWatch:
     async def _read(self, topics: list[str]) -> None:
         paths = [znodes.config_path("topics", topic) for topic in topics]
         for topic, path, node in zip(topics, paths, await self._zookeeper.read_nodes(paths), strict=True):
-            config = znodes.decode_config(path, node.data) if node is not None else {}
-            defaults = self._manager.config
-            settings = TopicSettings(
-                int(config.get("min.insync.replicas", defaults.min_insync_replicas)),
-                int(config.get("max.message.bytes", defaults.message_max_bytes)),
-            )
+            settings = self._settings(topic, self._config(path, node))
             self._manager.set_settings(topic, settings, self._now_ms())
         self._perform()
+
+    def _config(self, path: str, node: Node | None) -> dict[str, str]:
+        try:
+            return znodes.decode_config(path, node.data) if node is not None else {}
+        except KcoreError as error:
+            logger.error("%s; the broker's defaults hold", error)
+            return {}
+
+    def _settings(self, topic: str, config: dict[str, str]) -> TopicSettings:
+        """Those that are there and can be; the broker's for the rest."""
+
+        def number(name: str, default: int, lowest: int) -> int:
+            text = config.get(name)
+            if text is None:
+                return default
+            digits = text.strip()
+            if len(digits) <= LONGEST_NUMBER and digits.isdecimal() and int(digits) >= lowest:
+                return int(digits)
+            logger.error("topic %s: %s is %.40r; the broker's default of %s holds", topic, name, text, default)
+            return default
+
+        defaults = self._manager.config
+        return TopicSettings(
+            number("min.insync.replicas", defaults.min_insync_replicas, 1),
+            number("max.message.bytes", defaults.message_max_bytes, 0),
+        )
