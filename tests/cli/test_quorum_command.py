@@ -37,6 +37,8 @@ def quorum(*arguments: object) -> Result:
         (("--bootstrap-controller", "a:1", "--status", "--level", "4.0"), "--level 4.0: 3.9 or 4.3"),
         (("--bootstrap-controller", "a", "--status"), "--bootstrap-controller 'a': give HOST:PORT"),
         (("--bootstrap-server", "a:1,b:", "--status"), "--bootstrap-server 'b:': give HOST:PORT"),
+        (("--bootstrap-server", f"{'a' * 64}:1", "--status"), "is no host name: "),
+        (("--bootstrap-server", "a:65536", "--status"), "port 65536 is not in 0..65535"),
     ],
 )
 def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: str) -> None:

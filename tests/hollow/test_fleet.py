@@ -44,7 +44,7 @@ class Controller:
 
     async def __call__(self, context: RequestContext, message: Any) -> Message:
         self.asked[type(message).__name__] += 1
-        if isinstance(message, s.DescribeClusterRequest):
+        if isinstance(message, s.DescribeClusterRequest) and type(message) not in self.answers:
             assert self.active.server is not None
             node = DescribeClusterBroker(broker_id=self.active.node_id, host="localhost", port=self.active.server.port)
             return s.DescribeClusterResponse(cluster_id="c", controller_id=node.broker_id, brokers=[node])
@@ -239,3 +239,16 @@ async def test_a_log_whose_end_no_controller_tells_is_not_taken_for_an_empty_one
     ):
         with pytest.raises(TargetError, match=r"the metadata log could not be read within 0\.2 s"):
             await fleet.watch()
+
+
+@pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("127.0.0.1", 65_536)])
+@story
+async def test_14_an_active_controller_that_is_told_to_be_where_nobody_can_be(
+    host: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kcore.hollow.quorum._RETRY_S", 0.3)
+    async with controllers(1) as ([node], quorum):
+        told = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
+        node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=told)
+        with pytest.raises(TargetError, match="no active controller at localhost:.*no connection to"):
+            await quorum.open()

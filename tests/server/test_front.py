@@ -1,6 +1,7 @@
 """Who answers which request: the machine, the table, or a live broker in the controller's place."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -185,6 +186,23 @@ async def test_a_broker_that_goes_takes_the_clients_connection_with_it() -> None
         async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
             with pytest.raises(DisconnectedError):
                 await connection.send(asked)
+
+
+@story
+async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """Alone it is nobody to ask, and no reason to end; beside others it is passed over."""
+    caplog.set_level(logging.INFO)
+    asked, nobody = s.FindCoordinatorRequest(coordinator_keys=["a group"]), Address("a" * 64, 9092)
+    async with with_broker() as (told, broker):
+        told.brokers = [nobody]
+        told.front.brokers_changed()
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            with pytest.raises(DisconnectedError):
+                await connection.send(asked)
+        told.brokers = [nobody, Address("127.0.0.1", broker.port)]
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            assert (await connection.send(asked)).coordinators[0].key == "a group"
+        assert any("no host name" in each.getMessage() for each in caplog.records)
 
 
 @story

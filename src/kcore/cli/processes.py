@@ -9,9 +9,13 @@ LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
 
 def address_of(option: str, text: str) -> tuple[str, int]:
     """Host and port; ends the command with exit code 2 for anything else."""
+    from kcore.net.address import address_flaw  # The commands that need no network start faster without it.
+
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
+    if not host or not port.isdecimal():
         fail(f"{option} {text!r}: give HOST:PORT")
+    if flaw := address_flaw(host.strip("[]"), int(port)):
+        fail(f"{option} {text!r}: {flaw}")
     return host.strip("[]"), int(port)
 
 

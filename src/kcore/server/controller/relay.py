@@ -10,7 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from kcore.errors import DisconnectedError, FrameError, KcoreError
+from kcore.errors import DisconnectedError, FrameError, KcoreError, NetworkError
+from kcore.net.address import address_text, check_address, network_errors
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.net.versions import answer_of
@@ -48,6 +50,7 @@ class BrokerRelay:
         self._brokers, self._owned, self._metrics = brokers, owned, metrics
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self._versions: dict[int, Versions] = {}
+        self._log = BoundedLog(logger, burst=1, every_s=60.0)
 
     def takes(self, api_key: int, version: int) -> bool:
         """What a broker knows and this controller does not own."""
@@ -76,10 +79,12 @@ class BrokerRelay:
     async def _connect(self, connection_id: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         for address in await self._brokers():
             try:
-                async with asyncio.timeout(LIMITS.connect_s):
-                    streams = await asyncio.open_connection(*address)
-            except OSError as error:
-                logger.info("%s:%s: %s", *address, error)
+                check_address(*address)
+                with network_errors(address_text(*address), LIMITS.connect_s):
+                    async with asyncio.timeout(LIMITS.connect_s):
+                        streams = await asyncio.open_connection(*address)
+            except NetworkError as error:
+                self._log.info("a request that a broker is to answer: %s", error)
                 continue
             self._streams[connection_id] = streams
             return streams
@@ -93,7 +98,7 @@ class BrokerRelay:
                     assert connection.versions is not None
                     return self._with_own(own, connection.versions.answer)
             except KcoreError as error:
-                logger.debug("%s:%s: %s", *address, error)
+                self._log.info("what a broker serves is not known: %s", error)
         return None
 
     def _with_own(self, own: ApiVersionsResponse, theirs: ApiVersionsResponse) -> ApiVersionsResponse:
