@@ -250,5 +250,5 @@ async def test_14_an_active_controller_that_is_told_to_be_where_nobody_can_be(
     async with controllers(1) as ([node], quorum):
         told = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
         node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=told)
-        with pytest.raises(TargetError, match="no active controller at localhost:.*no connection to"):
+        with pytest.raises(TargetError, match=r"no active controller at localhost:.*no connection to"):
             await quorum.open()

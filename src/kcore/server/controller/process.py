@@ -233,7 +233,7 @@ class ControllerServer:
     async def _handle(self, event: events.Event) -> None:
         """To its end, or to where it fails."""
         was_active = self.active.is_active
-        steps = self.active.handle(event, time.time_ns() // 1_000_000)
+        steps = self.active.handle(event, time.monotonic_ns() // 1_000_000)  # Deadlines know no wall clock.
         try:
             effect = next(steps)
             while True:
