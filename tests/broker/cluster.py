@@ -223,7 +223,7 @@ class Cluster:
         leader = self.brokers[leader_id]
         request = kcore.decode(type(request), version, kcore.encode(request, version))
         if isinstance(request, ListOffsetsRequest):
-            return on_list_offsets(leader, request)
+            return on_list_offsets(leader, request, version)
         if isinstance(request, OffsetForLeaderEpochRequest):
             return on_offset_for_leader_epoch(leader, request)
         assert isinstance(request, FetchRequest)

@@ -118,7 +118,12 @@ def test_15_a_request_that_runs_keeps_its_place_and_rest_begins_anew() -> None:
     assert admission.victim() is second  # It waits longer by now.
     admission.run(second)
     admission.run(first)
-    assert admission.victim() is None
+    assert admission.victim("10.0.0.1") is None
+    assert admission.victim("10.0.0.2") is second  # It runs longer; another address has none yet.
+    other = Guest("10.0.0.2")
+    admission.join(other)
+    admission.run(other)
+    assert admission.victim("10.0.0.2") is None
     admission.leave(first)
     admission.wait(first)  # Gone: it is nobody's victim.
     assert admission.victim() is None

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from kcore.broker.notices import NoticeKind
 from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, RECOVERED, UNKNOWN_BROKER_EPOCH
 from kcore.errors import TableError
 from kcore.metadata.broker_table import BrokerTable
@@ -96,7 +97,9 @@ class Broker:
         try:
             left_out = merge(self.table, request)
         except TableError as error:
-            self.notice(f"UpdateMetadata of controller {request.controller_id} is refused: {error}")
+            self.notice(
+                NoticeKind.IMPOSSIBLE, f"UpdateMetadata of controller {request.controller_id} is refused: {error}"
+            )
             return UpdateMetadataResponse(error_code=Errors.INVALID_REQUEST)
         if left_out:
             self._notice_partitions(request, [f"topic {name!r:.100}" for name in left_out])
@@ -152,19 +155,21 @@ class Broker:
         epoch, who = request.broker_epoch, f"controller {request.controller_id}"
         what = f"{request.message.__name__.removesuffix('Request')} of {who}"
         if epoch != UNKNOWN_BROKER_EPOCH and epoch < self.broker_epoch:
-            self.notice(f"{what} is refused: it is for broker epoch {epoch}, this is {self.broker_epoch}")
+            self.notice(
+                NoticeKind.STALE, f"{what} is refused: it is for broker epoch {epoch}, this is {self.broker_epoch}"
+            )
             return Errors.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
-            known = f"controller epoch {self.controller_epoch} is known"
-            self.notice(f"{what} is refused: it has controller epoch {request.controller_epoch}, and {known}")
+            told = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
+            self.notice(NoticeKind.STALE, f"{what} is refused: {told}")
             return Errors.STALE_CONTROLLER_EPOCH
         if request.controller_epoch > self.controller_epoch:
             rises = f"from {self.controller_epoch} to {request.controller_epoch}"
-            self.notice(f"the controller epoch rises {rises}: {who} controls from now on")
+            self.notice(NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on")
         self.controller_epoch = request.controller_epoch
         return Errors.NONE
 
-    def notice(self, text: str) -> None:
+    def notice(self, kind: NoticeKind, text: str) -> None:
         """A line for the log, if somebody keeps one."""
 
     def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
@@ -173,7 +178,8 @@ class Broker:
             name = request.message.__name__.removesuffix("Request")
             more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
             some = "; ".join(impossible[:3]) + more
-            self.notice(f"{name} of controller {request.controller_id} names what no topic can have: {some}")
+            said = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
+            self.notice(NoticeKind.IMPOSSIBLE, said)
 
     def take(self, key: Key, told: Replica) -> Errors:
         """What a partition's state is answered with; if it is new, it holds from now on."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kcore.broker.broker import Key
+from kcore.broker.notices import NoticeKind
 from kcore.schema.structure import Message
 
 
@@ -40,8 +41,9 @@ class LogFailed:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line for the log, about a control request: what was refused, or who controls from now on."""
+    """A line for the log, about a control request."""
 
+    kind: NoticeKind
     text: str
 
 

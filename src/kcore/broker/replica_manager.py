@@ -14,6 +14,7 @@ from kcore.broker.fetcher import ReplicaFetcher
 from kcore.broker.fetching import WaitingFetch
 from kcore.broker.isr_changes import IsrChanges
 from kcore.broker.log import ReplicaLog
+from kcore.broker.notices import NoticeKind
 from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
 from kcore.broker.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
 from kcore.broker.producing import WaitingProduce
@@ -75,8 +76,8 @@ class ReplicaManager(Broker):
     def output(self, output: Output) -> None:
         self._outputs.append(output)
 
-    def notice(self, text: str) -> None:
-        self.output(Notice(text))
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        self.output(Notice(kind, text))
 
     # Control requests.
 
@@ -356,6 +357,11 @@ class ReplicaManager(Broker):
         for fetch in self.fetching.on(key):
             if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
                 self.output(Answer(fetch.request_id, found))
+
+    def forget(self, request_id: int) -> None:
+        """Who asked is gone. What was appended stays, and is committed all the same."""
+        self.producing.forget(request_id)
+        self.fetching.forget(request_id)
 
     def tick(self, now_ms: int) -> None:
         """Answers those whose time is up."""

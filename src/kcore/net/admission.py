@@ -2,6 +2,7 @@
 
 import resource
 from collections import Counter
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -41,13 +42,17 @@ def may_be_connections(descriptor: int) -> bool:
 
 
 class Admission(Generic[G]):
-    """The connections of a server; those that wait for their clients by rank and address, the longest waiting first."""
+    """The connections of a server by address: those that wait for their clients, by rank, and those that do not.
+
+    Each kind is kept in the order in which it began to be so.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._all: set[G] = set()
         self._of_address: Counter[str] = Counter()
         self._waiting: tuple[dict[str, dict[G, None]], ...] = tuple({} for _ in Rank)
+        self._running: dict[str, dict[G, None]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -64,36 +69,50 @@ class Admission(Generic[G]):
 
     def wait(self, guest: G) -> None:
         """A connection waits for its client from now on."""
-        if guest in self._all:
-            self._waiting[guest.rank].setdefault(guest.address, {})[guest] = None
+        self._move(guest, self._waiting[guest.rank])
 
     def run(self, guest: G) -> None:
-        """A request of the connection runs: it is not closed for another."""
-        for addresses in self._waiting:
-            waiting = addresses.get(guest.address, {})
-            if guest in waiting:
-                del waiting[guest]
-                if not waiting:
+        """A request of the connection runs from now on."""
+        self._move(guest, self._running)
+
+    def _move(self, guest: G, to: dict[str, dict[G, None]]) -> None:
+        if guest in self._all:
+            self._take_out(guest)
+            to.setdefault(guest.address, {})[guest] = None
+
+    def _take_out(self, guest: G) -> None:
+        for addresses in (*self._waiting, self._running):
+            guests = addresses.get(guest.address, {})
+            if guest in guests:
+                del guests[guest]
+                if not guests:
                     del addresses[guest.address]
 
     def leave(self, guest: G) -> None:
         """A connection is gone."""
         if guest not in self._all:
             return
-        self.run(guest)
+        self._take_out(guest)
         self._all.remove(guest)
         self._of_address[guest.address] -= 1
         if not self._of_address[guest.address]:
             del self._of_address[guest.address]
 
-    def victim(self) -> G | None:
-        """The connection to close for a newcomer; None if none waits for its client.
+    def victim(self, newcomer: str = "") -> G | None:
+        """The connection to close for a newcomer from that address; None if there is none.
 
         It has the lowest rank that there is. Of those it is of the address that has the most connections, and of those
-        it has waited longest.
+        it has waited longest. Where every connection has a request that runs, it is of an address that has more of them
+        than the newcomer's would: requests may wait as long as their clients like.
         """
         for addresses in self._waiting:
             if addresses:
-                greediest = max(addresses, key=self._of_address.__getitem__)
-                return next(iter(addresses[greediest]))
+                return next(iter(addresses[self._greediest(addresses)]))
+        if self._running:
+            greediest = self._greediest(self._running)
+            if self._of_address[greediest] > self._of_address[newcomer] + 1:
+                return next(iter(self._running[greediest]))
         return None
+
+    def _greediest(self, addresses: Iterable[str]) -> str:
+        return max(addresses, key=self._of_address.__getitem__)

@@ -145,7 +145,7 @@ class Server:
 
     def _accepted(self, accepted: socket.socket, address: str) -> None:
         has_descriptors = may_be_connections(accepted.fileno())
-        if not (has_descriptors and self.admission.has_room()) and not self._make_room():
+        if not (has_descriptors and self.admission.has_room()) and not self._make_room(address):
             self._refuse(accepted)
             return
         arrival = Arrival(accepted, address)
@@ -159,9 +159,9 @@ class Server:
         self.log.warning("no room for one more connection beside %s: refused", len(self.admission))
         accepted.close()
 
-    def _make_room(self) -> bool:
-        """Closes the connection that is missed least, if there is one without a request that runs."""
-        victim = self.admission.victim()
+    def _make_room(self, newcomer: str = "") -> bool:
+        """Closes the connection that is missed least, for one from that address; False if there is none."""
+        victim = self.admission.victim(newcomer)
         if victim is None:
             return False
         self.admission.leave(victim)

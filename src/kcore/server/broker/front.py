@@ -83,25 +83,32 @@ class BrokerFront:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
         self._manager, self._listener, self._cluster_id = manager, listener, cluster_id
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._waiting: dict[int, asyncio.Future[Message | None]] = {}
         self._requests = 0
 
-    def answer(self, request_id: int, response: Message) -> None:
+    def answer(self, request_id: int, response: Message | None) -> None:
         """To whoever waits for it."""
-        future = self._waiting.pop(request_id)
-        if not future.done():
+        future = self._waiting.pop(request_id, None)
+        if future is not None and not future.done():
             future.set_result(response)
+
+    def _forget(self, request_id: int) -> None:
+        """The client is gone: its request may have had years to wait."""
+        self._manager.forget(request_id)
+        self.answer(request_id, None)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The answer; None after a Produce with acks 0."""
         manager = self._manager
         match request:
             case ProduceRequest():
-                return await self._produce(request)
+                return await self._produce(context, request)
             case FetchRequest():
-                return await self._waited(lambda id_, now: on_fetch(manager, id_, request, context.version, now))
+                return await self._waited(
+                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now)
+                )
             case ListOffsetsRequest():
-                return on_list_offsets(manager, request)
+                return on_list_offsets(manager, request, context.version)
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
@@ -113,17 +120,29 @@ class BrokerFront:
         assert isinstance(request, FindCoordinatorRequest)
         return self._find_coordinator(request, context.version)
 
-    async def _waited(self, start: Callable[[int, int], None]) -> Message:
+    async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
+        """The machine's answer, when it has one; None if the client is gone before."""
         self._requests += 1
-        future = self._waiting[self._requests] = asyncio.get_running_loop().create_future()
-        start(self._requests, self._now_ms())
+        request_id = self._requests
+        future: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        start(request_id, self._now_ms())
         self._perform()
-        response: Message = await future
-        return response
+        if future.done() or context.gone is None:
+            return await future
 
-    async def _produce(self, request: ProduceRequest) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now))
-        if request.acks:
+        def forget(_: object) -> None:
+            self._forget(request_id)
+
+        context.gone.add_done_callback(forget)
+        try:
+            return await future
+        finally:
+            context.gone.remove_done_callback(forget)
+
+    async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
+        answer = await self._waited(context, lambda id_, now: on_produce(self._manager, id_, request, now))
+        if request.acks or answer is None:
             return answer
         assert isinstance(answer, ProduceResponse)
         if any(each.error_code for topic in answer.responses for each in topic.partition_responses):

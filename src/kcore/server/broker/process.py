@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 from kcore.broker.broker import Key
 from kcore.broker.config import BrokerConfig
 from kcore.broker.isr_changes import for_version
+from kcore.broker.notices import NoticeKind
 from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.controller.effects import Create
@@ -84,7 +85,7 @@ class BrokerServer:
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._notices = BoundedLog(logger)
+        self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -241,8 +242,8 @@ class BrokerServer:
                         self._isr_changes_wait.set()
                     case LogFailed(key, why):
                         self._directories_failed(self.logs.fail(key, why))
-                    case Notice(text):
-                        self._notices.warning("%s: %s", peer, text)
+                    case Notice(kind, text):
+                        self._notices[kind].warning("%s: %s", peer, text)
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
         """The replicas there are offline, and the controller hears of it; without any directory the broker ends."""
