@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
+from kcore.cli.processes import use_all_descriptors
 from kcore.errors import NetworkError
 from kcore.net import server as server_module
 from kcore.net.admission import Admission, Rank, may_be_connections
@@ -158,6 +159,7 @@ async def starved(descriptors: int) -> AsyncIterator[tuple[int, asyncio.subproce
 @story
 async def test_15_1_100_idle_connections_leave_descriptors_for_files_and_lines_for_others() -> None:
     """Of a process that may have 256: a client is served, a file can be opened, the log stays short."""
+    use_all_descriptors()  # For this end of the connections.
     async with starved(256) as (port, process):
         idle = []
         for _ in range(1_100):
