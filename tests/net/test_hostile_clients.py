@@ -301,6 +301,20 @@ async def test_15_a_request_that_runs_is_weighed_until_it_is_answered() -> None:
         await until(lambda: server.received.total == 0)
 
 
+@story
+async def test_15_a_small_frame_of_many_values_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """Two megabytes of topics without a name would be a hundred of objects."""
+    apis = {"FindCoordinator": (4, 4)}
+    many = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * 11)
+    async with await serve("127.0.0.1", 0, fenced, apis, limits=Limits(request_values=10)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_frame(many, 4, 7))
+        assert await reader.read() == b""
+        writer.transport.abort()
+        assert server.metrics.errors == {"DecodeError": 1}
+        assert "coordinator_keys: the message has more values than it may" in caplog.records[0].getMessage()
+
+
 class Holder:
     """A connection, as far as its bytes go."""
 

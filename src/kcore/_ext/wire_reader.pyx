@@ -77,6 +77,7 @@ cdef struct Reader:
     const uint8_t *at
     const uint8_t *end
     const char *why
+    int64_t room  # How many more values its arrays and unknown tags may have.
     int depth
     Crumb crumbs[MAX_DEPTH]
 
@@ -100,10 +101,18 @@ NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
 
 
-cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, Py_ssize_t *end, object source):
+cdef object read_message(
+    Program program,
+    const uint8_t *data,
+    Py_ssize_t size,
+    Py_ssize_t *end,
+    object source,
+    int64_t room=0x7FFFFFFFFFFFFFFF,
+):
     """The message that begins at `end` of `data`, which is that of `source`; DecodeError where it is not one.
 
-    Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`.
+    Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`. `room` bounds
+    the objects that are made: each is far larger than the one or two bytes that it may take.
     """
     cdef Reader reader
     cdef Reader *r = &reader
@@ -111,7 +120,7 @@ cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, 
     cdef int collecting
     r.source = <PyObject *>source
     r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
-    r.why, r.depth, r.view = NULL, 0, NULL
+    r.why, r.depth, r.view, r.room = NULL, 0, NULL, room
     # A decoded tree has no cycle: to visit it as it grows finds nothing.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
@@ -314,6 +323,10 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
     if count > (r.end - r.at) // max(element.min_size, 1):
         r.at = before
         return fail(r, "an array's count is greater than the bytes left can hold")
+    if count > r.room:
+        r.at = before
+        return fail(r, "the message has more values than it may")
+    r.room -= count
     values = new_list(count)
     if values is NULL:
         return NULL
@@ -466,9 +479,15 @@ cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t siz
 
 cdef int keep_unknown(Reader *r, PyObject **slot, int64_t tag, int64_t size) noexcept:
     """Appends (tag, bytes) to what a newer peer sent: a list until the last of them is read."""
-    cdef PyObject *pair = build("(Ly#)", tag, r.at, <Py_ssize_t>size)
-    cdef PyObject *kept = slot[0] if slot[0] is not NOTHING_UNKNOWN else new_list(0)
+    cdef PyObject *pair
+    cdef PyObject *kept
     cdef int failed
+    if r.room <= 0:
+        r.why = "the message has more values than it may"
+        return -1
+    r.room -= 1
+    pair = build("(Ly#)", tag, r.at, <Py_ssize_t>size)
+    kept = slot[0] if slot[0] is not NOTHING_UNKNOWN else new_list(0)
     if slot[0] is NOTHING_UNKNOWN and kept is not NULL:
         slot[0] = kept
         Py_DECREF(NOTHING_UNKNOWN)

@@ -22,4 +22,5 @@ class Limits:
     connections: int = 10_000  # max.connections; for the next an idle one is closed
     received_bytes: int = 256 * 1024 * 1024  # queued.max.request.bytes: half frames, and those whose requests run
     unsent_bytes: int = 512 * 1024 * 1024  # Answers that clients are slow to take.
+    request_values: int = 1_000_000  # In all arrays of a request: objects are far larger than their bytes
     idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request, or answer that the client took

@@ -209,8 +209,11 @@ class ServedConnection(Framed):
         if request is None or (version not in versions and request is not ApiVersionsRequest):
             name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
             raise FrameError(f"{name} {version} is not served")
-        header, at = decode_from(RequestHeader, request.header_version(version), frame)
-        return header, decode_from(request, version, frame, at)[0] if version in versions else None
+        most = self.limits.request_values
+        header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
+        if version not in versions:
+            return header, None
+        return header, decode_from(request, version, frame, at, most_values=most)[0]
 
     async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
         version = header.request_api_version
