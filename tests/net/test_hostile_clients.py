@@ -358,19 +358,44 @@ async def test_18_garbage_costs_a_line_at_a_bounded_rate(caplog: pytest.LogCaptu
 
 
 @story
-async def test_a_handler_is_told_that_its_client_is_gone() -> None:
-    gone = asyncio.Event()
+async def test_15_what_waits_for_a_client_ends_with_it() -> None:
+    """A request that may wait for years, sent again and again by clients that leave, would fill the memory."""
+    waiting: set[object] = set()
+
+    async def for_ever() -> None:
+        waiting.add(me := object())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            waiting.discard(me)
 
     async def handler(context: RequestContext, message: Any) -> Any:
-        assert context.gone is not None
-        await asyncio.wait([context.gone])
-        gone.set()
-        return await fenced(context, message)
+        return await context.while_here(for_ever()) or await fenced(context, message)
 
     async with await serve("127.0.0.1", 0, handler, APIS) as server:
-        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(ASK)
-        await until(lambda: server.metrics.requests)
-        assert not gone.is_set()
-        writer.transport.abort()
-        await gone.wait()
+        writers = [(await asyncio.open_connection("127.0.0.1", server.port))[1] for _ in range(20)]
+        for writer in writers:
+            writer.write(ASK)
+        await until(lambda: len(waiting) == 20)
+        for writer in writers:
+            writer.transport.abort()
+        await until(lambda: not waiting and not server.tasks)
+        assert not server.metrics.errors
+
+
+@story
+async def test_what_a_client_waits_for_is_what_it_gets() -> None:
+    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def handler(context: RequestContext, message: Any) -> Any:
+        return await context.while_here(answered)
+
+    async with (
+        await serve("127.0.0.1", 0, handler, APIS) as server,
+        await connect("127.0.0.1", server.port) as connection,
+    ):
+        call = connection.send(HEARTBEAT)
+        await until(lambda: server.metrics.requests == 2)
+        answered.set_result(s.BrokerHeartbeatResponse(is_fenced=True))
+        assert (await call).is_fenced
+        assert (await connection.send(HEARTBEAT)).is_fenced  # The answer is there already.

@@ -407,7 +407,7 @@ class BrokenRelay:
     def takes(self, api_key: int, version: int) -> bool:
         return api_key != VERSIONS.api_key
 
-    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
         raise ValueError("not again")
 
     def forget(self, connection_id: int) -> None:

@@ -154,6 +154,19 @@ async def test_15_a_request_that_waits_ends_with_its_client(tmp_path: Path) -> N
 
 
 @story
+async def test_15_a_producer_id_is_waited_for_as_long_as_its_client_is_there(tmp_path: Path) -> None:
+    """No controller is known: the broker asks for one again and again."""
+    async with brokers_in(tmp_path) as brokers:
+        server = brokers.servers[1]
+        async with await connect("127.0.0.1", server.port) as connection:
+            answer = connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
+            await until(server._allocating.locked)
+        await until(lambda: not server._allocating.locked())
+        with pytest.raises(DisconnectedError):
+            await answer
+
+
+@story
 async def test_who_is_gone_leaves_the_isr(tmp_path: Path) -> None:
     async with brokers_in(tmp_path, replica_lag_time_max_ms=300) as brokers:
         await brokers.elect(1)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
@@ -16,9 +17,13 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import NONE
 from kcore.wire.codec import decode_from, encode
 
+T = TypeVar("T")
+
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
 
+# Who sent the request that runs, for the log; empty where none does.
+PEER: ContextVar[str] = ContextVar("PEER", default="")
 KEY_AND_VERSION = Struct(">hh")  # What every request begins with, whatever its header's version.
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
 
@@ -35,6 +40,17 @@ class RequestContext(NamedTuple):
     def version(self) -> int:
         return self.header.request_api_version
 
+    async def while_here(self, answer: Awaitable[T]) -> T | None:
+        """What is awaited; None, and it is cancelled, if the client is gone before: it may have had years to wait."""
+        waiting = asyncio.ensure_future(answer)
+        if self.gone is None or waiting.done():
+            return await waiting
+        try:
+            await asyncio.wait((waiting, self.gone), return_when=asyncio.FIRST_COMPLETED)
+            return await waiting if waiting.done() else None
+        finally:
+            waiting.cancel()
+
 
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
 
@@ -45,7 +61,7 @@ class Relay(Protocol):
     def takes(self, api_key: int, version: int) -> bool:
         """Whether a request is for the relay."""
 
-    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
 
     def forget(self, connection_id: int) -> None:
@@ -113,6 +129,7 @@ class ServedConnection(Framed):
     # One request after the other.
 
     async def _run(self) -> None:
+        PEER.set(self.peer)
         try:
             while (frame := await self._next_frame()) is not None:
                 self._begin_request(frame)
@@ -190,7 +207,7 @@ class ServedConnection(Framed):
         try:
             if relay is not None and relay.takes(api_key, version):
                 self.metrics.requests += 1
-                return frame_of(None, 0, await relay.ask(self._id, frame, self.peer))
+                return frame_of(None, 0, await relay.ask(self._id, frame))
             header, message = self._read(frame, api_key, version)
             self.metrics.requests += 1
             return await self._serve(header, message)

@@ -73,7 +73,7 @@ class HollowBroker:
     def takes(self, api_key: int, version: int) -> bool:
         return api_key in CONTROL_REQUESTS and version >= LOWEST[CONTROL_REQUESTS[api_key]]
 
-    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer to one request."""
         at_ns = time.monotonic_ns()
         api_key, version = KEY_AND_VERSION.unpack_from(frame)

@@ -47,20 +47,19 @@ CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopRepli
 class ControlPath:
     """LeaderAndIsr, StopReplica and UpdateMetadata go in as bytes: no object is made for each partition."""
 
-    def __init__(self, answer: Callable[[type[Message], int, memoryview, str], Awaitable[bytes]]) -> None:
-        """`answer` gets a request's class, version and body, and the peer that sent it; it gives the answer's body."""
+    def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
         self._answer = answer
 
     def takes(self, api_key: int, version: int) -> bool:
         """Whether it is one of the three."""
         return api_key in CONTROL and version in CONTROL[api_key].versions
 
-    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer's header and body. DecodeError for other bytes."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         message = CONTROL[api_key]
         header, at = decode_from(RequestHeader, message.header_version(version), frame)
-        body = await self._answer(message, version, memoryview(frame)[at:], peer)
+        body = await self._answer(message, version, memoryview(frame)[at:])
         head = ResponseHeader(correlation_id=header.correlation_id)
         return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
 
@@ -83,19 +82,14 @@ class BrokerFront:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
         self._manager, self._listener, self._cluster_id = manager, listener, cluster_id
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._waiting: dict[int, asyncio.Future[Message | None]] = {}
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
-    def answer(self, request_id: int, response: Message | None) -> None:
+    def answer(self, request_id: int, response: Message) -> None:
         """To whoever waits for it."""
         future = self._waiting.pop(request_id, None)
         if future is not None and not future.done():
             future.set_result(response)
-
-    def _forget(self, request_id: int) -> None:
-        """The client is gone: its request may have had years to wait."""
-        self._manager.forget(request_id)
-        self.answer(request_id, None)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The answer; None after a Produce with acks 0."""
@@ -115,8 +109,8 @@ class BrokerFront:
                 return self._view().metadata(request, context.version)
             case DescribeClusterRequest():
                 return self._view().describe(request)
-            case InitProducerIdRequest():
-                return await self._init_producer_id(request)
+            case InitProducerIdRequest():  # It waits for an active controller.
+                return await context.while_here(self._init_producer_id(request))
         assert isinstance(request, FindCoordinatorRequest)
         return self._find_coordinator(request, context.version)
 
@@ -124,21 +118,17 @@ class BrokerFront:
         """The machine's answer, when it has one; None if the client is gone before."""
         self._requests += 1
         request_id = self._requests
-        future: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
         start(request_id, self._now_ms())
         self._perform()
-        if future.done() or context.gone is None:
-            return await future
-
-        def forget(_: object) -> None:
-            self._forget(request_id)
-
-        context.gone.add_done_callback(forget)
-        try:
-            return await future
-        finally:
-            context.gone.remove_done_callback(forget)
+        if future.done():
+            return future.result()
+        answer = await context.while_here(future)
+        if answer is None:
+            self._waiting.pop(request_id, None)
+            self._manager.forget(request_id)
+        return answer
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         answer = await self._waited(context, lambda id_, now: on_produce(self._manager, id_, request, now))

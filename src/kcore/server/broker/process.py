@@ -24,6 +24,7 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.served import PEER
 from kcore.net.server import Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
@@ -221,16 +222,16 @@ class BrokerServer:
 
     # The machine.
 
-    async def _control(self, message: type[Message], version: int, body: memoryview, peer: str) -> bytes:
+    async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
         request = decode_columns(message, version, body)
         if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
             await self._topics.learn({*request.topic_states.topic_name})
         answer = self.manager.control(message, version, request, now_ms())
-        self.perform(peer)
+        self.perform()
         return answer
 
-    def perform(self, peer: str = "") -> None:
-        """Does what the machine asks for, in order, until it asks for nothing more; `peer` sent what it was told."""
+    def perform(self) -> None:
+        """Does what the machine asks for, in order, until it asks for nothing more."""
         while outputs := self.manager.take_outputs():
             for output in outputs:
                 match output:
@@ -243,7 +244,7 @@ class BrokerServer:
                     case LogFailed(key, why):
                         self._directories_failed(self.logs.fail(key, why))
                     case Notice(kind, text):
-                        self._notices[kind].warning("%s: %s", peer, text)
+                        self._notices[kind].warning("%s: %s", PEER.get(), text)
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
         """The replicas there are offline, and the controller hears of it; without any directory the broker ends."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from kcore.errors import DisconnectedError, FrameError, KcoreError, NetworkError
 from kcore.net.address import address_text, check_address, network_errors
+from kcore.net.admission import may_be_connections
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
@@ -56,7 +57,7 @@ class BrokerRelay:
         """What a broker knows and this controller does not own."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
-    async def ask(self, connection_id: int, frame: bytes, peer: str) -> bytes:
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """A broker's answer; DisconnectedError if there is none."""
         self._metrics.relayed += 1
         try:
@@ -86,6 +87,9 @@ class BrokerRelay:
             except NetworkError as error:
                 self._log.info("a request that a broker is to answer: %s", error)
                 continue
+            if not may_be_connections(streams[1].get_extra_info("socket").fileno()):
+                streams[1].transport.abort()
+                raise DisconnectedError("no descriptor is left for a request that a broker is to answer")
             self._streams[connection_id] = streams
             return streams
         raise DisconnectedError("no live broker")
