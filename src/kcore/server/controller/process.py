@@ -29,7 +29,7 @@ from kcore.controller.effects import (
 from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.controller.watches import Kind, event_of
-from kcore.errors import ControllerMovedError, NetworkError, SessionExpiredError
+from kcore.errors import ControllerMovedError, KcoreError, NetworkError, SessionExpiredError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import decode_broker
@@ -178,7 +178,7 @@ class ControllerServer:
         while True:
             try:
                 await self._front.keep_learning()
-            except NetworkError as error:
+            except KcoreError as error:  # ZooKeeper is away, or a broker's znode is none.
                 logger.info("which brokers are live is not known: %s", error)
                 await asyncio.sleep(TICK_S)
 
