@@ -1,22 +1,28 @@
 """Every request that a server has, as bad as it may be: answered or refused, and never a fault of our own."""
 
+from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.config import ControllerConfig
+from kcore.net.connect import connect
+from kcore.net.server import RequestContext, serve
+from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.server.broker import front as broker_front
 from kcore.server.controller import front as controller_front
 from kcore.server.controller import process
 from kcore.server.controller.process import ControllerServer
 from kcore.server.quorum.front import apis_of
+from kcore.types import Uuid
 from net.hostile_messages import Hostile, assert_quiet, send_all
-from net.loops import story, until
+from net.loops import settled, story, until
 from server.brokers import FakeBroker
 from server.quorum_nodes import CLUSTER_ID, started
 from server.replicas import TOPIC_ID, Brokers
@@ -88,3 +94,38 @@ async def test_18_a_node_of_a_quorum(seed: int, level: str, caplog: pytest.LogCa
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)
         await nodes.leader()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@story
+async def test_18_a_controller_among_brokers_that_answer_nonsense(
+    seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their answers are well encoded and say what cannot be; the controller stays, and tells them on."""
+    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
+        monkeypatch.setattr(process, name, stand_in)
+    hostile = Hostile(Random(seed), {"topic_name": "t", "partition_index": 0, "topic_id": Uuid(b"i" * 16)})
+    asked = Counter[str]()
+
+    async def nonsense(context: RequestContext, message: Any) -> Any:
+        asked[type(message).__name__] += 1
+        return hostile.message(response_of(type(message)), context.version)
+
+    zookeeper, apis = Zookeeper(), {"LeaderAndIsr": (7, 7), "UpdateMetadata": (8, 8), "StopReplica": (4, 4)}
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(await serve("127.0.0.1", 0, nonsense, apis))
+        server = ControllerServer(ControllerConfig(1000), zookeeper)  # type: ignore[arg-type]
+        await stack.enter_async_context(server)
+        await until(lambda: server.active.is_active)
+        for broker_id in (1, 2, 3):
+            zookeeper.register(broker_id, broker.port)
+        for number in range(10):
+            zookeeper.write_topic(f"t{number or ''}", [1, 2], [2, 3], [3, 1])
+        async with await connect("127.0.0.1", server.port) as connection:
+            await until(lambda: asked["LeaderAndIsrRequest"] >= 3)
+            names = [f"t{number}" for number in range(1, 10)]
+            await connection.send(s.DeleteTopicsRequest(topic_names=names, timeout_ms=300), 3)
+        await until(lambda: asked["StopReplicaRequest"])
+        await settled(lambda: asked.total())
+        assert server.active.is_active
+        assert not any(record.exc_info for record in caplog.records)
