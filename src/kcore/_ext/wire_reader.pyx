@@ -9,6 +9,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from kcore._ext.big_endian cimport load16, load32, load64
 from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb,
     Layout, Program, Step, new_instance, path_text,
@@ -160,18 +161,6 @@ cdef inline void leave_crumb(Reader *r, PyObject *name, Py_ssize_t index) noexce
 
 cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
     return <PyObject **>(<char *>instance + slot)
-
-
-cdef inline uint16_t load16(const uint8_t *at) noexcept:
-    return <uint16_t>(at[0] << 8 | at[1])
-
-
-cdef inline uint32_t load32(const uint8_t *at) noexcept:
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
-
-
-cdef inline uint64_t load64(const uint8_t *at) noexcept:
-    return <uint64_t>load32(at) << 32 | load32(at + 4)
 
 
 cdef inline int64_t read_varint(Reader *r) noexcept:

@@ -39,8 +39,8 @@ class TopicSettingsWatch:
 
     async def learn(self, topics: Iterable[str]) -> None:
         """Reads what is not known yet; returns when it is. Names that no topic may have are passed over."""
-        new = sorted(name for name in {*topics} - self._known if reason_invalid(name) is None)
-        if new:
+        wanted = {name for name in topics if reason_invalid(name) is None}
+        while new := sorted(wanted - self._known):  # `keep_only` may have forgotten others during the read.
             await self._read(new)
             self._known |= {*new}
 
@@ -114,4 +114,5 @@ class TopicSettingsWatch:
         return TopicSettings(
             number("min.insync.replicas", defaults.min_insync_replicas, 1),
             number("max.message.bytes", defaults.message_max_bytes, 0),
+            deletes="delete" in config.get("cleanup.policy", "delete").replace(" ", "").split(","),
         )

@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -28,6 +29,7 @@ LIMITS: Final = Limits(connect_s=2.0, request_s=2.0, close_s=0.2)
 # As RaftManager has reconnect.backoff.ms and its maximum: a peer that is down is not dialled in a loop.
 RECONNECT: Final = Backoff(first_s=0.05, highest_s=0.5)
 MOST_WAITING: Final = 1_000  # Requests, until a connection is made.
+MOST_LANES: Final = 128  # Connections: whoever claims to lead, under any id, is connected to.
 LONG: Final = (FetchRequest, FetchSnapshotRequest)  # A leader may hold these back; a vote must not wait behind one.
 
 # The newest version that a release's nodes speak among themselves.
@@ -86,16 +88,20 @@ class QuorumPeers:
         self._newest, self._client_id, self._on_response = NEWEST[level], client_id, on_response
         self._lanes: dict[tuple[int, bool], _Lane] = {}
         self._random = Random()
+        self._log = BoundedLog(logger)  # Anybody may claim to lead, under any id.
         self._loop = asyncio.get_running_loop()
 
     def send(self, effect: Send) -> None:
         """Over the connection to that destination; a new one if there is none, or it is to another address."""
         key = effect.destination, may_wait(effect.request)
-        lane = self._lanes.get(key)
+        lane = self._lanes.pop(key, None)
         if lane is None or lane.address != effect.address:
             if lane is not None:
                 self._drop(lane)
-            lane = self._lanes[key] = _Lane(effect.address)
+            elif len(self._lanes) >= MOST_LANES:
+                self._drop(self._lanes.pop(next(iter(self._lanes))))
+            lane = _Lane(effect.address)
+        self._lanes[key] = lane  # As the one that was used last.
         if lane.connection is not None and not lane.connection.closed:
             self._ask(lane.connection, effect)
             return
@@ -146,7 +152,7 @@ class QuorumPeers:
             problem = error
             if str(error) != lane.problem:  # Once for each reason.
                 lane.problem = str(error)
-                logger.info("%s; again and again", lane.problem)
+                self._log.info("%s; again and again", lane.problem)
             lane.delays_s = lane.delays_s or RECONNECT.delays_s(self._random)
             await asyncio.sleep(next(lane.delays_s))
         finally:
@@ -157,7 +163,7 @@ class QuorumPeers:
 
     def _connected(self, lane: _Lane, connection: Connection) -> None:
         if lane.problem:
-            logger.info("%s: connected", connection.peer)
+            self._log.info("%s: connected", connection.peer)
         lane.problem, lane.delays_s = "", None
         waiting, lane.waiting = lane.waiting, []
         for effect in waiting:
@@ -171,7 +177,7 @@ class QuorumPeers:
         if lane.connecting is not None:
             lane.connecting.cancel()
         for effect in lane.waiting:
-            self._lost(effect, ConnectionAbortedError("its address has changed"))
+            self._lost(effect, ConnectionAbortedError("its address has changed, or others need the connection"))
         lane.waiting = []
         if lane.connection is not None:
             lane.connection.abort()
