@@ -34,7 +34,7 @@ from kcore.controller.watches import Kind, event_of
 from kcore.errors import ControllerMovedError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znodes import PartitionStateNode, ReplicaAssignment, TopicAssignment
@@ -165,7 +165,7 @@ class Tree:
         )
         return States(changes, np.array([state.controller_epoch for state in states], np.int32))
 
-    def write_states(self, table: PartitionTable, changes: PartitionChanges, epoch: int) -> list[bool]:
+    def write_states(self, table: PartitionTable, changes: UnwrittenChanges, epoch: int) -> list[bool]:
         outcomes = []
         for k, row in enumerate(changes.rows.tolist()):
             begin, end = changes.isr_offsets[k : k + 2]

@@ -14,7 +14,7 @@ from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
 from kcore.controller.effects import Steps, read_states, write_states
 from kcore.controller.state_machines import check_partitions, partition_states
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int32s
 
 MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.
@@ -39,7 +39,7 @@ def carry_out(context: ControllerContext, decide: Callable[[], Decision]) -> Ste
     return decision
 
 
-def _written(context: ControllerContext, changes: PartitionChanges) -> Steps[tuple[PartitionChanges, Int32s]]:
+def _written(context: ControllerContext, changes: UnwrittenChanges) -> Steps[tuple[UnwrittenChanges, Int32s]]:
     """The changes that ZooKeeper has now, and the rows whose state was another: that one is in the table now."""
     if not len(changes):
         return changes, changes.rows

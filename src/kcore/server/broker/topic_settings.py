@@ -5,21 +5,26 @@ Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+from kcore.broker.config import BrokerConfig
+from kcore.broker.log_validator import NO_LIMIT_MS, PRODUCER_CHOOSES, UNCOMPRESSED, LogConfig
 from kcore.broker.partition import TopicSettings
 from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.effects import Node
 from kcore.errors import KcoreError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.topic_names import reason_invalid
+from kcore.wire.record_building import CODECS, LEVELS
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 AGAIN_S: Final = 0.3
-LONGEST_NUMBER: Final = 10  # Digits of an int32.
+INT32_END: Final = 2**31
 TOPICS: Final = "topics/"
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
 class TopicSettingsWatch:
@@ -86,33 +91,71 @@ class TopicSettingsWatch:
     async def _read(self, topics: list[str]) -> None:
         paths = [znodes.config_path("topics", topic) for topic in topics]
         for topic, path, node in zip(topics, paths, await self._zookeeper.read_nodes(paths), strict=True):
-            settings = self._settings(topic, self._config(path, node))
-            self._manager.set_settings(topic, settings, self._now_ms())
+            try:
+                config = znodes.decode_config(path, node.data) if node is not None else {}
+            except KcoreError as error:
+                logger.warning("%s; topic %s keeps the settings that it had", error, topic)
+                continue
+            self._manager.set_settings(topic, settings_of(topic, config, self._manager.config), self._now_ms())
         self._perform()
 
-    def _config(self, path: str, node: Node | None) -> dict[str, str]:
-        try:
-            return znodes.decode_config(path, node.data) if node is not None else {}
-        except KcoreError as error:
-            logger.error("%s; the broker's defaults hold", error)
-            return {}
 
-    def _settings(self, topic: str, config: dict[str, str]) -> TopicSettings:
-        """Those that are there and can be; the broker's for the rest."""
+def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
+    """A topic's configuration, as its znode has it. A value that AlterConfigs would refuse is logged and left out."""
+    read = _Reader(topic, config)
+    # message.timestamp.difference.max.ms says both limits until one of its own is set (LogConfig of 3.6 to 3.9).
+    difference_ms = read.integer("message.timestamp.difference.max.ms", NO_LIMIT_MS)
+    before_ms, after_ms = (
+        read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")
+    )
+    compression = read.choice("compression.type", _COMPRESSION_TYPES)
+    policies = [each.strip() for each in config.get("cleanup.policy", "delete").split(",")]
+    return TopicSettings(
+        read.integer("min.insync.replicas", defaults.min_insync_replicas, range(1, INT32_END)),
+        LogConfig(
+            read.integer("max.message.bytes", defaults.message_max_bytes, range(INT32_END)),
+            compression,
+            read.level(compression),
+            "compact" in policies,
+            read.choice("message.timestamp.type", ("CreateTime", "LogAppendTime")) == "LogAppendTime",
+            difference_ms if before_ms == NO_LIMIT_MS else before_ms,
+            difference_ms if after_ms == NO_LIMIT_MS else after_ms,
+        ),
+        deletes="delete" in policies,
+    )
 
-        def number(name: str, default: int, lowest: int) -> int:
-            text = config.get(name)
-            if text is None:
-                return default
-            digits = text.strip()
-            if len(digits) <= LONGEST_NUMBER and digits.isdecimal() and int(digits) >= lowest:
-                return int(digits)
-            logger.error("topic %s: %s is %.40r; the broker's default of %s holds", topic, name, text, default)
+
+class _Reader:
+    """The values of one topic's configuration."""
+
+    def __init__(self, topic: str, config: Mapping[str, str]) -> None:
+        self._topic, self._config = topic, config
+
+    def integer(self, name: str, default: int, among: range = range(NO_LIMIT_MS + 1)) -> int:
+        """The default for what is no number, or none of `among`."""
+        text = self._config.get(name)
+        if text is None:
             return default
+        if (number := _number(text)) is not None and number in among:
+            return number
+        logger.warning("topic %s: %s is %.40r; %s holds, the broker's default", self._topic, name, text, default)
+        return default
 
-        defaults = self._manager.config
-        return TopicSettings(
-            number("min.insync.replicas", defaults.min_insync_replicas, 1),
-            number("max.message.bytes", defaults.message_max_bytes, 0),
-            deletes="delete" in config.get("cleanup.policy", "delete").replace(" ", "").split(","),
-        )
+    def level(self, compression: str) -> int | None:
+        """None: the codec's default, which is -1 for gzip."""
+        text = self._config.get(f"compression.{compression}.level", "")
+        level = _number(text)
+        return level if level and level in LEVELS.get(compression, ()) else None
+
+    def choice(self, name: str, among: tuple[str, ...]) -> str:
+        """The first of `among` is the default."""
+        value = self._config.get(name, among[0])
+        if value not in among:
+            logger.warning("topic %s: %s is %.40r, which is none of %s", self._topic, name, value, ", ".join(among))
+            return among[0]
+        return value
+
+
+def _number(text: str) -> int | None:
+    """As ConfigDef.parseType reads an INT or a LONG, of any size."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else None
