@@ -6,7 +6,7 @@ callers leave a crumb each, so an error names its field at no cost to a message 
 """
 
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kcore._ext.big_endian cimport load16, load32, load64
