@@ -7,6 +7,7 @@ from typing import Any
 
 import kcore
 import story
+from controller.clusters import columns_of
 from controller.tree import Cluster
 from kcore import schema
 from kcore.controller import events
@@ -165,9 +166,15 @@ def stop_answer(
         for name, each in partitions
     ]
     delete = all(each.delete_partition for _, each in partitions)
-    return events.StopReplicaResponseReceived(
-        broker, epoch, delete, schema.StopReplicaResponse(partition_errors=errors)
-    )
+    return stop_event(broker, epoch, delete, errors)
+
+
+def stop_event(
+    broker: int, epoch: int, delete: bool, errors: Sequence[StopReplicaPartitionError]
+) -> events.StopReplicaResponseReceived:
+    """An answer of a broker to StopReplica."""
+    response = schema.StopReplicaResponse(partition_errors=list(errors))
+    return events.StopReplicaResponseReceived(broker, epoch, delete, columns_of(response, 3))
 
 
 def as_json(message: Message, version: int) -> Any:

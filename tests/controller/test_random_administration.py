@@ -35,8 +35,9 @@ class AdministeredWorld(World):
                         each, broker, epoch, Errors.KAFKA_STORAGE_ERROR if fails else Errors.NONE
                     )
                     self.answers.append(answer)
-                    for gone in answer.response.partition_errors if answer.delete else ():
-                        self.views[broker].replicas.pop(f"{gone.topic_name}-{gone.partition_index}", None)
+                    gone = answer.response.partition_errors
+                    for name, index in zip(gone.topic_name, gone.partition_index, strict=True) if answer.delete else ():
+                        self.views[broker].replicas.pop(f"{name}-{index}", None)
 
     def states(self) -> dict[str, tuple[PartitionStateNode, int]]:
         """Of the topics that stay."""

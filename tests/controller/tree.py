@@ -16,7 +16,9 @@ from kcore.controller.effects import (
     Answer,
     Create,
     Delete,
+    DeletePartitions,
     Effect,
+    HandleLater,
     Node,
     Operation,
     Outcome,
@@ -165,6 +167,12 @@ class Tree:
         )
         return States(changes, np.array([state.controller_epoch for state in states], np.int32))
 
+    def delete_partitions(self, table: PartitionTable, rows: Int32s) -> None:
+        for row in rows.tolist():
+            path = state_path(table, row)
+            self.delete(path)
+            self.delete(path.rpartition("/")[0])
+
     def write_states(self, table: PartitionTable, changes: PartitionChanges, epoch: int) -> list[bool]:
         outcomes = []
         for k, row in enumerate(changes.rows.tolist()):
@@ -205,6 +213,7 @@ class Cluster:
         self.answers: dict[int, Any] = {}
         self.before: Callable[[Effect], None] = lambda effect: None  # Called before an effect is performed.
         self.handled: list[events.Event] = []
+        self.later: deque[events.Event] = deque()  # Events of the controller's own that wait.
 
     # What others do to the tree.
 
@@ -260,13 +269,13 @@ class Cluster:
         self.tree.set_data(znodes.CONTROLLER_EPOCH, b"%d" % epoch)
 
     def run(self, event: events.Event | None = None, now_ms: int = 0, *, settle: bool = True) -> None:
-        """The event, then whatever watches have fired, until all is quiet."""
+        """The event, then whatever watches have fired and the controller has put off, until all is quiet."""
         if event is not None:
             self._handle(event, now_ms)
-        while settle and self.tree.fired:
-            fired = event_of(*self.tree.fired.popleft())
-            if fired is not None:
-                self._handle(fired, now_ms)
+        while settle and (self.tree.fired or self.later):
+            again = event_of(*self.tree.fired.popleft()) if self.tree.fired else self.later.popleft()
+            if again is not None:
+                self._handle(again, now_ms)
 
     def _handle(self, event: events.Event, now_ms: int) -> None:
         self.handled.append(event)
@@ -286,7 +295,7 @@ class Cluster:
             return
 
     def _perform(self, effect: Effect) -> Any:
-        if isinstance(effect, WriteNodes | WriteStates):
+        if isinstance(effect, WriteNodes | WriteStates | DeletePartitions):
             self._check_fence()
         if isinstance(effect, ReadNodes):
             self.tree.watched |= {*effect.paths} if effect.watch else set()
@@ -303,6 +312,10 @@ class Cluster:
         if isinstance(effect, WriteStates):
             epoch = self.active.decisions.controller_epoch
             return np.array(self.tree.write_states(self.active.table, effect.changes, epoch), np.bool_)
+        if isinstance(effect, DeletePartitions):
+            self.tree.delete_partitions(self.active.table, effect.rows)
+        if isinstance(effect, HandleLater):
+            self.later.append(effect.event)
         if isinstance(effect, Send):
             self.sent.extend(effect.requests)
         if isinstance(effect, Answer):

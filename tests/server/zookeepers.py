@@ -128,6 +128,11 @@ class Client:
         self.zookeeper.tell()
         return taken
 
+    async def delete_partitions(self, table: Any, rows: Any, *, fence: tuple[str, int]) -> None:
+        self._check(fence)
+        self.zookeeper.tree.delete_partitions(table, rows)
+        self.zookeeper.tell()
+
     def _watch(self, watched: set[str], paths: Sequence[str], watch: OnWatch | None) -> None:
         if watch is not None:
             self.zookeeper.on_watch = watch

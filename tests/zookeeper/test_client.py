@@ -168,6 +168,39 @@ async def test_operations_in_order_are_as_one_by_one() -> None:
 
 
 @story
+async def test_a_thousand_deletions_of_what_is_not_there_are_two_requests() -> None:
+    """Topics that were made without settings have no znode in /config/topics."""
+    tree = Tree()
+    client = client_of(tree)
+    await client.write([Create("/t"), Create("/c"), *(Create(f"/t/{k}") for k in range(300))])
+    tree.multis = tree.reads = 0
+    deletions = [Delete(f"/{parent}/{k}") for k in range(300) for parent in ("c", "t")]
+    assert await client.write(deletions) == [Outcome.NO_NODE, DONE] * 300
+    assert (tree.multis, tree.reads) == (2, 1)
+    assert {*tree.nodes} == {"/", "/t", "/c"}
+
+
+@story
+async def test_partitions_go_a_thousand_znodes_a_request() -> None:
+    tree = Tree()
+    client, table = await with_states(tree)
+    del tree.nodes[znodes.state_path("t0", 3)], tree.nodes[znodes.state_path("t0", 4)]
+    del tree.nodes[znodes.partition_path("t0", 4)]
+    await client.write([Create(f"{znodes.partition_path('t0', 7)}/mine")], fence=FENCE)
+    tree.multis = tree.reads = 0
+    await client.delete_partitions(table, np.arange(5, 2_005, dtype=np.int32), fence=FENCE)
+    left = [path for path in tree.nodes if path.startswith("/brokers/topics/t0/partitions/")]
+    assert len(left) == 2 * (COUNT - 2_000) + 2 - 3
+    assert {f"{znodes.partition_path('t0', 7)}", f"{znodes.partition_path('t0', 7)}/mine"} <= {*left}
+    assert (tree.multis, tree.reads) == (2 + 3, 1)
+    await client.delete_partitions(table, np.arange(COUNT, dtype=np.int32), fence=FENCE)
+    left = [path for path in tree.nodes if path.startswith("/brokers/topics/t0/partitions/")]
+    assert {*left} == {f"{znodes.partition_path('t0', 7)}", f"{znodes.partition_path('t0', 7)}/mine"}
+    with pytest.raises(ControllerMovedError):
+        await client.delete_partitions(table, np.arange(3, dtype=np.int32), fence=("/controller_epoch", 8))
+
+
+@story
 async def test_one_transaction() -> None:
     tree = Tree()
     client = client_of(tree)

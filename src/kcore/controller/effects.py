@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from kcore.controller.events import Event
 from kcore.controller.requests.builder import ControlRequest
 from kcore.metadata.changes import PartitionChanges
 from kcore.schema.structure import Message
@@ -106,6 +107,16 @@ class WriteStates:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletePartitions:
+    """The znodes of these partitions, by row of the table: each one's state, then the znode above it.
+
+    What is not there is passed over, and so is a znode that others stand below. Nothing comes back.
+    """
+
+    rows: Int32s
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """To each broker in the order they are sent; a broker that is gone hears nothing. Nothing comes back."""
 
@@ -120,7 +131,16 @@ class Answer:
     response: Message
 
 
-Effect: TypeAlias = ReadNodes | ReadChildren | ReadStates | WriteNodes | WriteStates | Send | Answer
+@dataclass(frozen=True, slots=True)
+class HandleLater:
+    """An event of our own, to be handled after all that wait now: long work is done in parts. Nothing comes back."""
+
+    event: Event
+
+
+Effect: TypeAlias = (
+    ReadNodes | ReadChildren | ReadStates | WriteNodes | WriteStates | DeletePartitions | Send | Answer | HandleLater
+)
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
 
 
@@ -159,6 +179,11 @@ def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Ste
     """What became of each operation."""
     outcomes: list[Outcome] = yield WriteNodes(operations, atomic)
     return outcomes
+
+
+def delete_partitions(rows: Int32s) -> Steps[None]:
+    """The znodes of these partitions go."""
+    yield DeletePartitions(rows)
 
 
 def write_states(changes: PartitionChanges) -> Steps[Bools]:

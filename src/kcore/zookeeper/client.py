@@ -17,12 +17,15 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths, texts_of
 from kcore.types import Bools, Int32s, Int64s
 from kcore.zookeeper.operations import (
+    ANY_VERSION,
     BAD_VERSION,
     CREATE,
+    DELETE,
     GET_DATA,
     MAX_TRANSACTION_BYTES,
     NO_NODE,
     NODE_EXISTS,
+    SEQUENTIAL,
     SET_DATA,
     UNTRIED,
     Ephemeral,
@@ -163,6 +166,14 @@ class ZookeeperClient:
         taken: Bools = await self._write_all(operations, fence) == 0
         return taken
 
+    async def delete_partitions(self, table: PartitionTable, rows: Int32s, *, fence: Fence | None = None) -> None:
+        """The states of these partitions, then the znodes above them; what is not there, or has others below, stays."""
+        for below in ("/state", ""):
+            nothing = Texts(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+            kinds, versions = np.full(len(rows), DELETE, np.uint8), np.full(len(rows), ANY_VERSION, np.int32)
+            paths = self._partition_paths(table, rows, below)
+            await self._write_all(Operations(kinds, paths, nothing, versions), fence)
+
     async def make_path(self, path: str) -> None:
         """A persistent znode and those above it, the chroot too, where they are not there."""
         names = self.session.full(path).strip("/").split("/")
@@ -281,19 +292,26 @@ class ZookeeperClient:
             failed = await self._try(operations, rows, fence, errors)
             if failed is None:
                 return
-            rows = np.delete(rows, failed)
-            looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
-            found = await self._read_batch(looks, rows)
-            is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
-            errors[rows[is_there & is_new]] = NODE_EXISTS
-            errors[rows[~is_there & ~is_new]] = NO_NODE
-            errors[rows[is_there & ~is_new & (found.versions != operations.versions[rows])]] = BAD_VERSION
-            rows = rows[errors[rows] == UNTRIED]
+            rows = await self._without_hopeless(operations, np.delete(rows, failed), errors)
+
+    async def _without_hopeless(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
+        """Looks at the znodes of those operations, which do not depend on each other; notes what must fail."""
+        looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
+        found = await self._read_batch(looks, rows)
+        is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
+        wanted = operations.versions[rows]
+        is_other = (wanted != ANY_VERSION) & (found.versions != wanted)
+        failures = [is_there & is_new, ~is_there & ~is_new, is_there & ~is_new & is_other]
+        noted = np.select(failures, [NODE_EXISTS, NO_NODE, BAD_VERSION], UNTRIED)
+        errors[rows] = noted
+        open_: Int64s = rows[noted == UNTRIED]
+        return open_
 
     async def _write_batch(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
         """Those operations in order, each on its own. One that fails takes its whole request with it: again without it.
 
-        What stood before it was in order, so it goes alone first; then requests grow again.
+        Then the others are looked at as well: a thousand deletions of what is not there cost two requests, not a
+        thousand. What stood before the failure was in order, so it goes alone next; then requests grow again.
         """
         at, size = 0, len(rows)
         while at < len(rows):
@@ -301,8 +319,26 @@ class ZookeeperClient:
             failed = await self._try(operations, tried, fence, errors)
             if failed is None:
                 at, size = at + len(tried), size * 2
-            else:
-                rows, size = np.delete(rows, at + failed), max(failed, 1)
+                continue
+            left = np.delete(tried, failed)
+            open_ = await self._in_doubt(operations, left, errors)
+            size = max(failed, 1) if len(open_) == len(left) else len(tried)
+            rows = np.concatenate([rows[:at], open_, rows[at + len(tried) :]])
+
+    async def _in_doubt(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
+        """Those of the operations, in order, that need not fail; of the others the error is noted.
+
+        An operation on a path that one before it has, too, depends on that one, and so does a sequential creation on
+        whoever creates meanwhile: these are in doubt.
+        """
+        paths = [operations.paths.at(row) for row in rows.tolist()]
+        first = {path: place for place, path in reversed([*enumerate(paths)])}
+        alone = np.array([first[path] == place for place, path in enumerate(paths)], np.bool_)
+        alone &= (operations.kinds[rows] != CREATE) | (operations.versions[rows] != SEQUENTIAL)
+        if alone.any():
+            await self._without_hopeless(operations, rows[alone], errors)
+        open_: Int64s = rows[errors[rows] == UNTRIED]
+        return open_
 
     async def _try(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> int | None:
         """One transaction: which of `rows` it failed at, and its error is noted; None if all are done."""

@@ -86,7 +86,8 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
     """Topics are gone: what `/admin/reassign_partitions` still wants of them cannot be."""
-    yield from strike_out(context, lambda partition, _: partition[0] in names)
+    gone = {*names}
+    yield from strike_out(context, lambda partition, _: partition[0] in gone)
 
 
 def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:

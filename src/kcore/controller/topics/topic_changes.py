@@ -1,11 +1,13 @@
 """Topics come and go in ZooKeeper, and grow (KafkaController.processTopicChange, processPartitionModifications)."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from kcore.controller import events
 from kcore.controller.brokers.broker_changes import create_states
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import SetData, Steps, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.effects import Delete, SetData, Steps, read_children, read_node, read_nodes, write_nodes
 from kcore.controller.topics import assignments
 from kcore.metadata import znodes
 from kcore.types import Int32s
@@ -15,8 +17,9 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     """Topics that somebody wrote to ZooKeeper, a tool or a broker, get ids, leaders and ISRs."""
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
-    for name in {*topics.names} - {*names, ""}:
-        remove_topic(context, name)
+    if gone := {*topics.names} - {*names, ""}:
+        yield from _remove_wishes(context, gone)
+        yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
     nodes = yield from read_nodes([znodes.topic_path(name) for name in new], watch=True)
     found = {name: node for name, node in zip(new, nodes, strict=True) if node is not None}
@@ -28,13 +31,27 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         yield from _begin(context, np.sort(np.concatenate(rows)))
 
 
-def remove_topic(context: ControllerContext, name: str) -> None:
-    """A topic that ZooKeeper has no more is known no more."""
-    rows = {*context.table.rows_of_topic(name).tolist()}
-    for held in context.offline_dirs.values():
-        held -= rows
-    context.topics_to_be_deleted.discard(name)
-    context.table.remove_topic(name)
+def _remove_wishes(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
+    """Of topics that somebody else removed while they were being deleted: the next of that name must not go, too."""
+    if wishes := sorted(context.topics_to_be_deleted.intersection(gone)):
+        yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in wishes])
+
+
+def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+    """Topics that ZooKeeper has no more are known no more; whoever waits for the end of them all is answered."""
+    table, deletion = context.table, context.deletion
+    if context.offline_dirs:
+        rows = {row for name in names for row in table.rows_of_topic(name).tolist()}
+        for held in context.offline_dirs.values():
+            held -= rows
+    context.topics_to_be_deleted.difference_update(names)
+    deletion.forget(table, names)
+    table.remove_topics(names)
+    for request_id, awaited in list(deletion.awaited.items()):
+        awaited.topics.difference_update(names)
+        if not awaited.topics:
+            del deletion.awaited[request_id]
+            yield from context.answer(request_id, awaited.response)
 
 
 def on_partition_modifications(context: ControllerContext, event: events.PartitionModifications) -> Steps[None]:

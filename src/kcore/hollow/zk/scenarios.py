@@ -93,7 +93,8 @@ async def delete_topics(storm: ZkStorm) -> Outcome:
     if away := sorted(storm.fleet.brokers.keys() - storm.fleet.live):
         storm.forget()
         await storm.fleet.register(away)
-        await storm.fleet.until("them to be told of everything", lambda: all(map(storm.knows_all, away)), storm.timeout_s)
+        what = "the brokers that are back to be told of everything"
+        await storm.fleet.until(what, lambda: all(map(storm.knows_all, away)), storm.timeout_s)
         await storm.fleet.quiet(QUIET_S, storm.timeout_s)
     measure = ZkMeasure(storm, "delete-topics")
     asked = asyncio.create_task(_delete_all(storm, measure))

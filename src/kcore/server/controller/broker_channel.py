@@ -16,8 +16,9 @@ from kcore.net.connect import connect, error_name
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.versions import api_name, response_of
-from kcore.schema import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.structure import Message
+from kcore.server.controller.answers import IN_COLUMNS
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.wire.codec import decode_from
 from kcore.wire.column_codec import decode_columns
@@ -140,7 +141,7 @@ class BrokerChannel:
         message, version = response_of(order.fanout.message), order.fanout.version
         response: Any
         try:
-            if message is LeaderAndIsrResponse:  # It names all partitions of the broker: no object for each.
+            if message in IN_COLUMNS:
                 response = decode_columns(message, version, body)
             else:
                 response, _ = decode_from(message, version, body)

@@ -18,7 +18,9 @@ from kcore.controller.config import ControllerConfig
 from kcore.controller.effects import (
     Answer,
     Delete,
+    DeletePartitions,
     Effect,
+    HandleLater,
     ReadChildren,
     ReadNodes,
     ReadStates,
@@ -276,11 +278,15 @@ class ControllerServer:
             case WriteStates(changes):
                 epoch = active.decisions.controller_epoch
                 return await zookeeper.write_states(active.table, changes, epoch, fence=fence)
+            case DeletePartitions(rows):
+                await zookeeper.delete_partitions(active.table, rows, fence=fence)
             case Send(requests):
                 for request in requests:
                     self._channels.send(request, active.table.brokers)
             case Answer():
                 self._front.answer(effect)
+            case HandleLater(event):
+                self._queue.put(event)
         return None
 
     # Who controls.
