@@ -21,6 +21,7 @@ from kcore.schema.alter_partition import (
 )
 from kcore.schema.stop_replica import StopReplicaPartitionError
 from kcore.schema.structure import Message
+from kcore.server.controller.answers import event_of_answer
 from kcore.types import Uuid
 
 _REQUEST_IDS = count(1)
@@ -165,8 +166,10 @@ def stop_answer(
         StopReplicaPartitionError(topic_name=name, partition_index=each.partition_index, error_code=error)
         for name, each in partitions
     ]
-    delete = all(each.delete_partition for _, each in partitions)
-    return stop_event(broker, epoch, delete, errors)
+    response = columns_of(schema.StopReplicaResponse(partition_errors=errors), 3)
+    event = event_of_answer(request, broker, epoch, response)
+    assert isinstance(event, events.StopReplicaResponseReceived)
+    return event
 
 
 def stop_event(

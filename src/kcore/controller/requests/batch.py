@@ -30,13 +30,13 @@ from kcore.wire.fanout import Fanout, encode_fanout
 
 NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: that is for KRaft controllers (KIP-866).
 # Some 20 MB of UpdateMetadata; what is more goes in several requests, far from a socket's 100 MB (linkedin PR 519).
-# LeaderAndIsr is never cut: a broker that starts takes its first one for all that it holds (KAFKA-7235).
+# LeaderAndIsr and StopReplica are cut when they are sent (`outbox.py`).
 MAX_PARTITIONS: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ControlRequest:
-    """One message for one broker or many; they differ in the broker epoch alone (KIP-380)."""
+    """One message for one broker or many; they differ in the broker epoch alone (KIP-380). Equal only to itself."""
 
     message: type[Message]
     version: int

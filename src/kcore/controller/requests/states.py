@@ -157,10 +157,12 @@ def distinct(rows: Int32s) -> Int32s:
     return once
 
 
-def taken(strings: Strings, rows: Any) -> Strings:
-    """The strings of these rows, in that order, without a Python string made."""
-    begins, lengths = strings.offsets[rows], np.diff(strings.offsets)[rows]
+def taken(column: Any, rows: Any) -> Any:
+    """These rows of an array, of Strings or of Vectors, in that order; no Python string is made."""
+    if not isinstance(column, Vectors):
+        return column[rows]
+    begins, lengths = column.offsets[rows], np.diff(column.offsets)[rows]
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
-    return Strings(offsets, strings.values[places])
+    return type(column)(offsets, column.values[places])
