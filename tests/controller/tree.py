@@ -28,9 +28,11 @@ from kcore.controller.effects import (
     Send,
     SetData,
     States,
+    Tell,
     WriteNodes,
     WriteStates,
 )
+from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.watches import Kind, event_of
 from kcore.errors import ControllerMovedError
@@ -213,6 +215,7 @@ class Cluster:
         self.answers: dict[int, Any] = {}
         self.before: Callable[[Effect], None] = lambda effect: None  # Called before an effect is performed.
         self.handled: list[events.Event] = []
+        self.notices: list[Notice] = []
         self.later: deque[events.Event] = deque()  # Events of the controller's own that wait.
 
     # What others do to the tree.
@@ -284,7 +287,8 @@ class Cluster:
             effect = next(steps)
             while True:
                 self.before(effect)
-                self.effects.append(effect)
+                if not isinstance(effect, Tell):  # Those are in `notices`.
+                    self.effects.append(effect)
                 try:
                     result = self._perform(effect)
                 except ControllerMovedError as moved:
@@ -316,6 +320,8 @@ class Cluster:
             self.tree.delete_partitions(self.active.table, effect.rows)
         if isinstance(effect, HandleLater):
             self.later.append(effect.event)
+        if isinstance(effect, Tell):
+            self.notices.append(effect.notice)
         if isinstance(effect, Send):
             self.sent.extend(effect.requests)
         if isinstance(effect, Answer):
@@ -338,6 +344,11 @@ class Cluster:
             assert (known.leader, known.isr, known.leader_epoch) == (state.leader, state.isr, state.leader_epoch)
             assert known.partition_epoch == node.version
         return state.leader, state.isr, state.leader_epoch
+
+    def told(self) -> list[str]:
+        """The lines at INFO and above since the last time this was asked."""
+        notices, self.notices = self.notices, []
+        return [str(each) for each in notices if each.level != "detail"]
 
     def requests(self) -> list[tuple[str, list[int], dict[str, Any]]]:
         """(kind, receivers, JSON) of what was sent since the last time this was asked."""

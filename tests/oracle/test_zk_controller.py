@@ -143,7 +143,7 @@ def test_a_second_controller_takes_over_when_the_first_is_killed(cluster: Cluste
     first = cluster.controller
     second = Controller(cluster.connect, cluster.folder, 1001, "--take-over")
     cluster.controller = second
-    second.await_log("broker 1000 controls")
+    second.await_log("controller 1000 is active, epoch ")
     first.kill()
     second.await_log("controller 1001 is active")
     cluster.agree()
@@ -169,7 +169,7 @@ def test_a_paused_controller_comes_back_as_nobody(cluster: Cluster) -> None:
     paused.resume()
     cluster.brokers[2].start()
     paused.await_log("controller 1001 has resigned")
-    paused.await_log("broker 1000 controls")
+    paused.await_log("controller 1000 is active, epoch ")
     cluster.agree()
     cluster.clients_go_on()
     assert paused.stop() == 0

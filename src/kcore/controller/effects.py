@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kcore.controller.events import Event
+from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.metadata.changes import PartitionChanges
 from kcore.schema.structure import Message
@@ -138,9 +139,16 @@ class HandleLater:
     event: Event
 
 
-Effect: TypeAlias = (
-    ReadNodes | ReadChildren | ReadStates | WriteNodes | WriteStates | DeletePartitions | Send | Answer | HandleLater
-)
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A line for the operator's log. Nothing comes back."""
+
+    notice: Notice
+
+
+Reading: TypeAlias = ReadNodes | ReadChildren | ReadStates
+Writing: TypeAlias = WriteNodes | WriteStates | DeletePartitions
+Effect: TypeAlias = Reading | Writing | Send | Answer | HandleLater | Tell
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
 
 
@@ -184,6 +192,11 @@ def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Ste
 def delete_partitions(rows: Int32s) -> Steps[None]:
     """The znodes of these partitions go."""
     yield DeletePartitions(rows)
+
+
+def tell(notice: Notice) -> Steps[None]:
+    """The operator is told."""
+    yield Tell(notice)
 
 
 def write_states(changes: PartitionChanges) -> Steps[Bools]:

@@ -20,6 +20,7 @@ from kcore.controller.effects import (
     write_nodes,
 )
 from kcore.controller.leaders import unclean
+from kcore.controller.notices import NEW_PARTITIONS
 from kcore.controller.state_changes import carry_out
 from kcore.controller.topics import assignments
 from kcore.controller.watches import CREATED
@@ -103,9 +104,9 @@ def start_state_machines(context: ControllerContext) -> Steps[None]:
     every = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
     yield from assignments.replace_unknown(context, every)
     yield from unclean.learn(context, every)
-    yield from carry_out(context, decisions.on_failover)
-    yield from carry_out(context, decisions.on_offline_partitions)
-    created: Decision = yield from carry_out(context, lambda: decisions.on_new_partitions(every))
+    yield from carry_out(context, decisions.on_failover, "failover, replicas that are offline")
+    yield from carry_out(context, decisions.on_offline_partitions, "failover, partitions without a leader")
+    created: Decision = yield from carry_out(context, lambda: decisions.on_new_partitions(every), NEW_PARTITIONS)
     batch = context.batch()
     batch.add_to_replicas(every[~context.decisions.situation().being_deleted(every)])
     batch.add_to_replicas(created.changes.rows, is_new=True)

@@ -12,7 +12,8 @@ import numpy as np
 from kcore.controller.changes import joined, part, same
 from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
-from kcore.controller.effects import Steps, read_states, write_states
+from kcore.controller.effects import Steps, read_states, tell, write_states
+from kcore.controller.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.state_machines import check_partitions, partition_states
 from kcore.metadata.changes import PartitionChanges
 from kcore.types import Int32s
@@ -20,8 +21,13 @@ from kcore.types import Int32s
 MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.
 
 
-def carry_out(context: ControllerContext, decide: Callable[[], Decision]) -> Steps[Decision]:
-    """Decide, write, replay; returns what took effect. `decide` reads the table and is asked again after a refusal."""
+def carry_out(
+    context: ControllerContext, decide: Callable[[], Decision], why: str, level: Level = "info"
+) -> Steps[Decision]:
+    """Decide, write, replay, tell; returns what took effect. `decide` reads the table, again after a refusal.
+
+    `why` and `level` are of the notice: what has happened, and whether it is a line without --verbose.
+    """
     decision = decide()
     taken, open_rows = [], decision.changes.rows
     for _ in range(MAX_ATTEMPTS):
@@ -33,9 +39,11 @@ def carry_out(context: ControllerContext, decide: Callable[[], Decision]) -> Ste
         decision = decide()
     decision = replace(decision, changes=joined(taken))
     rows, situation = decision.changes.rows, context.decisions.situation()
-    before = partition_states(context.table, rows, situation)
+    before, states_before = partition_states(context.table, rows, situation), StatesBefore.of(context.table, rows)
     context.decisions.replay(decision)
     check_partitions(context.table, rows, before, partition_states(context.table, rows, situation))
+    if len(rows):
+        yield from tell(PartitionsChanged.of(why, context.table, states_before, decision.changes, level))
     return decision
 
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from kcore.controller import events, features
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import Steps, read_children, read_node, read_nodes
+from kcore.controller.effects import Steps, read_children, read_node, read_nodes, tell
 from kcore.controller.events import BrokerFailed, BrokerStarted
 from kcore.controller.leaders import unclean
+from kcore.controller.notices import NEW_PARTITIONS, BrokersChanged, Said, named_brokers
 from kcore.controller.requests.states import distinct
 from kcore.controller.state_changes import carry_out
 from kcore.metadata import znodes
@@ -24,6 +25,7 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
     new = _fit(context, [each for broker_id, each in registered.items() if broker_id not in live])
     bounced = [each for broker_id, each in registered.items() if each.broker_epoch > live.get(broker_id, 2**63)]
     dead = sorted(live.keys() - registered.keys())
+    yield from _tell(live, new, bounced, dead)
     if new:
         yield from on_brokers_started(context, new)
     if bounced:  # The old incarnation failed, though nobody saw it go; then the new one starts.
@@ -32,6 +34,14 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
             yield from on_brokers_started(context, again)
     if dead:
         yield from on_brokers_failed(context, dead)
+
+
+def _tell(live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]) -> Steps[None]:
+    """Who came and went, in one line."""
+    if new or bounced or dead:
+        came, again = ([(each.broker_id, each.broker_epoch) for each in which] for which in (new, bounced))
+        left = [(broker_id, live[broker_id]) for broker_id in dead]
+        yield from tell(BrokersChanged(came, again, left, sorted({*live, *dict(came)} - {*dead})))
 
 
 def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[BrokerStarted]:
@@ -62,7 +72,8 @@ def on_brokers_started(context: ControllerContext, started: list[BrokerStarted])
     known = [event.broker_id for event in started if event.broker_id in context.table.brokers]
     held = _held(context, known)
     yield from unclean.learn(context, held, starting=known)
-    decision = yield from carry_out(context, lambda: decisions.on_brokers_started(started))
+    why = f"{named_brokers(event.broker_id for event in started)} started"
+    decision = yield from carry_out(context, lambda: decisions.on_brokers_started(started), why)
     yield from context.send_decision(decision)
     yield from create_states(context, held)
     yield from context.after_brokers_started([event.broker_id for event in started])
@@ -70,7 +81,7 @@ def on_brokers_started(context: ControllerContext, started: list[BrokerStarted])
 
 def create_states(context: ControllerContext, rows: Int32s) -> Steps[None]:
     """KafkaController.onNewPartitionCreation: the first states, for those that can have one now."""
-    created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows))
+    created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows), NEW_PARTITIONS)
     if len(created.changes):
         batch, changes = context.batch(), created.changes
         members = context.table.brokers.rows(changes.isr)  # Nobody else: not those that shut down.
@@ -84,7 +95,9 @@ def on_brokers_failed(context: ControllerContext, broker_ids: list[int]) -> Step
         context.offline_dirs.pop(broker_id, None)
     held = _held(context, broker_ids)
     yield from unclean.learn(context, held, broker_ids)
-    decision = yield from carry_out(context, lambda: context.decisions.on_broker_failed(BrokerFailed(broker_ids)))
+    failed = BrokerFailed(broker_ids)
+    why = f"{named_brokers(broker_ids)} failed"
+    decision = yield from carry_out(context, lambda: context.decisions.on_broker_failed(failed), why)
     yield from context.send_decision(decision)
     for broker_id in broker_ids:
         yield from context.after_replicas_offline(broker_id, _held(context, [broker_id]))
@@ -105,6 +118,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
     row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
     if endpoints != brokers.endpoints[row]:
         brokers.endpoints[row] = endpoints
+        yield from tell(Said(f"broker {event.broker_id} has other listeners"))
         batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))
         yield from context.send(batch)

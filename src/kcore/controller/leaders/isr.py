@@ -59,7 +59,8 @@ def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived
         return
     rows = _rows(table, event)
     asked = _asked(event, rows)
-    decision = yield from carry_out(context, lambda: _decide(table, event, asked))
+    why = f"AlterPartition of broker {event.request.broker_id}"
+    decision = yield from carry_out(context, lambda: _decide(table, event, asked), why, "detail")
     errors = _judge(table, event, asked)
     errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Somebody was faster every time.
     yield from context.answer(event.request_id, _response(table, event, rows, asked, errors))

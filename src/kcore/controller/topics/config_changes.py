@@ -35,5 +35,6 @@ def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncle
     rows = context.table.rows_of_topic(event.topic)
     rows.sort()
     yield from unclean.learn(context, rows)
-    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows))
+    why = f"settings of topic {event.topic} changed"
+    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows), why)
     yield from context.send_decision(decision)

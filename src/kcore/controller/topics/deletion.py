@@ -14,21 +14,26 @@ Source: TopicDeletionManager of 3.9.1, with its replica states ReplicaDeletionSt
 """
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 import numpy as np
 
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import Delete, Steps, read_children, write_nodes
+from kcore.controller.effects import Delete, Steps, read_children, tell, write_nodes
 from kcore.controller.events import StopReplicaResponseReceived, Tick, TopicDeletion
+from kcore.controller.notices import Topics
 from kcore.controller.requests.states import distinct
 from kcore.controller.topics import deletion_steps
 from kcore.controller.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, AwaitedDeletion
+from kcore.controller.topics.deletion_steps import AWAY, make_ineligible
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Bools, Int32s
 from kcore.wire.columns import Columns
+
+BEING_REASSIGNED: Final = "partitions of theirs are being reassigned"
 
 
 def resume(context: ControllerContext) -> Steps[None]:
@@ -62,13 +67,16 @@ def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     context.topics_to_be_deleted.update(names)
     table = context.table
     moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
-    mark_ineligible(context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()})
+    yield from _tell(context, names)
+    yield from make_ineligible(
+        context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()}, BEING_REASSIGNED
+    )
     yield from _resume_deletions(context, names)
 
 
-def mark_ineligible(context: ControllerContext, names: Iterable[str]) -> None:
-    """Those of the topics that are to be deleted must wait."""
-    deletion_steps.mark_ineligible(context, names)
+def _tell(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+    if names:
+        yield from tell(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
 
 
 def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
@@ -95,8 +103,8 @@ def fail_replicas(context: ControllerContext, broker_id: int, rows: Int32s) -> S
     rows = np.concatenate([rows[:0], *(deletion.started[name].rows for name in names if name in deletion.started)])
     replicas__ps, states__ps = table.replicas__ps[rows], deletion.states.of(table)[rows]
     held = (replicas__ps == table.brokers.row(broker_id)) & (states__ps != SUCCESSFUL)
-    _note(context, rows, held, np.zeros(len(rows), np.bool_))
-    mark_ineligible(context, names)
+    yield from _note(context, rows, held, np.zeros(len(rows), np.bool_))
+    yield from make_ineligible(context, names, AWAY)
     yield from _resume_deletions(context, names)
 
 
@@ -111,7 +119,8 @@ def on_stop_replica_response(context: ControllerContext, event: StopReplicaRespo
     rows, codes = _answered(context, event.response)
     states__ps = context.deletion.states.of(table)[rows]
     asked = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
-    yield from _resume_deletions(context, _note(context, rows, asked, codes == Errors.NONE))
+    answered = yield from _note(context, rows, asked, codes == Errors.NONE)
+    yield from _resume_deletions(context, answered)
 
 
 def _answered(context: ControllerContext, response: Columns) -> tuple[Int32s, Int32s]:
@@ -131,7 +140,7 @@ def _answered(context: ControllerContext, response: Columns) -> tuple[Int32s, In
     return rows[rows >= 0], codes[first][rows >= 0].astype(np.int32)
 
 
-def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_deleted: Bools) -> list[str]:
+def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_deleted: Bools) -> Steps[list[str]]:
     """What became of the chosen replicas of these partitions. Returns the topics; those of failures are ineligible."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
@@ -142,12 +151,14 @@ def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_delete
     topic_rows, owners = np.unique(table.topic_row__p[changed], return_inverse=True)
     names = [table.topics.names[row] for row in topic_rows.tolist()]
     counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_asked, deleted, ~deleted)]
+    waiting = []
     for name, asked, gone, failed in zip(names, *counts, strict=True):
         doomed = deletion.started[name]
         doomed.asked -= asked
         doomed.left -= gone
         if failed:
-            mark_ineligible(context, [name])
+            waiting.append(name)
+    yield from make_ineligible(context, waiting, AWAY)
     return names
 
 

@@ -21,9 +21,11 @@ from kcore.controller.effects import (
     ReadChildren,
     Steps,
     delete_partitions,
+    tell,
     write_nodes,
 )
 from kcore.controller.events import TopicDeletionStep
+from kcore.controller.notices import Topics
 from kcore.controller.topics import topic_changes
 from kcore.controller.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, DoomedTopic
 from kcore.metadata import znodes
@@ -31,6 +33,7 @@ from kcore.types import Bools, Int16s, Int32s
 
 MOST_STARTED: Final = 2_000  # Partitions; more only where one topic has more.
 MOST_REMOVED: Final = 1_000  # Partitions and topics.
+AWAY: Final = "a broker that has replicas of them is away, or has failed to delete one"
 
 
 def schedule(context: ControllerContext) -> Steps[None]:
@@ -52,9 +55,17 @@ def on_topic_deletion_step(context: ControllerContext, event: TopicDeletionStep)
     yield from schedule(context)
 
 
-def mark_ineligible(context: ControllerContext, names: Iterable[str]) -> None:
-    """Those of the topics that are to be deleted must wait."""
-    context.deletion.ineligible |= context.topics_to_be_deleted.intersection(names)
+def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) -> Steps[None]:
+    """Those of the topics that are to be deleted must wait; `why`: for what."""
+    found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
+    if found:
+        context.deletion.ineligible |= found
+        yield from tell(Topics(f"cannot be deleted yet: {why}", sizes_of(context, found)))
+
+
+def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]:
+    """How many partitions each topic has."""
+    return {name: len(context.table.rows_of_topic(name)) for name in names}
 
 
 def _start(context: ControllerContext) -> Steps[None]:
@@ -67,7 +78,7 @@ def _start(context: ControllerContext) -> Steps[None]:
     shown = context.batch()
     shown.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
     yield from context.send(shown)
-    broker_rows, stopped = _asked(context, names, rows)
+    broker_rows, stopped = yield from _asked(context, names, rows)
     for is_delete in (False, True):
         batch = context.batch()
         batch.add_stop_replica(broker_rows, stopped, table.leader_epoch__p[stopped], is_delete)
@@ -92,7 +103,7 @@ def _next_to_start(context: ControllerContext) -> list[str]:
     return names
 
 
-def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> tuple[Int16s, Int32s]:
+def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
     """(broker row, partition row) of the replicas whose deletion starts now; without the others the topic waits."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
@@ -107,7 +118,8 @@ def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> tuple[
     )
     for name, count in zip(names, asked, strict=True):
         deletion.started[name].asked = count
-    mark_ineligible(context, [name for name, count in zip(names, unreachable, strict=True) if count])
+    waiting = [name for name, count in zip(names, unreachable, strict=True) if count]
+    yield from make_ineligible(context, waiting, AWAY)
     places, slots = np.nonzero(asked__ps)
     return table.replicas__ps[rows[places], slots], rows[places]
 
@@ -131,7 +143,9 @@ def _remove(context: ControllerContext) -> Steps[None]:
             for path in (znodes.config_path("topics", name), znodes.delete_topic_path(name))
         ]
     )
+    sizes = sizes_of(context, names)
     yield from topic_changes.remove_topics(context, names)
+    yield from tell(Topics("deleted", sizes))
     yield from context.after_topics_deleted(names)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from kcore.controller import events
 from kcore.controller.brokers.broker_changes import create_states
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import Delete, SetData, Steps, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.effects import Delete, SetData, Steps, read_children, read_node, read_nodes, tell, write_nodes
+from kcore.controller.notices import Said, Topics, counted
 from kcore.controller.topics import assignments
 from kcore.metadata import znodes
 from kcore.types import Int32s
@@ -18,6 +19,8 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
+        sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
+        yield from tell(Topics("removed from ZooKeeper by somebody else", sizes))
         yield from _remove_wishes(context, gone)
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
@@ -27,6 +30,8 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         assignments.add_topic(context.table, name, znodes.decode_topic(name, node.data)) for name, node in found.items()
     ]
     yield from assignments.give_topic_ids(context, found)
+    if found:
+        yield from tell(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
     if rows:
         yield from _begin(context, np.sort(np.concatenate(rows)))
 
@@ -68,6 +73,9 @@ def on_partition_modifications(context: ControllerContext, event: events.Partiti
         before = znodes.encode_topic(assignments.of_topic(context.table, event.topic))
         yield from write_nodes([SetData(znodes.topic_path(event.topic), before)])
         return
+    yield from tell(
+        Said(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
+    )
     yield from _begin(context, assignments.add_partitions(context.table, event.topic, added))
 
 

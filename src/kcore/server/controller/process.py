@@ -25,9 +25,11 @@ from kcore.controller.effects import (
     ReadNodes,
     ReadStates,
     Send,
+    Tell,
     WriteNodes,
     WriteStates,
 )
+from kcore.controller.notices import Level, Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.controller.watches import Kind, event_of
@@ -55,6 +57,17 @@ TICK_S: Final = 0.5
 FIRST_REBALANCE_S: Final = 5.0  # After the failover, as KafkaController has it.
 REELECT_AFTER_FAULT_S: Final = 1.0
 STOP_S: Final = 5.0
+
+
+_LEVELS: Final[dict[Level, int]] = {"detail": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+
+
+def _log(notice: Notice) -> None:
+    """Its line, and with --verbose a line for each partition or topic."""
+    logger.log(_LEVELS[notice.level], "%s", notice)
+    if logger.isEnabledFor(logging.DEBUG):
+        for line in notice.details():
+            logger.debug("%s", line)
 
 
 def random_topic_id() -> Uuid:
@@ -287,6 +300,8 @@ class ControllerServer:
                 self._front.answer(effect)
             case HandleLater(event):
                 self._queue.put(event)
+            case Tell(notice):
+                _log(notice)
         return None
 
     # Who controls.
@@ -298,7 +313,10 @@ class ControllerServer:
         if self.active.is_active and holder != broker_id:
             await self._handle(events.ControllerChange(-1 if holder is None else holder))
         if holder is not None and not await self._may_be_replaced(holder):
-            logger.info("broker %s controls", holder)
+            if holder != broker_id:
+                [epoch] = await self._zookeeper.read_nodes([znodes.CONTROLLER_EPOCH])
+                known = znodes.decode_controller_epoch(epoch.data) if epoch is not None else 0
+                logger.info("controller %s is active, epoch %s", holder, known)
             return
         try:
             get_it = elect if holder is None else take_over
@@ -316,7 +334,7 @@ class ControllerServer:
         took_s = asyncio.get_running_loop().time() - begin_s
         table = self.active.table
         logger.info(
-            "controller %s is active with epoch %s: %s live brokers, %s topics, %s partitions; failover took %.0f ms",
+            "controller %s is active, epoch %s: %s live brokers, %s topics, %s partitions; failover took %.0f ms",
             *(self.config.broker_id, elected.epoch, int(table.brokers.live.sum())),
             *(len(table.topics), len(table), took_s * 1e3),
         )
