@@ -36,7 +36,8 @@ def test_a_broker_dies_comes_back_and_bounces() -> None:
     cluster.run()
     assert cluster.told() == [
         f"broker 1 (epoch {before[1]}) died; live: brokers 2, 3, 4",
-        "broker 1 failed: 2 partitions moved to another leader, 1 partition offline, 1 ISR changed under the same leader",
+        "broker 1 failed: 2 partitions moved to another leader, 1 partition offline, "
+        "1 ISR changed under the same leader",
     ]
     epoch = cluster.register(1)
     cluster.run()
@@ -88,9 +89,7 @@ def test_topics_are_created_grow_and_are_deleted() -> None:
         "topic grown has 2 partitions more: 3",
         "new partitions: 2 partitions created",
     ]
-    request = schema.DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in ("a", "b")], timeout_ms=60_000
-    )
+    request = schema.DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in ("a", "b")], timeout_ms=60_000)
     ask(cluster, events.DeleteTopics, request, 6)
     answer_stops(cluster)
     assert cluster.told() == [
@@ -170,7 +169,7 @@ def test_a_log_directory_fails_and_is_back() -> None:
 
     def answer(*codes: Errors) -> None:
         table = cluster.active.table
-        results = [LeaderAndIsrPartitionError(partition_index=index, error_code=code) for index, code in enumerate(codes)]
+        results = [LeaderAndIsrPartitionError(partition_index=k, error_code=code) for k, code in enumerate(codes)]
         topic = LeaderAndIsrTopicError(topic_id=table.topics.ids[table.topics.row("t")], partition_errors=results)
         response = columns_of(LeaderAndIsrResponse(topics=[topic]))
         cluster.run(events.LeaderAndIsrResponseReceived(1, admin.epoch_of(cluster, 1), response))

@@ -125,9 +125,8 @@ async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, in
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     host, port = listen
-    server = ControllerServer(config, zookeeper, host=host, port=port, **options)
     try:
-        async with server:
+        async with ControllerServer(config, zookeeper, host=host, port=port, **options) as server:
             logging.info(
                 "controller %s listens at %s:%s, over ZooKeeper %s", config.broker_id, host, server.port, zookeeper
             )
