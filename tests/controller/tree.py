@@ -35,7 +35,7 @@ from kcore.controller.effects import (
 from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.watches import Kind, event_of
-from kcore.errors import ControllerMovedError
+from kcore.errors import ControllerMovedError, TableError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.changes import PartitionChanges
@@ -152,11 +152,14 @@ class Tree:
         return [outcomes[wrong] if k == wrong else Outcome.NOT_TRIED for k in range(len(operations))]
 
     def read_states(self, table: PartitionTable, rows: Int32s) -> States:
-        found = []
+        found, unreadable = [], []
         for row in rows.tolist():
-            node = self.nodes.get(state_path(table, row))
+            node = self.nodes.get(path := state_path(table, row))
             if node is not None:
-                found.append((row, node.version, znodes.decode_state("", node.data)))
+                try:
+                    found.append((row, node.version, znodes.decode_state(path, node.data)))
+                except TableError as error:
+                    unreadable.append(error)
         states = [state for _, _, state in found]
         changes = PartitionChanges(
             rows=np.array([row for row, _, _ in found], np.int32),
@@ -167,7 +170,7 @@ class Tree:
             partition_epochs=np.array([version for _, version, _ in found], np.int32),
             recovery=np.array([state.leader_recovery_state for state in states], np.int8),
         )
-        return States(changes, np.array([state.controller_epoch for state in states], np.int32))
+        return States(changes, np.array([state.controller_epoch for state in states], np.int32), unreadable)
 
     def delete_partitions(self, table: PartitionTable, rows: Int32s) -> None:
         for row in rows.tolist():

@@ -231,13 +231,18 @@ async def test_servers_without_multi_read_are_asked_one_by_one() -> None:
 
 
 @story
-async def test_a_state_that_is_none_is_named() -> None:
+async def test_a_state_that_is_none_is_left_out_and_named() -> None:
     tree = Tree()
     client, table = await with_states(tree)
     tree.nodes[znodes.state_path("t0", 1_700)] = (b"{}", 0, 0, 0)
     del tree.nodes[znodes.state_path("t0", 1_500)]
-    with pytest.raises(TableError, match="/brokers/topics/t0/partitions/1700/state: "):
-        await client.read_states(table, np.arange(COUNT, dtype=np.int32))
+    tree.nodes[znodes.state_path("t0", 12)] = (b"none", 0, 0, 0)
+    found = await client.read_states(table, np.arange(COUNT, dtype=np.int32))
+    assert found.changes.rows.tolist() == [row for row in range(COUNT) if row not in (12, 1_500, 1_700)]
+    assert len(found.changes.isr) == len(found.controller_epochs) == COUNT - 3
+    told = [str(each).split(": ")[0] for each in found.unreadable]
+    assert told == [znodes.state_path("t0", row) for row in (12, 1_700)]
+    assert all(isinstance(each, TableError) for each in found.unreadable)
 
 
 @pytest.mark.covers("A15", "article D.1")

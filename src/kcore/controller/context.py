@@ -55,6 +55,7 @@ class ControllerContext:
     waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
+    passed_over: set[str]  # What was said of znodes that make no sense.
     finalized: Finalized  # Features (KIP-584).
     features_of: dict[int, Supported]  # What live brokers support, by id.
     now_ms: int  # The edge's clock when the event came.
@@ -75,6 +76,7 @@ class ControllerContext:
         self.is_active, self.epoch_version = False, NO_EPOCH
         self.deletion, self.leaders_awaited = TopicDeletions(), {}
         self.config_changes_seen = set()
+        self.passed_over = set()
         self.finalized, self.features_of = NOTHING_FINALIZED, {}
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:

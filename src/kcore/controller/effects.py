@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from kcore.controller.events import Event
 from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
+from kcore.errors import TableError
 from kcore.metadata.changes import PartitionChanges
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
@@ -157,6 +158,7 @@ class States(NamedTuple):
 
     changes: PartitionChanges  # `partition_epochs` are the versions found.
     controller_epochs: Int32s  # c: who wrote it
+    unreadable: Sequence[TableError] = ()  # Of partitions that are left out: each names its znode.
 
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
@@ -178,7 +180,7 @@ def read_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
 
 
 def read_states(rows: Int32s) -> Steps[States]:
-    """The states of partitions that have one."""
+    """The states of partitions that have one (`znode_reading.read_states` makes sense of them)."""
     states: States = yield ReadStates(rows)
     return states
 

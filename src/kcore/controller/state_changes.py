@@ -12,9 +12,10 @@ import numpy as np
 from kcore.controller.changes import joined, part, same
 from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
-from kcore.controller.effects import Steps, read_states, tell, write_states
+from kcore.controller.effects import Steps, tell, write_states
 from kcore.controller.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.state_machines import check_partitions, partition_states
+from kcore.controller.znode_reading import read_states
 from kcore.metadata.changes import PartitionChanges
 from kcore.types import Int32s
 
@@ -55,7 +56,7 @@ def _written(context: ControllerContext, changes: PartitionChanges) -> Steps[tup
     if mask.all():
         return changes, changes.rows[:0]
     refused = part(changes, ~mask)
-    found = yield from read_states(refused.rows)
+    found = yield from read_states(context, refused.rows)
     ours = same(found.changes, refused.written()) & (found.controller_epochs == context.decisions.controller_epoch)
     # A state of a later controller is let be: this one is about to hear that it is deposed.
     theirs = ~ours & (found.controller_epochs <= context.decisions.controller_epoch)

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
 from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import ZnodeStat
 
+from kcore.controller.changes import part
 from kcore.controller.effects import Create, Node, Operation, Outcome, States
-from kcore.errors import ControllerMovedError, ZookeeperError
+from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
@@ -41,6 +42,7 @@ from kcore.zookeeper.operations import (
 from kcore.zookeeper.session import OnWatch, Session, SessionEvent
 
 T = TypeVar("T")
+Wrong: TypeAlias = dict[int, TableError]  # Of states that cannot be read, by place among the paths.
 
 IN_FLIGHT: Final = 16  # Requests of one call that ZooKeeper has at a time.
 _FEW: Final = 5  # Paths that are read and watched one by one.
@@ -101,7 +103,7 @@ class ZookeeperClient:
         return await _all(self._read_children(path, watch) for path in paths)
 
     async def read_states(self, table: PartitionTable, rows: Int32s) -> States:
-        """The states of the partitions in `rows` that have one; TableError names a znode that holds none."""
+        """The states of the partitions in `rows` that have one that can be read."""
         rows = np.unique(rows).astype(np.int32)
         paths = partition_paths(
             table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows], chroot=self.session.chroot
@@ -109,9 +111,16 @@ class ZookeeperClient:
         found = await self._read(reads_of(paths))
         errors = np.concatenate([results.errors for results in found]) if found else np.empty(0, np.int32)
         firsts = np.cumsum([0, *(len(results.errors) for results in found)]).tolist()
-        columns = [_states(results, paths, first) for results, first in zip(found, firsts, strict=False)]
-        versions = np.concatenate([np.empty(0, np.int32), *(results.versions for results in found)])[errors == 0]
-        return _joined(rows[errors == 0], versions, columns)
+        versions = np.concatenate([np.empty(0, np.int32), *(results.versions for results in found)])
+        wrong: Wrong = {}
+        pairs = zip(found, firsts, strict=False)
+        columns = [_states(results, paths, first, wrong) for results, first in pairs]
+        there = np.flatnonzero(errors == 0)
+        states = _joined(rows[there], versions[there], columns)
+        if not wrong:
+            return states
+        read = ~np.isin(there, list(wrong))
+        return States(part(states.changes, read), states.controller_epochs[read], [*wrong.values()])
 
     async def stat(self, path: str) -> ZnodeStat | None:
         """All that ZooKeeper knows of a znode; None if there is none."""
@@ -395,11 +404,18 @@ def _nodes(results: Results) -> list[Node | None]:
     ]
 
 
-def _states(results: Results, paths: Texts, first: int) -> StateColumns:
-    """Of the states that are there; the first result is that of path `first`."""
+def _states(results: Results, paths: Texts, first: int, wrong: Wrong) -> StateColumns:
+    """Of the states that are there; the first result is that of path `first`. `wrong` gets those that are none."""
     there = np.flatnonzero(results.errors == 0)
     begins, ends = (np.ascontiguousarray(results.data[k, there]) for k in (0, 1))
-    return decode_states(results.answer, begins, ends, lambda row: paths.at(first + int(there[row])).decode())
+
+    def path(row: int) -> str:
+        return paths.at(first + int(there[row])).decode()
+
+    def note(row: int, error: TableError) -> None:
+        wrong[first + int(there[row])] = error
+
+    return decode_states(results.answer, begins, ends, path, note)
 
 
 def _joined(rows: Int32s, versions: Int32s, parts: list[StateColumns]) -> States:

@@ -12,6 +12,8 @@ from kcore.controller.leaders import unclean
 from kcore.controller.notices import NEW_PARTITIONS, BrokersChanged, Said, named_brokers
 from kcore.controller.requests.states import distinct
 from kcore.controller.state_changes import carry_out
+from kcore.controller.znode_reading import pass_over, read_broker
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.znode_brokers import decode_broker
 from kcore.types import Int32s
@@ -52,15 +54,31 @@ def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[Broke
 
 def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
     """Who is registered, by id. The znodes of brokers that are not known as they are now are read and watched."""
-    ids = sorted(map(int, (yield from read_children(znodes.BROKER_IDS, watch=True))))
-    nodes = yield from read_nodes([znodes.broker_path(broker_id) for broker_id in ids], watch=True)
-    started = {}
-    for broker_id, node in zip(ids, nodes, strict=True):
-        if node is not None:
-            broker = decode_broker(broker_id, node.data)
-            endpoints = tuple(broker.endpoints)
-            started[broker_id] = BrokerStarted(broker_id, node.czxid, endpoints, broker.rack, broker.features)
-    return started
+    names = yield from read_children(znodes.BROKER_IDS, watch=True)
+    nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
+    started: dict[int, BrokerStarted] = {}
+    for name, node in zip(names, nodes, strict=True):
+        if node is None:
+            continue
+        try:
+            broker_id, broker = read_broker(name, node.data)
+        except TableError as error:
+            yield from pass_over(context, [error])
+            started |= _as_known(context, name, node.czxid)
+            continue
+        endpoints = tuple(broker.endpoints)
+        started[broker_id] = BrokerStarted(broker_id, node.czxid, endpoints, broker.rack, broker.features)
+    return dict(sorted(started.items()))
+
+
+def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, BrokerStarted]:
+    """A live broker whose registration somebody overwrote with what cannot be read: it is there as it was."""
+    brokers = context.table.brokers
+    broker_id = int(name) if name.isdecimal() else -1
+    if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
+        return {}
+    features = context.features_of.get(broker_id, {})
+    return {broker_id: BrokerStarted(broker_id, epoch, brokers.endpoints[row], brokers.racks[row], features)}
 
 
 def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
@@ -110,12 +128,22 @@ def _held(context: ControllerContext, broker_ids: Sequence[int]) -> Int32s:
 
 
 def on_broker_modifications(context: ControllerContext, event: events.BrokerModifications) -> Steps[None]:
-    """A broker's listeners changed while it runs: all hear where it is now."""
+    """A broker's listeners changed while it runs: all hear where it is now.
+
+    One whose registration could not be read so far, and was mended, starts.
+    """
     node = yield from read_node(znodes.broker_path(event.broker_id), watch=True)
     brokers = context.table.brokers
-    if node is None or event.broker_id not in brokers or not brokers.live[brokers.row(event.broker_id)]:
+    if node is None:
         return
-    row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
+    if event.broker_id not in brokers or not brokers.live[brokers.row(event.broker_id)]:
+        yield from on_broker_change(context, events.BrokerChange())
+        return
+    try:
+        row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
+    except TableError as error:
+        yield from pass_over(context, [error])
+        return
     if endpoints != brokers.endpoints[row]:
         brokers.endpoints[row] = endpoints
         yield from tell(Said(f"broker {event.broker_id} has other listeners"))

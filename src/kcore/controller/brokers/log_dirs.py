@@ -9,6 +9,8 @@ from kcore.controller.effects import Delete, Steps, read_children, read_nodes, t
 from kcore.controller.leaders import unclean
 from kcore.controller.notices import Said, counted, named_brokers
 from kcore.controller.state_changes import carry_out
+from kcore.controller.znode_reading import pass_over
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.protocol_errors import Errors
@@ -21,11 +23,12 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
     names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
     paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
     nodes = yield from read_nodes(paths)
-    noted = {
-        znodes.decode_log_dir_event(path, node.data)
-        for path, node in zip(paths, nodes, strict=True)
-        if node is not None
-    }
+    noted = set()
+    for path, node in zip(paths, nodes, strict=True):
+        try:
+            noted |= set() if node is None else {znodes.decode_log_dir_event(path, node.data)}
+        except TableError as error:
+            yield from pass_over(context, [error])
     if noted:
         yield from tell(Said(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas"))
     batch, brokers = context.batch(), context.table.brokers

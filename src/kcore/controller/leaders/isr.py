@@ -12,11 +12,12 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
 from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
-from kcore.controller.effects import Delete, Node, Steps, read_children, read_nodes, read_states, write_nodes
+from kcore.controller.effects import Delete, Node, Steps, read_children, read_nodes, write_nodes
 from kcore.controller.events import AlterPartitionReceived, IsrChangeNotification
 from kcore.controller.leaders.elections import known_rows
 from kcore.controller.state_changes import carry_out
 from kcore.controller.topics import reassignment
+from kcore.controller.znode_reading import read_states
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
@@ -259,7 +260,7 @@ def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotif
     paths = [f"{parent}/{child}" for child in children]
     notes = yield from read_nodes(paths)
     rows = _named_rows(context.table, [(path, note) for path, note in zip(paths, notes, strict=True) if note])
-    states = yield from read_states(rows)
+    states = yield from read_states(context, rows)
     context.table.apply(states.changes, controller_epoch=states.controller_epochs)
     batch = context.batch()
     batch.add_update_metadata(np.flatnonzero(context.table.brokers.live), states.changes.rows)

@@ -23,7 +23,6 @@ from kcore.controller.effects import (
     SetData,
     Steps,
     read_node,
-    read_states,
     tell,
     write_nodes,
 )
@@ -40,6 +39,7 @@ from kcore.controller.topics.replica_assignments import (
     target_replicas,
     without,
 )
+from kcore.controller.znode_reading import are_replicas, read_states
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
@@ -117,8 +117,9 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
     moves, unknown = {}, set()
     for partition, target in wanted.items():
         row = movable_row(context, partition)
-        move = None if row is None or not target else reassign_to(assignment_of(table, row), target)
-        if row is None or move is None or not keeps_data(table, row, move):
+        is_possible = row is not None and target and are_replicas(target)
+        move = reassign_to(assignment_of(table, row), target) if row is not None and is_possible else None
+        if row is None or move is None or not are_replicas(move.replicas) or not keeps_data(table, row, move):
             unknown.add(partition)
         else:
             assignments.name_brokers(table.brokers, target)
@@ -175,7 +176,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
     if not moves:
         return
     table = context.table
-    found = yield from read_states(np.array(sorted(moves), np.int32))
+    found = yield from read_states(context, np.array(sorted(moves), np.int32))
     table.apply(found.changes, controller_epoch=found.controller_epochs)
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}

@@ -10,7 +10,10 @@ from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Delete, SetData, Steps, read_children, read_node, read_nodes, tell, write_nodes
 from kcore.controller.notices import Said, Topics, counted
 from kcore.controller.topics import assignments
+from kcore.controller.znode_reading import pass_over, read_topic
+from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Int32s
 
 
@@ -25,10 +28,15 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
     nodes = yield from read_nodes([znodes.topic_path(name) for name in new], watch=True)
-    found = {name: node for name, node in zip(new, nodes, strict=True) if node is not None}
-    rows = [
-        assignments.add_topic(context.table, name, znodes.decode_topic(name, node.data)) for name, node in found.items()
-    ]
+    found: dict[str, TopicAssignment] = {}
+    errors: list[TableError] = []
+    for name, node in zip(new, nodes, strict=True):
+        try:
+            found |= {} if node is None else {name: read_topic(name, node.data)}
+        except TableError as error:
+            errors.append(error)
+    yield from pass_over(context, errors)
+    rows = [assignments.add_topic(context.table, name, assignment) for name, assignment in found.items()]
     yield from assignments.give_topic_ids(context, found)
     if found:
         yield from tell(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
@@ -60,11 +68,21 @@ def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[N
 
 
 def on_partition_modifications(context: ControllerContext, event: events.PartitionModifications) -> Steps[None]:
-    """A topic grew, unless it is being deleted: then it shrinks back to what it was."""
+    """A topic grew, unless it is being deleted: then it shrinks back to what it was.
+
+    One that could not be read so far, and was mended, is a new topic.
+    """
     node = yield from read_node(znodes.topic_path(event.topic), watch=True)
-    if node is None or event.topic not in context.table.topics:
+    if node is None:
         return
-    written = znodes.decode_topic(event.topic, node.data)
+    if event.topic not in context.table.topics:
+        yield from on_topic_change(context, events.TopicChange())
+        return
+    try:
+        written = read_topic(event.topic, node.data)
+    except TableError as error:
+        yield from pass_over(context, [error])
+        return
     known = {*context.table.partition_index__p[context.table.rows_of_topic(event.topic)].tolist()}
     added = {index: replicas for index, replicas in written.partitions.items() if index not in known}
     if not added:
