@@ -281,6 +281,29 @@ def test_what_all_brokers_are_shown_is_merged_once() -> None:
     assert sorted(told(as_json(sent[0].request))) == ["t-0", "t-1"]  # type: ignore[union-attr]
 
 
+def test_however_many_partitions_wait_they_are_merged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MOST_PARTITIONS_WAITING", 20)
+    sender = Sender()
+    everything = [f"t-{index}" for index in range(PARTITIONS)]
+    for epoch in range(5, 50):
+        sender.lead(*everything, epoch=epoch)
+        assert sum(len(each.request.columns.topic_states.partition_states) for each in sender.outbox) <= 24 + 12
+    assert [len(states) for _, states in sender.all()] == [PARTITIONS, PARTITIONS]
+
+
+def test_a_step_merges_no_more_than_takes_a_few_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MOST_MERGED", 4)
+    sender = Sender()
+    sender.lead("u-0")
+    sender.all()
+    for index in range(PARTITIONS):
+        sender.lead(f"t-{index}", "u-0")
+    found = sender.story()
+    assert [len(names) for _, names in found] == [3] * len(found)
+    assert len(found) == 2 * PARTITIONS / 2
+    assert {kind for kind, _ in found[: PARTITIONS // 2]} == {"UpdateMetadata"}
+
+
 class PacedWorld(AdministeredWorld):
     """Brokers take some of what waits for them, and all of it only when they are hurried."""
 

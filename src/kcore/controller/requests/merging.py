@@ -66,8 +66,13 @@ def topics_of(request: ControlRequest) -> dict[str, bytes]:
     return dict.fromkeys(names, b"") if ids is None else dict(zip(names, map(bytes, ids), strict=True))
 
 
-def named_by(request: ControlRequest) -> frozenset[tuple[str, int]]:
-    """The partitions that a request names."""
+def have_in_common(one: ControlRequest, other: ControlRequest) -> bool:
+    """Whether both name a partition. Most often they have not even a topic in common."""
+    names = [each.columns.topic_states.topic_name.tolist() for each in (one, other)]
+    return not {*names[0]}.isdisjoint(names[1]) and not _named_by(one).isdisjoint(_named_by(other))
+
+
+def _named_by(request: ControlRequest) -> frozenset[tuple[str, int]]:
     topics = request.columns.topic_states
     states = topics.partition_states
     counts = np.diff(states.row_offsets).tolist()
@@ -159,7 +164,7 @@ def _partitions_of(requests: Sequence[ControlRequest]) -> Partitions:
     }
     has_ids = any(len(topic_id) for topic_id in ids)
     every = Partitions(list(places), np.stack(ids) if has_ids else None, np.concatenate(topics), columns)
-    return _each_once(every)
+    return every if len(requests) == 1 else _each_once(every)
 
 
 def _each_once(every: Partitions) -> Partitions:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kcore.controller.requests.batch import MAX_PARTITIONS, ControlRequest
-from kcore.controller.requests.merging import SharedMerges, count_of, may_be_merged, named_by
+from kcore.controller.requests.merging import SharedMerges, count_of, have_in_common, may_be_merged
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
 
@@ -26,7 +26,10 @@ MOST: Final[dict[type[Message], int]] = {  # Partitions of a request.
     StopReplicaRequest: 2_000,
 }
 MOST_NEW: Final = 1_000  # Of a LeaderAndIsr: they take a broker 5 to 15 s, and it is given 30 s to answer.
-MOST_WAITING: Final = 100  # Requests; what is more is merged at once, so that a broker that hangs costs no memory.
+MOST_MERGED: Final = 20_000  # Partitions that requests may name together to become one: a few ms of work.
+# What waits for a broker that hangs is merged once there are so many requests, or so many partitions in them.
+MOST_WAITING: Final = 200
+MOST_PARTITIONS_WAITING: Final = 400_000
 
 
 class Waiting(NamedTuple):
@@ -52,6 +55,8 @@ class Outbox:
         self._last: type[Message] | None = None  # The kind that was sent last,
         self._last_order: type[Message] | None = None  # and the last that was not UpdateMetadata.
         self._is_introduced = False  # It was sent a LeaderAndIsr.
+        self._partitions = 0  # in all requests
+        self._most_partitions = MOST_PARTITIONS_WAITING
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._shown) + len(self._following)
@@ -65,18 +70,20 @@ class Outbox:
             self._shown.append(Waiting(request, now_s))
         else:
             (self._following if self._shown else self._ready).append(Waiting(request, now_s))
-        if len(self) > MOST_WAITING:
+        self._partitions += count_of(request)
+        if len(self) > MOST_WAITING or self._partitions > self._most_partitions:
             self._compact()
 
     def clear(self) -> None:
         """Nothing waits any more."""
         for waiting in (self._ready, self._shown, self._following):
             waiting.clear()
+        self._partitions = 0
 
     def next(self) -> Waiting | None:
         """What the broker is to be sent now that it has answered, out of the outbox. None if nothing waits."""
         if self._shown and not (self._last is UpdateMetadataRequest and self._ready):
-            sent = self._taken(self._shown, [*range(may_be_merged([each.request for each in self._shown]))])
+            sent = self._taken(self._shown, _unblocked(self._shown, UpdateMetadataRequest))
             if not self._shown:
                 self._ready += self._following
                 self._following = []
@@ -98,6 +105,7 @@ class Outbox:
 
     def _taken(self, waiting: list[Waiting], places: list[int]) -> Waiting:
         """Those merged, as far as one request takes them; what remains stands where the first of them stood."""
+        places = places[: _few_enough([count_of(waiting[place].request) for place in places])]
         chosen = [waiting[place] for place in places]
         kind, since_s = chosen[0].kind, min(each.since_s for each in chosen)
         whole = kind is LeaderAndIsrRequest and not self._is_introduced
@@ -105,11 +113,14 @@ class Outbox:
         for place in reversed(places):
             del waiting[place]
         waiting[places[0] : places[0]] = [Waiting(each, since_s) for each in rest]
+        self._partitions = sum(count_of(each.request) for each in self)
         return Waiting(first, since_s)
 
     def _compact(self) -> None:
         """As few requests as possible wait, however large: they are cut when they are sent."""
         self._ready, self._shown, self._following = map(self._compacted, (self._ready, self._shown, self._following))
+        self._partitions = sum(count_of(each.request) for each in self)
+        self._most_partitions = max(MOST_PARTITIONS_WAITING, 2 * self._partitions)
 
     def _compacted(self, waiting: list[Waiting]) -> list[Waiting]:
         found: list[Waiting] = []
@@ -123,14 +134,24 @@ class Outbox:
         return found
 
 
+def _few_enough(counts: list[int]) -> int:
+    """How many requests, one at least, name no more than MOST_MERGED partitions together."""
+    total = 0
+    for place, count in enumerate(counts):
+        total += count
+        if total > MOST_MERGED and place:
+            return place
+    return len(counts)
+
+
 def _unblocked(waiting: list[Waiting], kind: type[Message]) -> list[int]:
     """Places of that kind's requests that may go next, as one: none that an older one of another kind must precede."""
     places: list[int] = []
-    others: set[tuple[str, int]] = set()
+    others: list[ControlRequest] = []
     for place, each in enumerate(waiting):
         if each.kind is not kind:
-            others |= named_by(each.request)
-        elif others and not others.isdisjoint(named_by(each.request)):
+            others.append(each.request)
+        elif any(have_in_common(other, each.request) for other in others):
             break
         else:
             places.append(place)

@@ -31,7 +31,7 @@ from kcore.controller.topics.deletion_progress import INELIGIBLE, STARTED, SUCCE
 from kcore.metadata import znodes
 from kcore.types import Bools, Int16s, Int32s
 
-MOST_STARTED: Final = 2_000  # Partitions; more only where one topic has more.
+MOST_STARTED: Final = 5_000  # Partitions; more only where one topic has more.
 MOST_REMOVED: Final = 1_000  # Partitions and topics.
 AWAY: Final = "a broker that has replicas of them is away, or has failed to delete one"
 

@@ -17,6 +17,7 @@ from kcore.schema.topics import DeleteTopicState
 
 Scenario = Callable[[ZkStorm], Awaitable[Outcome]]
 POLL_S: Final = 0.02
+DELETION_S: Final = 570.0  # Within the ten minutes that a scenario has: Kafka's controller takes minutes.
 
 
 async def failover(storm: ZkStorm) -> Outcome:
@@ -111,11 +112,11 @@ async def _delete_all(storm: ZkStorm, measure: ZkMeasure) -> None:
     """One request for all topics. TargetError unless all were deleted."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in storm.table.topics.names],
-        timeout_ms=int(storm.timeout_s * 1e3),
+        timeout_ms=int(DELETION_S * 1e3),
     )
     controller = storm.controller
     async with await connect(controller.host, controller.port, client_id="storm") as connection:
-        answer = await connection.send(request, timeout_s=storm.timeout_s)
+        answer = await connection.send(request, timeout_s=DELETION_S)
     measure.answered()
     if codes := {each.error_code for each in answer.responses} - {Errors.NONE}:
         raise TargetError(f"topics are not deleted: {', '.join(sorted(Errors(code).name for code in codes))}")
@@ -124,10 +125,10 @@ async def _delete_all(storm: ZkStorm, measure: ZkMeasure) -> None:
 async def _until_gone(storm: ZkStorm) -> None:
     """Returns when ZooKeeper has neither topics nor wishes to delete them."""
     client = storm.fleet.client
-    end = time.monotonic() + storm.timeout_s
+    end = time.monotonic() + DELETION_S
     while any([stat and stat.numChildren for stat in [await client.stat(path) for path in (DELETE_TOPICS, TOPICS)]]):
         if time.monotonic() > end:
-            raise TargetError(f"the topics are still there after {storm.timeout_s:g} s")
+            raise TargetError(f"the topics are still there after {DELETION_S:g} s")
         await asyncio.sleep(POLL_S)
 
 
