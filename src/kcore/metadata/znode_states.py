@@ -13,9 +13,7 @@ from kcore.metadata.changes import PartitionChanges
 from kcore.types import Int8s, Int32s, Int64s, UInt8s
 
 _LONGEST_PATH_PART = 64  # What stands beside a topic's name in the path of a state.
-
-
-UNREADABLE: Final = znodes.PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)
+_UNREADABLE: Final = znodes.PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)  # In the place of what is none.
 
 
 class Texts(NamedTuple):
@@ -111,7 +109,7 @@ def decode_states(
             if on_error is None:
                 raise
             on_error(row, error)
-            states.append(UNREADABLE)
+            states.append(_UNREADABLE)
     return _with_states(columns, left, states) if states else columns
 
 
