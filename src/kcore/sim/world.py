@@ -15,6 +15,7 @@ from kcore.raft.effects import (
     Effect,
     Flush,
     LeaderChanged,
+    Notice,
     Send,
     SnapshotLoaded,
     Stopped,
@@ -86,6 +87,7 @@ class World:
             LeaderChanged: self.invariants.on_leader_changed,
             SnapshotLoaded: self.invariants.on_snapshot_loaded,
             Stopped: self._stopped,
+            Notice: self._noticed,
         }
 
     def begin(self) -> None:
@@ -434,6 +436,10 @@ class World:
             self._begin_fsync(machine, effect)
         else:
             machine.wants_fsync = effect
+
+    def _noticed(self, machine: Machine, effect: Notice) -> None:
+        """A line for an operator; there is none."""
+        self.seen["notice"] += 1
 
     def _stopped(self, machine: Machine, effect: Stopped) -> None:
         """A process that ends by itself leaves all that it wrote to the kernel."""

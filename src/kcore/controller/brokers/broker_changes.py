@@ -66,8 +66,8 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
             yield from pass_over(context, [error])
             started |= _as_known(context, name, node.czxid)
             continue
-        endpoints = tuple(broker.endpoints)
-        started[broker_id] = BrokerStarted(broker_id, node.czxid, endpoints, broker.rack, broker.features)
+        told = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
+        started[broker_id] = BrokerStarted(broker_id, node.czxid, *told)
     return dict(sorted(started.items()))
 
 
@@ -77,8 +77,9 @@ def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, Br
     broker_id = int(name) if name.isdecimal() else -1
     if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
         return {}
-    features = context.features_of.get(broker_id, {})
-    return {broker_id: BrokerStarted(broker_id, epoch, brokers.endpoints[row], brokers.racks[row], features)}
+    features, coordinates = context.features_of.get(broker_id, {}), broker_id not in context.not_coordinating
+    told = brokers.endpoints[row], brokers.racks[row], features, coordinates
+    return {broker_id: BrokerStarted(broker_id, epoch, *told)}
 
 
 def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
@@ -87,6 +88,7 @@ def on_brokers_started(context: ControllerContext, started: list[BrokerStarted])
     for event in started:
         context.offline_dirs.pop(event.broker_id, None)
         context.features_of[event.broker_id] = event.features
+        (context.not_coordinating.discard if event.coordinates else context.not_coordinating.add)(event.broker_id)
     known = [event.broker_id for event in started if event.broker_id in context.table.brokers]
     held = _held(context, known)
     yield from unclean.learn(context, held, starting=known)
