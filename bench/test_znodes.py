@@ -14,7 +14,7 @@ import pytest
 from kazoo.protocol.states import ZnodeStat
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths
 from kcore.zookeeper.operations import SET_DATA, Operations, Results, reads_of, results_of
 from reference import jute as kazoos
@@ -35,8 +35,8 @@ def states() -> list[State]:
 
 
 @pytest.fixture(scope="module")
-def changes(states: list[State]) -> PartitionChanges:
-    return PartitionChanges(
+def changes(states: list[State]) -> UnwrittenChanges:
+    return UnwrittenChanges(
         rows=np.arange(STATES, dtype=np.int32),
         leaders=np.array([state.leader for state in states], np.int32),
         isr_offsets=np.cumsum([0, *(len(state.isr) for state in states)], dtype=np.int32),
@@ -48,7 +48,7 @@ def changes(states: list[State]) -> PartitionChanges:
 
 
 @pytest.fixture(scope="module")
-def texts(changes: PartitionChanges) -> Texts:
+def texts(changes: UnwrittenChanges) -> Texts:
     return encode_states(changes, CONTROLLER_EPOCH)
 
 
@@ -84,7 +84,7 @@ def measure(benchmark: BenchmarkFixture, way: str, ways: dict[str, Callable[[], 
 @pytest.mark.benchmark(group="states to JSON")
 @WAYS
 def test_write_states(
-    benchmark: BenchmarkFixture, way: str, states: list[State], changes: PartitionChanges, texts: Texts
+    benchmark: BenchmarkFixture, way: str, states: list[State], changes: UnwrittenChanges, texts: Texts
 ) -> None:
     def by_json() -> bytes:
         return b"".join(map(text_of, states))

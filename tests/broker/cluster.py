@@ -93,9 +93,10 @@ class Cluster:
             "replicas": self.ids,
         }
 
-    def leader_and_isr(self, *to: int, type_: int = 0, topic_id: Uuid = TOPIC_ID) -> list[int]:
-        """Tells these brokers, or all; their error codes."""
+    def leader_and_isr(self, *to: int, type_: int = 0, topic_id: Uuid = TOPIC_ID, index: int = 0) -> list[int]:
+        """Tells these brokers, or all; their error codes. `index`: of the partition."""
         state = self.state() | {
+            "partitionIndex": index,
             "partitionEpoch": self.partition_epoch,
             "addingReplicas": [],
             "removingReplicas": [],
@@ -175,7 +176,7 @@ class Cluster:
         partition = PartitionProduceData(index=0, records=records)
         topic = TopicProduceData(name="t", partition_data=[partition])
         request = ProduceRequest(transactional_id=transaction, acks=acks, timeout_ms=10_000, topic_data=[topic])
-        on_produce(self.brokers[to], self.requests, request, self.now_ms)
+        on_produce(self.brokers[to], self.requests, request, self.now_ms, self.now_ms)
         self.perform(to)
         return self.requests
 

@@ -340,7 +340,8 @@ def test_sequences() -> None:
     cluster = led()
     first = cluster.produce(1, b"a", b"b", producer=(7, 0, 0), acks=1)
     again = cluster.produce(1, b"a", b"b", producer=(7, 0, 0), acks=1)
-    assert cluster.told(first) == cluster.told(again) and cluster.log(1).end_offset == 2
+    assert cluster.told(first).base_offset == cluster.told(again).base_offset == 0 and cluster.log(1).end_offset == 2
+    assert cluster.told(again).log_append_time_ms >= 0, "a duplicate's is the batch's largest timestamp, as in Kafka"
     gap = cluster.produce(1, b"d", producer=(7, 0, 3), acks=1)
     assert cluster.code(gap) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert cluster.code(cluster.produce(1, b"c", producer=(7, 0, 2), acks=1)) is Errors.NONE
@@ -352,6 +353,18 @@ def test_sequences() -> None:
     repeated = cluster.produce(2, b"e", producer=(7, 1, 0))
     cluster.run()
     assert cluster.told(repeated).base_offset == 3 and cluster.log(2).end_offset == 4, "the new leader knows, too"
+
+
+def test_epochs_and_ids_below_minus_one() -> None:
+    """ProducerAppendInfo of 3.9.1: -1 is the epoch of a producer that nothing is known of; ids below -1 are none."""
+    cluster = led()
+    assert cluster.code(cluster.produce(1, b"a", producer=(7, -2, 0), acks=1)) is Errors.INVALID_PRODUCER_EPOCH
+    assert cluster.code(cluster.produce(1, b"a", producer=(7, -1, 5), acks=1)) is Errors.NONE
+    assert cluster.code(cluster.produce(1, b"b", producer=(7, 4, 99), acks=1)) is Errors.NONE
+    assert cluster.code(cluster.produce(1, b"c", producer=(7, 4, 5), acks=1)) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for _ in range(2):
+        assert cluster.code(cluster.produce(1, b"d", producer=(-2, 0, 3), acks=1)) is Errors.NONE
+    assert cluster.log(1).producers.by_id.keys() == {7} and cluster.log(1).end_offset == 4
 
 
 def test_a_follower_of_a_broker_that_is_not_alive_waits_for_metadata() -> None:

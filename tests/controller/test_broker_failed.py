@@ -89,7 +89,7 @@ def test_an_unclean_leader_is_recovering_since_kip_704(level: str, recovering: i
 
 def test_a_recovering_leader_from_before_a_downgrade_is_not_told_as_such() -> None:
     table = cluster(("t", 0, [3, 1, 2], [3, 1], 3)).table
-    table.leader_recovery_state__p[:] = 1
+    table._columns["leader_recovery_state__p"][:] = 1
     controller = ZkController(9, 7, table, inter_broker_protocol="2.2")
     requests = replayed(controller, controller.on_broker_failed(BrokerFailed([3])))
     assert [receivers for kind, receivers, _ in requests if kind == "LeaderAndIsr"] == [[1], [2]]

@@ -78,7 +78,7 @@ def test_partitions_without_a_state_and_removed_topics_are_not_told() -> None:
         ("gone", 0, [1, 3], [1, 3], 1), ("new", 0, [1, 3], [], -1), ("t", 0, [1, 3], [1], 1), live=(1,)
     )
     controller.table.remove_topic("gone")
-    controller.table.leader_epoch__p[1] = -1
+    controller.table._columns["leader_epoch__p"][1] = -1
     requests = replayed(controller, controller.on_broker_started(started(3, 500)))
     assert {name for _, _, request in requests for name in told(request)} == {"t-0"}
     lengths = [[len(topic["partitionStates"]) for topic in request["topicStates"]] for _, _, request in requests]

@@ -176,7 +176,7 @@ def test_a_leader_that_recovers_is_alone_until_it_has() -> None:
     # KIP-704
     cluster = one()
     assert alter_partition(cluster, 1, [1], recovery=1).error_code == Errors.INVALID_REQUEST, "it has recovered"
-    cluster.active.table.leader_recovery_state__p[:] = 1
+    cluster.active.table._columns["leader_recovery_state__p"][:] = 1
     assert alter_partition(cluster, 1, [1, 2], recovery=1).error_code == Errors.INVALID_REQUEST
     answer = alter_partition(cluster, 1, [1, 2], recovery=0)
     assert (answer.error_code, answer.leader_recovery_state) == (Errors.NONE, 0)

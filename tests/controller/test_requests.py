@@ -13,7 +13,7 @@ from kcore.controller.requests.versions import request_versions
 from kcore.controller.zk_controller import ZkController
 from kcore.errors import UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 
 # (inter.broker.protocol.version, LeaderAndIsr, UpdateMetadata, StopReplica)
 LEVELS = [
@@ -163,7 +163,7 @@ def test_live_leaders_are_those_of_the_receivers_partitions() -> None:
 @pytest.mark.parametrize(("recovery", "field"), [(0, ""), (1, '"leader_recovery_state":1,')])
 def test_state_writes(recovery: int, field: str) -> None:
     controller = cluster(("a", 0, [1, 2], [1, 2], 1), ("b", 7, [1, 2], [1, 2], 1))
-    changes = PartitionChanges(
+    changes = UnwrittenChanges(
         rows=np.array([1], np.int32),
         leaders=np.array([2], np.int32),
         isr_offsets=np.array([0, 2], np.int32),

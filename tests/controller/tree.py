@@ -38,7 +38,7 @@ from kcore.controller.watches import Kind, event_of
 from kcore.errors import ControllerMovedError, TableError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znodes import PartitionStateNode, ReplicaAssignment, TopicAssignment
@@ -178,7 +178,7 @@ class Tree:
             self.delete(path)
             self.delete(path.rpartition("/")[0])
 
-    def write_states(self, table: PartitionTable, changes: PartitionChanges, epoch: int) -> list[bool]:
+    def write_states(self, table: PartitionTable, changes: UnwrittenChanges, epoch: int) -> list[bool]:
         outcomes = []
         for k, row in enumerate(changes.rows.tolist()):
             begin, end = changes.isr_offsets[k : k + 2]

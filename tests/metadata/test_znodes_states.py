@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kcore._ext import znodes as kernel
 from kcore.errors import TableError
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.znode_states import StateColumns, decode_states, encode_states, partition_paths, texts_of
 from kcore.metadata.znodes import state_path
 from reference.znodes import State, path_of, state_of, text_of
@@ -39,9 +39,9 @@ def states_of(columns: StateColumns) -> list[State]:
     ]
 
 
-def changes_of(states: list[State]) -> PartitionChanges:
+def changes_of(states: list[State]) -> UnwrittenChanges:
     numbers = np.array([state[:4] for state in states], np.int32).reshape(-1, 4)
-    return PartitionChanges(
+    return UnwrittenChanges(
         rows=np.arange(len(states), dtype=np.int32),
         leaders=numbers[:, 0],
         isr_offsets=np.cumsum([0, *(len(state.isr) for state in states)], dtype=np.int32),

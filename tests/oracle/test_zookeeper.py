@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from kcore.controller.effects import Create, Delete, Node, Outcome, SetData
 from kcore.errors import ControllerMovedError, DisconnectedError, SessionExpiredError, ZookeeperError
 from kcore.hollow.zk.cluster import ZookeeperProcess
 from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.zookeeper.client import ZookeeperClient
@@ -63,10 +64,10 @@ def table_of(topics: int, partitions: int) -> PartitionTable:
     )
 
 
-def changes_of(rows: object, version: int, leader: int = 1) -> PartitionChanges:
+def changes_of(rows: object, version: int, leader: int = 1) -> UnwrittenChanges:
     """Leader epoch 7, ISR [leader, 3]; every third is recovering."""
     rows = np.asarray(rows, np.int32)
-    return PartitionChanges(
+    return UnwrittenChanges(
         rows=rows,
         leaders=np.full(len(rows), leader, np.int32),
         isr_offsets=np.arange(0, 2 * len(rows) + 1, 2, dtype=np.int32),
@@ -78,8 +79,8 @@ def changes_of(rows: object, version: int, leader: int = 1) -> PartitionChanges:
 
 
 def same(found: PartitionChanges, expected: PartitionChanges) -> None:
-    for field in PartitionChanges.__slots__:
-        np.testing.assert_array_equal(getattr(found, field), getattr(expected, field), field)
+    for field in fields(PartitionChanges):
+        np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name), field.name)
 
 
 @story

@@ -27,9 +27,8 @@ class Reader:
             byte = self.data[self.at]
             self.at += 1
             value += (byte & 127) << shift
-            if value >= 2**bits:
-                raise Wrong("a varint too long for its field", start)
             if byte < 128:
+                value %= 2**bits  # What is beyond is dropped.
                 return value // 2 if value % 2 == 0 else -(value + 1) // 2
         raise Wrong("a varint too long for its field", start)
 
@@ -48,6 +47,8 @@ def records(data: bytes, position: int) -> list[dict[str, Any]]:
     """The records of the batch at `position`. Raises Wrong."""
     header = {name: struct.unpack_from(form, data, position + place)[0] for name, place, form in FIELDS}
     end = position + 12 + header["batch_length"]
+    if header["count"] == 0:
+        return []  # Whatever is behind the header.
     if header["count"] < 0:
         raise Wrong("a record batch with a negative count", position + 57)
     if header["count"] * 7 > end - position - 61:

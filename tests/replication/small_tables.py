@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import ChangeColumns
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Int32s
 
@@ -42,7 +42,7 @@ def table_of(
     )
 
 
-def as_dicts(changes: PartitionChanges) -> dict[int, Partition]:
+def as_dicts(changes: ChangeColumns) -> dict[int, Partition]:
     """By partition row, what changed to what."""
     starts = changes.isr_offsets.tolist()
     isr = changes.isr.tolist()

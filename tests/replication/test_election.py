@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from kcore.errors import LevelError, TableError
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.columns import PARTITION_COLUMNS
+from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
+from kcore.replication.elections import checked_rows
 from reference import election as reference
 from replication.recorded_elections import (
     kraft_acceptable,
@@ -299,7 +303,7 @@ def test_a_removed_topic_has_nothing_to_elect() -> None:
 def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
     partitions = _random_partitions(7, 9, 3, 200)
     table = table_of(partitions, range(9), set(range(9)), set())
-    table.apply(elect(table, "offline"))  # Partitions without a leader although they could have one.
+    table.apply(elect(table, "offline").written())  # Partitions without a leader although they could have one.
     before = [table.state(row) for row in range(len(table))]
     elections = elect(table, "offline", leaving=[4])
     assert [table.state(row) for row in range(len(table))] == before
@@ -341,3 +345,35 @@ def test_what_cannot_be_elected_says_so(kind: str, options: dict[str, Any], erro
 def test_no_candidates_no_changes() -> None:
     empty = elect(table_of([], BROKERS, {0}, set()), "offline")
     assert len(empty) == 0 and empty.isr_offsets.tolist() == [0] and empty.failed.tolist() == []
+
+
+def test_nobody_changes_what_a_kernel_trusts() -> None:
+    """Rows are copied before they are checked, and a table's columns are written by its methods alone."""
+    rows = np.arange(3, dtype=np.int32)
+    assert not np.shares_memory(checked_rows(rows, 3), rows)
+    table = PartitionTable.from_arrays([[0, 1], [1, 2]])
+    for column in PARTITION_COLUMNS:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(table, column.name)[0] = 7
+    table.apply(elect(table, "offline", leaving=[0]).written())
+    table.add_topic("more", [[0, 1, 2]])
+    assert not any(getattr(table, column.name).flags.writeable for column in PARTITION_COLUMNS)
+
+
+@pytest.mark.parametrize(("kind", "level"), [("offline", "3.9.1"), ("online", "3.9-IV0"), ("online", "4.1.2")])
+def test_an_election_that_is_applied_raises_the_partition_epoch_by_one(kind: str, level: str) -> None:
+    """ZooKeeper's elections have the version that the write must find, KRaft's the epoch that comes of it."""
+    table = PartitionTable.from_arrays([[0, 1]], partition_epochs=[7])
+    elections = elect(table, kind, leaving=[0], level=level)
+    is_written = isinstance(elections, PartitionChanges)
+    assert is_written == (kind == "online") != isinstance(elections, UnwrittenChanges)
+    assert elections.partition_epochs.tolist() == [8 if is_written else 7]
+    table.apply(elections.written())
+    assert table.partition_epoch__p.tolist() == [8] and table.state(0).leader == 1
+
+
+def test_what_is_not_written_is_not_applied() -> None:
+    table = PartitionTable.from_arrays([[0, 1]])
+    with pytest.raises(TableError, match="not written"):
+        table.apply(elect(table, "offline", leaving=[0]))  # type: ignore[arg-type]
+    assert table.state(0).leader == 0

@@ -57,7 +57,7 @@ def test_a23_the_checkpoint_is_read_once_and_not_for_each_replica(
     lead(manager, 0)
     data = [PartitionProduceData(index=index, records=building.batch(0, [b"a"])) for index in range(PARTITIONS)]
     topic = TopicProduceData(name="t", partition_data=data)
-    on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0)
+    on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0, 0)
     assert isinstance(manager.logs, BrokerLogs)
     manager.logs.close()
     read = []

@@ -16,7 +16,9 @@ from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.log import Log
 from kcore.storage.log_directory import LogDirectory
 from kcore.types import Uuid
-from kcore.wire.record_batch import scan_batches
+from kcore.wire.record_batch import crc32c, scan_batches
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
 from storage import building
 
 SMALL = Settings(segment_bytes=1500, index_interval_bytes=200)
@@ -130,6 +132,21 @@ def test_timestamps(tmp_path: Path) -> None:
     assert log.find_latest_timestamp() == (building.TIME_MS + 49, 49, 3)
     log.raise_start_offset(33)
     assert log.find_timestamp(building.TIME_MS + 30) == (building.TIME_MS + 33, 33, 3)
+
+
+def test_a_time_is_searched_in_a_batch_that_cannot_be_decoded(tmp_path: Path) -> None:
+    """Kafka does not compare a compressed record's length with its fields, so that a leader takes such a batch."""
+    log, _ = filled(tmp_path / "t-0")
+    rows = [Record(50, building.TIME_MS + 99, b"k", b"v")]
+    data = bytearray(encode_records(rows, codec="zstd", partition_leader_epoch=3))
+    at = data.index(b"\x02k\x02v") - 4
+    data[at] += 2  # The length of the record, which zstd holds as it is.
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    append(log, bytes(data))
+    assert log.end_offset == 51
+    with pytest.raises(exception_of(Errors.INVALID_RECORD)):
+        log.find_timestamp(building.TIME_MS + 98)
+    assert log.find_timestamp(building.TIME_MS + 30) is not None
 
 
 @pytest.mark.parametrize("lost", [1, 30, 100])

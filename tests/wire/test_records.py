@@ -3,6 +3,7 @@
 import gzip
 import random
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -196,8 +197,8 @@ def test_mutants_never_do_worse_than_an_error() -> None:
         ("record longer than its fields", bytes([14, 0, 0, 0, 1, 1, 0, 0]), 1),
         ("varint that the bytes end in", bytes([10, 0, 0, 0, 1, 1, 0]), 1),
         ("varint too long", bytes([0x80] * 5 + [0, 0]), 1),
-        ("varint too long", bytes([0x80] * 4 + [0x10, 0, 0]), 1),
-        ("varint too long", bytes([30, 0, *[0x80] * 9, 2, 0, 1, 1, 0, 0]), 1),
+        ("varint too long", bytes([0x80] * 4 + [0x90, 0, 0]), 1),
+        ("varint too long", bytes([30, 0, *[0x80] * 9, 0x82, 0, 1, 1, 0, 0]), 1),
         ("negative number of headers", bytes([12, 0, 0, 0, 1, 1, 1]), 1),
         ("header without a key", bytes([16, 0, 0, 0, 1, 1, 2, 1, 1]), 1),
         ("varint that the bytes end in", bytes([20, 0, 0, 0, 1, 1, 0xFE, 0xFF, 0xFF, 0xFF, 0x0F]), 1),
@@ -210,6 +211,16 @@ def test_lies_are_told(what: str, body: bytes, count: int) -> None:
         assert raised.value.offset in ((0, 57) if attributes else range(57, 62 + len(body)))
 
 
+def test_bits_beyond_a_varints_field_are_dropped() -> None:
+    """ByteUtils.readVarint and readVarlong shift them out, so that a broker takes such records."""
+    timestamp_delta, offset_delta = [0x84, *[0x80] * 8, 0x7E], [0x82, 0x80, 0x80, 0x80, 0x70]
+    body = bytes([38, 0, *timestamp_delta, *offset_delta, 1, 1, 0])
+    for data in (batch_of(body, 1), batch_of(gzip.compress(body), 1, attributes=1)):
+        records = decode_records(data)
+        assert (records.timestamp_delta.tolist(), records.offset.tolist()) == ([2], [1])
+    assert_like_twin(batch_of(body, 1))
+
+
 def test_control_records_need_a_type() -> None:
     for key in (None, b"\0\0\0", b"\x80\0\0\0"):
         with pytest.raises(DecodeError, match="control record"):
@@ -219,6 +230,38 @@ def test_control_records_need_a_type() -> None:
     [record] = decode_records(encode_records([Record(0, 0, b"\0\0\0\1", b"\0\0\0\0\0\x09more")], control=True))
     assert (record.control, to_json(control_message(record), 0)) == ("COMMIT", {"coordinatorEpoch": 9})  # type: ignore[arg-type]
     assert (SOME[0].control, control_message(SOME[0])) == (None, None)
+
+
+@COMPRESSED
+def test_a_batch_without_records_is_not_compressed(codec: str) -> None:
+    """DefaultRecordBatch.writeEmptyHeader; a stream that holds nothing is what Kafka's streaming reader refuses."""
+    empty = encode_records([], base_offset=5, last_offset_delta=3, transactional=True)
+    assert encode_batches(decode_records(empty), codec=codec) == empty
+    assert encode_records([], base_offset=5, last_offset_delta=3, transactional=True, codec=codec) == empty
+    both = decode_records(empty + encode_records(SOME, base_offset=9))
+    again = decode_records(encode_batches(both, codec=codec))
+    assert again.batches.attributes.tolist() == [0x10, CODECS.index(codec)] and list(again) == list(both)
+
+
+@COMPRESSED
+def test_a_batch_without_records_is_read_whatever_it_holds(codec: str) -> None:
+    """DefaultRecordBatch.iterator looks at the count first."""
+    for payload in (b"", b"no stream", gzip.compress(b"")):
+        empty = batch_of(payload, 0, attributes=CODECS.index(codec))
+        records = decode_records(empty + batch_of(payload, 0) + encode_records(SOME))
+        assert list(records) == SOME and records.batches.count.tolist() == [0, 0, len(SOME)]
+        assert encode_batches(decode_records(empty)) == batch_of(b"", 0)
+
+
+def test_times_before_the_append_are_kept_by_columns_alone() -> None:
+    """A batch of a topic with LogAppendTime has the producer's times as deltas, which Record does not show."""
+    rows = [replace(record, timestamp=1000 + 7 * record.offset) for record in SOME]
+    batch = encode_records(rows, log_append_time=True, base_timestamp=1000, max_timestamp=5000)
+    records = decode_records(batch)
+    assert records.timestamp_delta.tolist() == [49, 63, 84] and records.timestamp.tolist() == [5000] * 3
+    assert encode_batches(records) == batch
+    again = encode_records(records, log_append_time=True, base_timestamp=1000, max_timestamp=5000)
+    assert again != batch and list(decode_records(again)) == list(records)
 
 
 @COMPRESSED

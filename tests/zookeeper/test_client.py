@@ -1,5 +1,6 @@
 """How many operations become few requests, and each its own outcome: on a tree in memory, no server."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.zookeeper.client import ZookeeperClient
@@ -41,11 +42,11 @@ def partitions() -> PartitionTable:
     )
 
 
-def changes_of(rows: Any, version: int) -> PartitionChanges:
+def changes_of(rows: Any, version: int) -> UnwrittenChanges:
     rows = np.asarray(rows, np.int32)
     ones = np.ones(len(rows), np.int32)
     offsets = np.arange(len(rows) + 1, dtype=np.int32)
-    return PartitionChanges(rows, ones, offsets, ones, ones * 4, ones * version, np.zeros(len(rows), np.int8))
+    return UnwrittenChanges(rows, ones, offsets, ones, ones * 4, ones * version, np.zeros(len(rows), np.int8))
 
 
 async def with_states(tree: Tree) -> tuple[ZookeeperClient, PartitionTable]:
@@ -222,8 +223,8 @@ async def test_servers_without_multi_read_are_asked_one_by_one() -> None:
     del tree.nodes[znodes.state_path("t0", 8)]
     rows = np.arange(0, 1_500, 4, dtype=np.int32)
     expected, found = await client.read_states(table, rows), await client_of(old).read_states(table, rows)
-    for field in PartitionChanges.__slots__:
-        assert getattr(expected.changes, field).tolist() == getattr(found.changes, field).tolist()
+    for field in fields(PartitionChanges):
+        assert getattr(expected.changes, field.name).tolist() == getattr(found.changes, field.name).tolist()
     assert 8 not in found.changes.rows
     assert old.reads == len(rows) + 1
     paths = ["/controller_epoch", "/no"]

@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memset
 from kcore._ext.program cimport (
     BOOL, INT16, ROWS, STRUCT, VARINT, VECTOR, Node, Op, all_are, default_bytes, mark_equal, move
 )
-from kcore._ext.sink cimport Sink, is_null, is_unset, offsets_of, varint_size
+from kcore._ext.sink cimport Sink, is_null, is_unset, length_at, offset_at, varint_size
 
 
 cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
@@ -55,7 +55,6 @@ cdef bint mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags
 
 
 cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
-    cdef const int32_t* offsets = offsets_of(s, op)
     cdef int64_t row, size = 0
     if op.prefix != VARINT:
         return (end - begin) * (2 if op.prefix == INT16 else 4)
@@ -64,23 +63,23 @@ cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t e
     if s.is_uniform[op.column]:
         return (end - begin) * varint_size(s.widest[op.column] + 1)
     for row in range(begin, end):
-        size += varint_size(offsets[row + 1] - offsets[row] + 1)
+        size += varint_size(length_at(s, op, row) + 1)
     return size
 
 
 cdef int64_t size_op(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
     """Bytes of a field in the rows [begin, end)."""
-    cdef const int32_t* offsets
+    cdef int64_t first, last
     if op.code == STRUCT and not op.nullable:
         return size_rows(s, op.child, begin, end)
     if op.code < VECTOR:
         return (end - begin) * op.width
-    offsets = offsets_of(s, op)
+    first, last = offset_at(s, op, begin), offset_at(s, op, end)
     if op.code == STRUCT:
-        return end - begin + size_rows(s, op.child, offsets[begin], offsets[end])
+        return end - begin + size_rows(s, op.child, first, last)
     if op.code == ROWS:
-        return size_prefixes(s, op, begin, end) + size_rows(s, op.child, offsets[begin], offsets[end])
-    return size_prefixes(s, op, begin, end) + op.width * <int64_t>(offsets[end] - offsets[begin])
+        return size_prefixes(s, op, begin, end) + size_rows(s, op.child, first, last)
+    return size_prefixes(s, op, begin, end) + op.width * (last - first)
 
 
 cdef int64_t size_rows(const Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
@@ -139,11 +138,11 @@ cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     if op.code == STRUCT:
         if op.nullable and is_null(s, op, row):
             return op.fallback
-        return not op.fallback and is_default_row(s, op.child, offsets_of(s, op)[row] if op.nullable else row)
+        return not op.fallback and is_default_row(s, op.child, offset_at(s, op, row) if op.nullable else row)
     if op.code >= VECTOR:
         if op.nullable and is_null(s, op, row):
             return op.fallback
-        return not op.fallback and offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
+        return not op.fallback and length_at(s, op, row) == 0
     move(wire, s.columns[op.column] + row * op.width, 1, op.width, op.code == BOOL)
     if op.width < 16:
         return memcmp(wire, &op.fallback, op.width) == 0

@@ -1,20 +1,23 @@
 """Columns to bytes: the exact size first, then every row.
 
 `layout_write` and `runs_write` have the fast way through many rows that are alike; here is the way through anything.
+Where a value goes depends on offsets, on what is null and on where spans begin: of these columns a Writer has copies
+of its own, so that nobody can change them between the check and the write. Offsets of rows that are all alike need no
+copy: they are not read again. Values are read once, as they then are.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from kcore._ext.column_tables cimport Tables
 from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, size_rows
 from kcore._ext.layout_write cimport find_layout
-from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
+from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, ROWS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
 from kcore._ext.runs_write cimport write_others, write_run
-from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, offsets_of, put_length, put_varint_at, values_of
+from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, length_at, offset_at, put_length, put_varint_at, values_of
 from kcore._ext.steps cimport MAX_BACKOFF
 
 cdef enum Problem:
@@ -24,6 +27,7 @@ cdef enum Problem:
     NULL_HAS_ELEMENTS = 4
     NOT_ONE = 5
     OUTSIDE = 6
+    NO_MEMORY = 7
 
 PROBLEMS = (
     "",
@@ -33,27 +37,54 @@ PROBLEMS = (
     "a row that is null has elements",
     "there is one struct a row, or none",
     "a row is not inside the bytes",
+    "",
 )
 
 
-cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """What is wrong with the offsets of a field that has some, 0 if nothing; notes the widest row."""
-    cdef const int32_t* offsets = offsets_of(s, op)
-    cdef int32_t length, different = 0, negative = 0, first = offsets[1] - offsets[0] if rows else 0
-    cdef int32_t widest = first
+cdef bint are_alike(Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    """Whether all rows have as many elements as the first. If so, offsets follow from that and are not read again."""
+    cdef const int32_t* offsets = <const int32_t*>s.columns[op.column]
+    cdef int32_t different = 0, first = offsets[1] - offsets[0] if rows else 0
     cdef int64_t k
     for k in range(rows):
+        different |= (offsets[k + 1] - offsets[k]) ^ first
+    s.is_uniform[op.column], s.widest[op.column] = different == 0, first
+    return different == 0
+
+
+cdef int copy_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    """Takes a copy of the offsets of a field, and notes the widest row: what is wrong with the copy, 0 if nothing."""
+    cdef int32_t* offsets = <int32_t*>malloc((rows + 1) * sizeof(int32_t))
+    cdef int32_t length, widest = 0, negative = 0
+    cdef int64_t k
+    if offsets == NULL:
+        return NO_MEMORY
+    s.copies[op.column] = <uint8_t*>offsets
+    memcpy(offsets, s.columns[op.column], (rows + 1) * sizeof(int32_t))
+    s.columns[op.column] = <const uint8_t*>offsets
+    for k in range(rows):
         length = offsets[k + 1] - offsets[k]
-        different |= length ^ first
         negative |= length
-    if different:
-        for k in range(rows):
-            length = offsets[k + 1] - offsets[k]
-            widest = length if length > widest else widest
-    s.is_uniform[op.column], s.widest[op.column] = different == 0, widest
-    if negative < 0:
-        return NOT_ASCENDING
-    if op.code == STRUCT and widest > 1:
+        widest = length if length > widest else widest
+    s.widest[op.column] = widest
+    return NOT_ASCENDING if negative < 0 or offsets[0] != 0 else 0
+
+
+cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    """What is wrong with the offsets of a field that has some, 0 if nothing.
+
+    How far they reach is compared with what there is: `gather` has looked at arrays that may have changed since.
+    """
+    cdef int problem = 0
+    if not are_alike(s, op, rows):
+        problem = copy_offsets(s, op, rows)
+    elif s.widest[op.column] < 0:
+        problem = NOT_ASCENDING
+    if problem:
+        return problem
+    if offset_at(s, op, rows) > elements_of(s, op):
+        return OUTSIDE
+    if op.code == STRUCT and s.widest[op.column] > 1:
         return NOT_ONE
     if op.code != STRUCT and op.nullable and not nulls_are_empty(s, op, rows):
         return NULL_HAS_ELEMENTS
@@ -61,32 +92,54 @@ cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
         return OUTSIDE
     if not op.is_text:
         return 0
-    if widest > MAX_TEXT:
+    if s.widest[op.column] > MAX_TEXT:
         return TOO_LONG
+    return 0 if are_texts(s, op, rows) else BAD_TEXT
+
+
+cdef bint are_texts(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
+    cdef const uint8_t* text = s.columns[op.column + 1]
+    cdef int64_t k
+    if is_ascii(text, offset_at(s, op, rows)):
+        return True
     for k in range(rows):
-        if not is_utf8(s.columns[op.column + 1] + offsets[k], offsets[k + 1] - offsets[k]):
-            return BAD_TEXT
-    return 0
+        if not is_utf8(text + offset_at(s, op, k), length_at(s, op, k)):
+            return False
+    return True
+
+
+cdef bint is_ascii(const uint8_t* text, int64_t length) noexcept nogil:
+    cdef uint8_t found = 0
+    cdef int64_t k
+    for k in range(length):
+        found |= text[k]
+    return found < 0x80
+
+
+cdef int64_t elements_of(const Sink* s, const Op* op) noexcept nogil:
+    """How many elements a field with offsets has."""
+    if op.code != VECTOR:
+        return s.rows[op.child]
+    if op.begins >= 0 and s.columns[op.begins] != NULL:
+        return INT32_MAX  # Each row says where it begins: `are_inside`.
+    return s.bytes[op.column + 1] // op.width
 
 
 cdef bint are_inside(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
     """Whether rows that say where they begin are all in the bytes they are of."""
-    cdef const int32_t* offsets = offsets_of(s, op)
     cdef const int64_t* begins = <const int64_t*>s.columns[op.begins]
     cdef int64_t k
     cdef uint64_t room = s.bytes[op.column + 1], outside = 0  # Unsigned: what is below 0 has the top bit.
     for k in range(rows):
-        outside |= <uint64_t>begins[k] | (room - <uint64_t>(offsets[k + 1] - offsets[k]) - <uint64_t>begins[k])
+        outside |= <uint64_t>begins[k] | (room - <uint64_t>length_at(s, op, k) - <uint64_t>begins[k])
     return outside >> 63 == 0
 
 
 cdef bint nulls_are_empty(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    cdef const int32_t* offsets = offsets_of(s, op)
     cdef const uint8_t* valid = s.columns[op.column + (2 if op.code == VECTOR else 1)]
-    cdef int32_t wrong = 0
-    cdef int64_t k
+    cdef int64_t k, wrong = 0
     for k in range(rows):
-        wrong |= 0 if valid[k] else offsets[k + 1] - offsets[k]
+        wrong |= 0 if valid[k] else length_at(s, op, k)
     return wrong == 0
 
 
@@ -102,7 +155,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
         s.at += op.width
         return
     if op.code != STRUCT or op.nullable:
-        begin, end = offsets_of(s, op)[row], offsets_of(s, op)[row + 1]
+        begin, end = offset_at(s, op, row), offset_at(s, op, row + 1)
     if op.code != STRUCT:
         s.at += put_length(s.out + s.at, op.prefix, -1 if null else end - begin)
     elif op.nullable:
@@ -193,7 +246,7 @@ cdef class Writer:
     """Writes one message. `measure` checks the columns and gives the size; then `fill` or `to_bytes`.
 
     `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where
-    a tagged field is not set or there are no unknown tags.
+    a tagged field is not set or there are no unknown tags. Unknown tags are nobody else's; the others may change.
     `rows`, `tag_counts`: how many rows and unknown tags each node has.
     """
 
@@ -210,6 +263,7 @@ cdef class Writer:
         cdef Py_ssize_t k, count = max(len(arrays), 1)
         self.buffers = <Py_buffer*>calloc(count, sizeof(Py_buffer))
         self.s.columns = <const uint8_t**>calloc(count, sizeof(uint8_t*))
+        self.s.copies = <uint8_t**>calloc(count, sizeof(uint8_t*))
         self.s.is_uniform = <int64_t*>calloc(3 * count, sizeof(int64_t))
         self.s.absent = <uint8_t**>calloc(tables.op_count + 1, sizeof(uint8_t*))
         self.s.is_absent = <int64_t*>calloc(tables.op_count + 1, sizeof(int64_t))
@@ -217,7 +271,7 @@ cdef class Writer:
         if self.buffers == NULL or self.s.columns == NULL or self.s.is_uniform == NULL or self.s.absent == NULL:
             raise MemoryError
         self.rows = <int64_t*>calloc(2 * tables.node_count, sizeof(int64_t))
-        if self.s.is_absent == NULL or self.s.layouts == NULL or self.rows == NULL:
+        if self.s.is_absent == NULL or self.s.layouts == NULL or self.rows == NULL or self.s.copies == NULL:
             raise MemoryError
         self.s.widest, self.s.bytes = self.s.is_uniform + count, self.s.is_uniform + 2 * count
         for array in arrays:
@@ -230,12 +284,39 @@ cdef class Writer:
         self.s.rows, self.s.tag_counts = self.rows, self.rows + tables.node_count
         for k in range(tables.node_count):
             self.rows[k], self.s.tag_counts[k] = rows[k], tag_counts[k]
+        self.copy_places()
+
+    cdef int copy_places(self) except -1:
+        """Takes copies of what is null and of where spans begin. `measure` copies what offsets it must."""
+        cdef Py_ssize_t k
+        cdef const Op* op
+        for k in range(self.tables.op_count):
+            op = &self.s.ops[k]
+            if op.nullable and (op.code == VECTOR or op.code == ROWS):
+                self.copy(op.column + (2 if op.code == VECTOR else 1))
+            if op.code == VECTOR and op.begins >= 0:
+                self.copy(op.begins)
+        return 0
+
+    cdef int copy(self, int64_t column) except -1:
+        cdef Py_buffer* buffer = &self.buffers[column]
+        if self.s.columns[column] == NULL:
+            return 0
+        self.s.copies[column] = <uint8_t*>malloc(buffer.len + 1)
+        if self.s.copies[column] == NULL:
+            raise MemoryError
+        memcpy(self.s.copies[column], buffer.buf, buffer.len)
+        self.s.columns[column] = self.s.copies[column]
+        return 0
 
     def __dealloc__(self):
         for k in range(self.buffer_count):
             PyBuffer_Release(&self.buffers[k])
+            if self.s.copies != NULL:
+                free(self.s.copies[k])
         free(self.buffers)
         free(self.s.columns)
+        free(self.s.copies)
         free(self.s.is_uniform)
         free(self.s.absent)
         free(self.s.is_absent)
@@ -254,6 +335,8 @@ cdef class Writer:
                 if is_unset(&self.s, &self.s.ops[k]):
                     continue
                 problem = check_offsets(&self.s, &self.s.ops[k], self.rows[child])
+                if problem == NO_MEMORY:
+                    raise MemoryError
                 if problem:
                     return PROBLEMS[problem], self.s.ops[k].column
         self.find_all_absent()

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kcore._ext.columns_size cimport size_op
 from kcore._ext.fused cimport fuse
 from kcore._ext.program cimport BLOCK, BOOL, INT16, MIN_RUN, STRUCT, VARINT, VECTOR, Node, Op
-from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, offsets_of, varint_size
+from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, length_at, offset_at, varint_size
 from kcore._ext.steps cimport (
     FIELD, MAX_NESTED, SPAN, VALUES, Step, Steps, add_step, elements_key, find_counter
 )
@@ -58,19 +58,19 @@ cdef int64_t alike_rows(const Sink* s, int64_t child, int64_t row, int64_t each,
 
 
 cdef int64_t alike_op(const Sink* s, const Op* op, int64_t row, int64_t each, int64_t limit) noexcept nogil:
-    cdef const int32_t* offsets
+    cdef int64_t first
     if op.code <= BOOL:
         return limit
     if op.code == STRUCT and not op.nullable:
         return alike_rows(s, op.child, row, each, limit)
-    offsets = offsets_of(s, op) + row
     if not s.is_uniform[op.column]:
-        limit = same_lengths(offsets, each, limit * each) // each
+        limit = same_lengths(<const int32_t*>s.columns[op.column] + row, each, limit * each) // each
     if op.nullable and op.code != STRUCT:
         limit = same_bytes(s.columns[op.column + (2 if op.code == VECTOR else 1)] + row, each, limit * each) // each
     if op.code == VECTOR:
         return limit
-    return alike_rows(s, op.child, offsets[0], offsets[each] - offsets[0], limit)
+    first = offset_at(s, op, row)
+    return alike_rows(s, op.child, first, offset_at(s, op, row + each) - first, limit)
 
 
 cdef int64_t same_lengths(const int32_t* offsets, int64_t each, int64_t count) noexcept nogil:
@@ -132,8 +132,7 @@ cdef bint learn_row(Learner* one, int64_t child, int64_t row, int64_t rows, int6
 
 
 cdef bint learn_op(Learner* one, const Op* op, int64_t row, int64_t rows, int64_t mine) noexcept nogil:
-    cdef const int32_t* offsets
-    cdef int64_t k
+    cdef int64_t k, first, length
     if op.code <= BOOL:
         if add_step(one.steps, FIELD, op, rows, mine) == NULL:
             return False
@@ -141,12 +140,12 @@ cdef bint learn_op(Learner* one, const Op* op, int64_t row, int64_t rows, int64_
         return True
     if op.code == STRUCT and not op.nullable:
         return learn_row(one, op.child, row, rows, mine)  # A row of its own for each of the parent's.
-    offsets = offsets_of(one.sink, op) + row
-    if not add_span(one, op, 1 if op.code == STRUCT else prefix_size(op, offsets[1] - offsets[0])):
+    first, length = offset_at(one.sink, op, row), length_at(one.sink, op, row)
+    if not add_span(one, op, 1 if op.code == STRUCT else prefix_size(op, length)):
         return False
     if op.code == VECTOR:
-        return learn_values(one, op, offsets[0], offsets[1] - offsets[0], rows, mine)
-    for k in range(offsets[0], offsets[1]):
+        return learn_values(one, op, first, length, rows, mine)
+    for k in range(first, first + length):
         if not learn_next(one, op.child, k):
             return False
     return True

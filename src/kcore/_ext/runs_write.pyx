@@ -8,7 +8,7 @@ from kcore._ext.program cimport (
     BLOCK, BOOL, MAX_VECTORS, VECTOR, Node, Op, move, move32x4, move_at, move_vectors, put_bytes, repeat,
     scatter, spread,
 )
-from kcore._ext.sink cimport Layout, Sink, offsets_of, put_length, values_of
+from kcore._ext.sink cimport Layout, Sink, offset_at, put_length, values_of
 from kcore._ext.steps cimport DUO, PAIR, QUAD, SPAN, TRIO, VALUES, Step, Steps, block_of
 
 
@@ -88,7 +88,9 @@ cdef inline void write_values(
 cdef struct Part:
     int64_t gap      # fixed bytes before the vector
     const Op* op
-    const int32_t* offsets
+    const int32_t* offsets  # NULL where all rows are `length` long, from element `first` on
+    int64_t first
+    int64_t length
     const uint8_t* values
     int64_t spare    # elements before this one have 16 bytes to load
 
@@ -127,8 +129,11 @@ cdef int64_t find_parts(const Sink* s, const Node* node, int64_t row, Part* part
             gap += op.width
             continue
         parts[vectors] = Part(
-            gap, op, offsets_of(s, op) + row, s.columns[op.column + 1], s.bytes[op.column + 1] // 4 - 4
+            gap, op, NULL, offset_at(s, op, row), s.widest[op.column], s.columns[op.column + 1],
+            s.bytes[op.column + 1] // 4 - 4,
         )
+        if not s.is_uniform[op.column]:
+            parts[vectors].offsets = <const int32_t*>s.columns[op.column] + row
         vectors += 1
         gap = 0
     tail[0] = gap + node.flexible
@@ -149,7 +154,10 @@ cdef int64_t write_vectors(
         places[0][r] = <int32_t>at
         for k in range(vectors):
             part = &parts[k]
-            begin, length = part.offsets[r], part.offsets[r + 1] - part.offsets[r]
+            if part.offsets == NULL:
+                begin, length = part.first + r * part.length, part.length
+            else:
+                begin, length = part.offsets[r], part.offsets[r + 1] - part.offsets[r]
             at += part.gap
             at += put_length(out + at, part.op.prefix, length)
             if part.op.width == 4 and length <= 4 and begin <= part.spare and at + 16 <= room:

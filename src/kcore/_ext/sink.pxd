@@ -16,6 +16,7 @@ cdef struct Sink:
     const Node* nodes
     const Op* ops
     const uint8_t** columns
+    uint8_t** copies     # by column, of those that say where values go: the Writer's own, or NULL
     int64_t* tag_counts  # unknown tags, by node
     int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
     int64_t* widest
@@ -29,15 +30,22 @@ cdef struct Sink:
     int64_t size         # of the whole message
 
 
-cdef inline const int32_t* offsets_of(const Sink* s, const Op* op) noexcept nogil:
-    return <const int32_t*>s.columns[op.column]
+cdef inline int64_t offset_at(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    """Where the elements of a row begin: by what all rows have, or by the Writer's own copy of the offsets."""
+    if s.is_uniform[op.column]:
+        return row * s.widest[op.column]
+    return (<const int32_t*>s.columns[op.column])[row]
+
+
+cdef inline int64_t length_at(const Sink* s, const Op* op, int64_t row) noexcept nogil:
+    return offset_at(s, op, row + 1) - offset_at(s, op, row)
 
 
 cdef inline const uint8_t* values_of(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     """Where the elements of a VECTOR's row are: after those of the row before, or where the row says they begin."""
     if op.begins >= 0 and s.columns[op.begins] != NULL:
         return s.columns[op.column + 1] + (<const int64_t*>s.columns[op.begins])[row]
-    return s.columns[op.column + 1] + <int64_t>offsets_of(s, op)[row] * op.width
+    return s.columns[op.column + 1] + offset_at(s, op, row) * op.width
 
 
 cdef inline bint is_unset(const Sink* s, const Op* op) noexcept nogil:
@@ -48,7 +56,7 @@ cdef inline bint is_unset(const Sink* s, const Op* op) noexcept nogil:
 cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
     """Of a nullable VECTOR, ROWS or STRUCT."""
     if op.code == STRUCT:
-        return offsets_of(s, op)[row] == offsets_of(s, op)[row + 1]
+        return length_at(s, op, row) == 0
     return not s.columns[op.column + (2 if op.code == VECTOR else 1)][row]
 
 

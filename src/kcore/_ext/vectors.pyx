@@ -1,4 +1,4 @@
-"""Columns of strings as offsets and bytes: which equal the one before, and each several times."""
+"""Columns of strings as offsets and bytes: which equal the one before, each several times, and spans put together."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
@@ -30,3 +30,14 @@ def repeat(
                     memcpy(&repeated[at], &values[offsets[k]], size)
                 at += size
                 repeated_offsets[row + 1] = <int32_t>at
+
+
+def pack(const uint8_t[::1] source, const int64_t[:, ::1] spans__mx, const int64_t[::1] places__m, uint8_t[::1] packed):
+    """The bytes of span m of `source` to places__m[m]; spans lie in `source`, and where they go in `packed`."""
+    cdef Py_ssize_t m
+    cdef int64_t size
+    with nogil:
+        for m in range(spans__mx.shape[0]):
+            size = spans__mx[m, 1] - spans__mx[m, 0]
+            if size:
+                memcpy(&packed[places__m[m]], &source[spans__mx[m, 0]], size)

@@ -2,9 +2,10 @@
 
 from cython cimport final
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_Check
+from cpython.memoryview cimport PyMemoryView_Check
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint8_t
@@ -22,6 +23,21 @@ cdef struct Recent:
     PyObject *message
     PyObject *version
     PyObject *program
+
+
+cdef inline bint is_immutable(object data):
+    """Whether these are the bytes of a bytes object: nobody changes them."""
+    return PyBytes_CheckExact(data) or PyMemoryView_Check(data) and PyBytes_CheckExact(data.obj)
+
+
+cdef bytes copy_of(object data):
+    """The bytes of a buffer as they are now."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return PyBytes_FromStringAndSize(<char *>view.buf if view.len else NULL, view.len)
+    finally:
+        PyBuffer_Release(&view)
 
 
 @final
@@ -96,7 +112,8 @@ cdef class Codec:
         """The message in all of `data`, any bytes-like object; no header inside, no bytes left over.
 
         `message` is a name, such as "LeaderAndIsrRequest", or its class. Arrays are lists, records are views that keep
-        `data` alive, tags that the schema does not know are kept in `unknown_tagged_fields`.
+        `data` alive, tags that the schema does not know are kept in `unknown_tagged_fields`. `bytes` and memoryviews of
+        them are read in place; any other buffer is copied first, since another thread may change it.
         `dialect="kip590"` reads the versions and the header of that document instead of those that Kafka shipped.
         DecodeError has the offset of what is wrong; UnknownMessageError, UnsupportedVersionError.
         """
@@ -104,6 +121,8 @@ cdef class Codec:
         cdef Py_buffer view
         if PyBytes_CheckExact(data):
             return read_message(program, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), NULL, data)
+        if not is_immutable(data):
+            data = copy_of(data)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             return read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, NULL, data)
@@ -120,6 +139,8 @@ cdef class Codec:
         cdef Program program = self.find(message, version, dialect)
         cdef Py_ssize_t end = offset
         cdef Py_buffer view
+        if not is_immutable(data):
+            data = copy_of(data)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             if not 0 <= end <= view.len:

@@ -1,13 +1,14 @@
 """One replica as the machine it is: it leads, commits and keeps the ISR, or follows (Partition of 3.9.1). No clock."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kcore.broker.appending import MAX_MESSAGE_BYTES, Appended, append_as_leader, append_end_marker
+from kcore.broker.appending import Appended, append_as_leader, append_end_marker
 from kcore.broker.broker import Key, Replica
 from kcore.broker.followers import Follower
 from kcore.broker.log import ReplicaLog
+from kcore.broker.log_validator import Bytes, LogConfig
 from kcore.broker.roles import Order, Role, Step, next_step
 from kcore.broker.transactions import AbortedTransaction, EndMarker
 from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
@@ -22,7 +23,7 @@ class TopicSettings:
     """A topic's configuration, as far as a replica needs it."""
 
     min_insync_replicas: int = 1
-    max_message_bytes: int = MAX_MESSAGE_BYTES
+    log: LogConfig = field(default_factory=LogConfig)
     deletes: bool = True  # Whether cleanup.policy has "delete" in it.
 
 
@@ -156,14 +157,14 @@ class Partition:
     # As the leader.
 
     def append(
-        self, data: bytes | memoryview, acks: int, now_ms: int, guard: object | None = None
+        self, data: Bytes, acks: int, now_ms: int, date_ms: int, guard: object | None = None
     ) -> tuple[Appended, bool]:
-        """A producer's batch; where it lies, and whether the high watermark moved. ApiException if it is refused.
+        """A producer's batch, which `first_look` has seen; where it lies, and whether the high watermark moved.
 
-        `guard`: as Producers.check has it.
+        Times as `on_produce` has them, `guard` as Producers.check does. ApiException if the batch is refused.
         """
         log = self._log_to_append_to(acks)
-        appended = append_as_leader(log, data, self.leader_epoch, self.settings.max_message_bytes, guard)
+        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard)
         return appended, self.advance_high_watermark(now_ms)
 
     def append_end_marker(

@@ -15,6 +15,7 @@ from kcore.wire.record_building import CONTROL, TRANSACTIONAL
 
 BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer has in flight.
 NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
 MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
 
@@ -108,7 +109,7 @@ class Producers:
         OutOfOrderSequenceException.
         """
         producer_id, epoch = int(batches.producer_id[0]), int(batches.producer_epoch[0])
-        if producer_id == NO_PRODUCER_ID:
+        if producer_id <= NO_PRODUCER_ID:
             return
         producer, verification = self.by_id.get(producer_id), self._verifications.get(producer_id)
         is_transactional = bool(batches.attributes[0] & TRANSACTIONAL)
@@ -116,18 +117,21 @@ class Producers:
         is_verified = verification is not None and guard is verification.guard
         if is_transactional and not is_open and not is_verified:
             Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch belongs to no open transaction")
-        first, _ = sequences_of(batches, 0)
+        self._check_epoch(producer_id, epoch)
+        self._check_sequence(producer_id, epoch, sequences_of(batches, 0)[0])
+        if is_open and not is_transactional:
+            Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch is not in its open transaction")
+
+    def _check_sequence(self, producer_id: int, epoch: int, first: int) -> None:
+        producer, verification = self.by_id.get(producer_id), self._verifications.get(producer_id)
         if verification is not None and first > verification.lowest_sequence:
             _out_of_order(producer_id, epoch, verification.lowest_sequence, first)
-        if producer is None:
+        if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
             return  # All that it wrote may have been deleted: any sequence will do.
-        self._check_epoch(producer_id, epoch)
         is_new_epoch = epoch > producer.epoch or not producer.batches
         expected = 0 if is_new_epoch else (producer.batches[-1].last_sequence + 1) % SEQUENCES
         if first != expected:
             _out_of_order(producer_id, epoch, expected, first)
-        if is_open and not is_transactional:
-            Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch is not in its open transaction")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         """InvalidProducerEpochException or TransactionCoordinatorFencedException for a marker that comes too late."""
@@ -141,10 +145,10 @@ class Producers:
             )
 
     def _check_epoch(self, producer_id: int, epoch: int) -> None:
-        if epoch < self.by_id[producer_id].epoch:
-            Errors.INVALID_PRODUCER_EPOCH.raise_for(
-                f"producer {producer_id} has epoch {self.by_id[producer_id].epoch} here, not {epoch}"
-            )
+        producer = self.by_id.get(producer_id)
+        known = NO_PRODUCER_EPOCH if producer is None else producer.epoch
+        if epoch < known:
+            Errors.INVALID_PRODUCER_EPOCH.raise_for(f"producer {producer_id} has epoch {known} here, not {epoch}")
 
     # After it.
 
@@ -154,7 +158,7 @@ class Producers:
         Returns the transactions that they abort, for the transaction index.
         """
         aborted = []
-        for row in (batches.producer_id != NO_PRODUCER_ID).nonzero()[0].tolist():
+        for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
             producer = self.by_id.get(producer_id)
             if producer is None:

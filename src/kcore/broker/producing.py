@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.broker import verifying
 from kcore.broker.broker import Key
+from kcore.broker.log_validator import (
+    RecordValidationException,
+    first_look,
+    has_transactional_records,
+    transactional_producer,
+)
 from kcore.broker.outputs import Answer, Verify
-from kcore.broker.verifying import Verified, WaitingVerification
+from kcore.broker.verifying import Produce, TransactionalBatch
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -72,98 +79,131 @@ class WaitingProduce:
 
 
 def on_produce(
-    manager: "ReplicaManager", request_id: int, request: ProduceRequest, now_ms: int, version: int = NEWEST
-) -> None:
-    """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
-
-    The first batches of a transaction wait until its coordinator has verified them. With acks 0 nobody waits for the
-    answer; the edge has no way to tell of an error but to close the connection.
-    """
-    deadline_ms = now_ms + request.timeout_ms
-    try:
-        batches = verifying.transactional_batches(request)
-    except ApiException as error:
-        keys = [(topic.name, data.index) for topic in request.topic_data for data in topic.partition_data]
-        refused = Verified(refused=dict.fromkeys(keys, (error.error, str(error))))
-        _append_all(manager, request_id, request, now_ms, deadline_ms, refused)
-        return
-    verified = verifying.begin(manager, batches)
-    if not verified.guards:
-        _append_all(manager, request_id, request, now_ms, deadline_ms, verified)
-        return
-    manager.verifying.add(WaitingVerification(request_id, deadline_ms, request, version, verified))
-    transaction = str(request.transactional_id), batches[0].producer_id, batches[0].producer_epoch
-    manager.output(Verify(request_id, *transaction, tuple(verified.guards)))
-
-
-def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
-    """The coordinator's answer: the partitions that are not in the transaction, and why; the others are appended."""
-    waiter = manager.verifying.by_id.get(request_id)
-    if waiter is not None and manager.verifying.remove(waiter):
-        verifying.refuse(waiter.verified, errors, waiter.version)
-        _append_all(manager, request_id, waiter.request, now_ms, waiter.deadline_ms, waiter.verified)
-
-
-def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
-    """Answers those whose coordinator has not answered in time."""
-    for waiter in manager.verifying.late(now_ms):
-        if manager.verifying.remove(waiter):
-            _append_all(manager, waiter.request_id, waiter.request, now_ms, waiter.deadline_ms, waiter.timed_out())
-
-
-def _append_all(
     manager: "ReplicaManager",
     request_id: int,
     request: ProduceRequest,
     now_ms: int,
-    deadline_ms: int,
-    verified: Verified,
+    date_ms: int,
+    version: int = NEWEST,
 ) -> None:
-    answer = ProduceResponse(responses=[])
+    """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
+
+    `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
+    compared with.
+
+    The first batches of a transaction wait until its coordinator has verified them. With acks 0 nobody waits for the
+    answer; the edge has no way to tell of an error but to close the connection.
+    """
+    produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms)
+    batches = _first_look(manager, produce)
+    verifying.begin(manager, produce, batches)
+    if not produce.guards:
+        _append_all(manager, produce, now_ms)
+        return
+    manager.verifying.add(produce)
+    producer = batches[0].producer
+    transaction = str(request.transactional_id), producer.producer_id, producer.epoch
+    manager.output(Verify(request_id, *transaction, tuple(produce.guards)))
+
+
+def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
+    """The coordinator's answer: the partitions that are not in the transaction, and why; the others are appended."""
+    produce = manager.verifying.by_id.get(request_id)
+    if produce is not None and manager.verifying.remove(produce):
+        verifying.refuse(produce, errors)
+        _append_all(manager, produce, now_ms)
+
+
+def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
+    """Answers those whose coordinator has not answered in time: the producer tries again."""
+    for produce in manager.verifying.late(now_ms):
+        if manager.verifying.remove(produce):
+            verifying.refuse(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
+            _append_all(manager, produce, now_ms)
+
+
+def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
+    """Notes what is wrong with records by their headers alone; the batches of a transaction among the others.
+
+    Records of partitions that nobody knows are not looked at, but for whether they are of a transaction
+    (KafkaApis.handleProduceRequest).
+    """
+    request = produce.request
+    asked = [
+        ((topic.name, data.index), data.records or b"") for topic in request.topic_data for data in topic.partition_data
+    ]
+    known = [(key, records) for key, records in asked if key in manager.partitions or manager.knows(key)]
+    try:
+        if has_transactional_records([records for _, records in asked]) and request.transactional_id is None:
+            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
+        found = first_look([records for _, records in known], produce.version)
+    except ApiException as refusal:  # Of the whole request.
+        produce.refused = {key: refusal for key, _ in asked}
+        return []
+    pairs = zip(known, found, strict=True)
+    produce.refused = {key: refusal for (key, _), refusal in pairs if refusal is not None}
+    taken = ((key, transactional_producer(records)) for key, records in known if key not in produce.refused)
+    return [TransactionalBatch(key, producer) for key, producer in taken if producer is not None]
+
+
+def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> None:
+    request, answer = produce.request, ProduceResponse(responses=[])
     required: dict[Key, Required] = {}
-    moved: list[Key] = []
     for topic in request.topic_data:
         answers = TopicProduceResponse(name=topic.name, partition_responses=[])
         answer.responses.append(answers)
         for data in topic.partition_data:
             key = (topic.name, data.index)
-            told, end_offset = _append(manager, key, data, request.acks, now_ms, verified)
+            told, end_offset = _append(manager, key, data, produce, now_ms)
             answers.partition_responses.append(told)
             if end_offset is not None:
                 required[key] = Required(end_offset, told)
-                moved.append(key)
-    waiter = WaitingProduce(request_id, deadline_ms, answer, required)
+    waiter = WaitingProduce(produce.request_id, produce.deadline_ms, answer, required)
     done = answer if request.acks != -1 else waiter.response(manager)
     if done is None:
         manager.producing.add(waiter)
     else:
-        manager.output(Answer(request_id, done))
-    for key in moved:  # Followers have something to fetch, and more may be committed.
+        manager.output(Answer(produce.request_id, done))
+    for key in required:  # Followers have something to fetch, and more may be committed.
         manager.wake(key)
 
 
 def _append(
-    manager: "ReplicaManager", key: Key, data: PartitionProduceData, acks: int, now_ms: int, verified: Verified
+    manager: "ReplicaManager", key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
 ) -> tuple[PartitionProduceResponse, int | None]:
     """The answer for one partition; if the batch is in the log, the offset behind it."""
-    if key in verified.refused:
-        return _refused(data.index, *verified.refused[key]), None
+    acks, date_ms = produce.request.acks, now_ms + produce.date_ahead_ms
     try:
+        if key in produce.refused:
+            raise produce.refused[key]
         if acks not in (-1, 0, 1):
             raise exception_of(Errors.INVALID_REQUIRED_ACKS)(f"acks {acks}")
         partition = manager.partition(key)
-        appended, _ = partition.append(data.records or b"", acks, now_ms, verified.guards.get(key))
+        appended, _ = partition.append(data.records or b"", acks, now_ms, date_ms, produce.guards.get(key))
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         manager.log_failed(key, error)
-        return _refused(data.index, Errors.KAFKA_STORAGE_ERROR, str(error)), None
+        return _refused(data.index, error), None
     except ApiException as error:
-        return _refused(data.index, error.error, str(error)), None
-    start_offset = partition.leader_log().start_offset
+        return _refused(data.index, error), None
     answer = PartitionProduceResponse(
-        index=data.index, error_code=0, base_offset=appended.first_offset, log_start_offset=start_offset
+        index=data.index,
+        error_code=0,
+        base_offset=appended.first_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=partition.leader_log().start_offset,
     )
     return answer, appended.last_offset + 1
 
 
-def _refused(index: int, error: Errors, why: str) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index=index, error_code=error, base_offset=-1, error_message=why)
+def _refused(index: int, error: ApiException) -> PartitionProduceResponse:
+    told = error.record_errors if isinstance(error, RecordValidationException) else ()
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.error,
+        base_offset=-1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=each.batch_index, batch_index_error_message=each.message)
+            for each in told
+        ],
+        error_message=str(error),
+    )

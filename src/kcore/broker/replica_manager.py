@@ -14,11 +14,12 @@ from kcore.broker.fetcher import ReplicaFetcher
 from kcore.broker.fetching import WaitingFetch
 from kcore.broker.isr_changes import IsrChanges
 from kcore.broker.log import ReplicaLog
+from kcore.broker.log_validator import LogConfig
 from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Output
 from kcore.broker.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
 from kcore.broker.producing import expire_verifications
 from kcore.broker.roles import DELETE_LOG, Order, Role, next_step
-from kcore.broker.verifying import WaitingVerification
+from kcore.broker.verifying import Produce
 from kcore.broker.waiting import Delayed, Waiting
 from kcore.protocol_errors import Errors, exception_of
 from kcore.schema import LeaderAndIsrResponse, UpdateMetadataResponse
@@ -59,7 +60,7 @@ class ReplicaManager(Broker):
         self.settings: dict[str, TopicSettings] = {}  # Of topics that have some of their own.
         self.fetchers: dict[int, ReplicaFetcher] = {}
         self.isr_changes = IsrChanges(config.broker_id)
-        self.verifying: Waiting[WaitingVerification] = Waiting()
+        self.verifying: Waiting[Produce] = Waiting()
         self.producing: Waiting[Delayed] = Waiting()
         self.fetching: Waiting[WaitingFetch] = Waiting()
         self.controller_id = -1
@@ -168,7 +169,7 @@ class ReplicaManager(Broker):
 
     def settings_of(self, topic: str) -> TopicSettings:
         """Its own, or the broker's defaults."""
-        default = TopicSettings(self.config.min_insync_replicas, self.config.message_max_bytes)
+        default = TopicSettings(self.config.min_insync_replicas, LogConfig(self.config.message_max_bytes))
         return self.settings.get(topic, default)
 
     def set_settings(self, topic: str, settings: TopicSettings, now_ms: int) -> None:

@@ -1,27 +1,36 @@
-"""Parts and sums of PartitionChanges, as columns."""
+"""Parts and sums of changes, as columns."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.types import Bools, Int32s
 
+Changes = TypeVar("Changes", PartitionChanges, UnwrittenChanges)
 
-def no_changes() -> PartitionChanges:
+
+def no_changes() -> UnwrittenChanges:
     """Of no partition."""
     nothing = np.empty(0, np.int32)
-    return PartitionChanges(nothing, nothing, np.zeros(1, np.int32), nothing, nothing, nothing, np.empty(0, np.int8))
+    return UnwrittenChanges(nothing, nothing, np.zeros(1, np.int32), nothing, nothing, nothing, np.empty(0, np.int8))
 
 
-def part(changes: PartitionChanges, chosen: Bools) -> PartitionChanges:
+def _kind_of(changes: Changes) -> type[Changes]:
+    """Without what elections tell besides."""
+    # mypy looks at each of the two types apart, and sees no narrowing of `type[Changes]`.
+    return PartitionChanges if isinstance(changes, PartitionChanges) else UnwrittenChanges  # type: ignore[return-value]
+
+
+def part(changes: Changes, chosen: Bools) -> Changes:
     """Those of the changes, in their order; `chosen` has c flags."""
     if chosen.all():
         return changes
     lengths = np.diff(changes.isr_offsets)
     offsets = np.zeros(np.count_nonzero(chosen) + 1, np.int32)
     np.cumsum(lengths[chosen], out=offsets[1:])
-    return PartitionChanges(
+    return _kind_of(changes)(
         rows=changes.rows[chosen],
         leaders=changes.leaders[chosen],
         isr_offsets=offsets,
@@ -32,13 +41,13 @@ def part(changes: PartitionChanges, chosen: Bools) -> PartitionChanges:
     )
 
 
-def in_order(changes: PartitionChanges, order: Int32s) -> PartitionChanges:
+def in_order(changes: Changes, order: Int32s) -> Changes:
     """The changes `order[0]`, `order[1]` ... of these."""
     begins, lengths = changes.isr_offsets[:-1][order], np.diff(changes.isr_offsets)[order]
     offsets = np.zeros(len(order) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
-    return PartitionChanges(
+    return _kind_of(changes)(
         rows=changes.rows[order],
         leaders=changes.leaders[order],
         isr_offsets=offsets,
@@ -49,13 +58,13 @@ def in_order(changes: PartitionChanges, order: Int32s) -> PartitionChanges:
     )
 
 
-def joined(several: Sequence[PartitionChanges]) -> PartitionChanges:
+def joined(several: Sequence[UnwrittenChanges]) -> UnwrittenChanges:
     """All of them, ascending by row; no row is in two."""
     some = [each for each in several if len(each)]
     if len(some) < 2:
         return some[0] if some else no_changes()
     ends = np.cumsum([0, *(len(each.isr) for each in some[:-1])], dtype=np.int32)
-    together = PartitionChanges(
+    together = UnwrittenChanges(
         rows=np.concatenate([each.rows for each in some]),
         leaders=np.concatenate([each.leaders for each in some]),
         isr_offsets=np.concatenate(
@@ -70,7 +79,7 @@ def joined(several: Sequence[PartitionChanges]) -> PartitionChanges:
 
 
 def same(these: PartitionChanges, those: PartitionChanges) -> Bools:
-    """Which of `these` are exactly so in `those`, whose rows hold all of theirs."""
+    """Which of `these` states are exactly so in `those`, whose rows hold all of theirs."""
     if not len(these):
         return np.empty(0, np.bool_)
     other = in_order(those, np.searchsorted(those.rows, these.rows).astype(np.int32))

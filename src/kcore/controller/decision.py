@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcore.controller.events import BrokerStarted
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_states import encode_states, partition_paths
 from kcore.schema import ControlledShutdownResponse
@@ -26,7 +26,7 @@ def no_rows() -> Int32s:
 class Decision:
     """The outcome of one event. Nothing has changed yet."""
 
-    changes: PartitionChanges
+    changes: UnwrittenChanges
     failed: tuple[int, ...] = ()  # broker ids
     started: tuple[BrokerStarted, ...] = ()
     shutting_down: tuple[int, ...] = ()  # broker ids
@@ -49,7 +49,7 @@ class StateWrite:
     data: bytes
 
 
-def state_writes(table: PartitionTable, changes: PartitionChanges, controller_epoch: int) -> Iterator[StateWrite]:
+def state_writes(table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int) -> Iterator[StateWrite]:
     """The writes of `/brokers/topics/<topic>/partitions/<n>/state`."""
     rows = changes.rows
     paths = partition_paths(table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows])

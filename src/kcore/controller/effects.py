@@ -15,7 +15,7 @@ from kcore.controller.events import Event
 from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.errors import TableError
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
 
@@ -102,10 +102,10 @@ class WriteNodes:
 class WriteStates:
     """State znodes of partitions, each on its own: a mask of the changes that were taken.
 
-    `changes.partition_epochs` is the version that a znode must have; -1: it is created, with the znodes above it.
+    Of a znode whose version is to be -1, those above it are created, too.
     """
 
-    changes: PartitionChanges
+    changes: UnwrittenChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def tell(notice: Notice) -> Steps[None]:
     yield Tell(notice)
 
 
-def write_states(changes: PartitionChanges) -> Steps[Bools]:
+def write_states(changes: UnwrittenChanges) -> Steps[Bools]:
     """Which of the changes were taken."""
     taken: Bools = yield WriteStates(changes)
     return taken

@@ -16,7 +16,7 @@ from kcore.controller.effects import Steps, tell, write_states
 from kcore.controller.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.state_machines import check_partitions, partition_states
 from kcore.controller.znode_reading import read_states
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int32s
 
 MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.
@@ -44,11 +44,11 @@ def carry_out(
     context.decisions.replay(decision)
     check_partitions(context.table, rows, before, partition_states(context.table, rows, situation))
     if len(rows):
-        yield from tell(PartitionsChanged.of(why, context.table, states_before, decision.changes, level))
+        yield from tell(PartitionsChanged.of(why, context.table, states_before, decision.changes.written(), level))
     return decision
 
 
-def _written(context: ControllerContext, changes: PartitionChanges) -> Steps[tuple[PartitionChanges, Int32s]]:
+def _written(context: ControllerContext, changes: UnwrittenChanges) -> Steps[tuple[UnwrittenChanges, Int32s]]:
     """The changes that ZooKeeper has now, and the rows whose state was another: that one is in the table now."""
     if not len(changes):
         return changes, changes.rows

@@ -19,10 +19,11 @@ from kcore.controller.requests.states import Situation, distinct
 from kcore.controller.requests.versions import request_versions
 from kcore.controller.topics import new_partitions
 from kcore.errors import TableError
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication.election import elect
+from kcore.replication.elections import ZooKeeperElections
 from kcore.schema import ControlledShutdownResponse
 from kcore.schema.controlled_shutdown import RemainingPartition
 from kcore.types import Bools, Int32s
@@ -160,12 +161,12 @@ class ZkController:
         rows: Int32s | None = None,
         leaving: Sequence[int] = (),
         table: PartitionTable | None = None,
-    ) -> PartitionChanges:
+    ) -> UnwrittenChanges:
         """One election in bulk; not of topics that are being deleted, and with a mind to failed log directories."""
         table = self.table if table is None else table
-        changes: PartitionChanges = elect(
-            table, kind, rows=rows, leaving=leaving, unclean=self.unclean, level=self._level
-        )
+        elections = elect(table, kind, rows=rows, leaving=leaving, unclean=self.unclean, level=self._level)
+        assert isinstance(elections, ZooKeeperElections), self._level
+        changes: UnwrittenChanges = elections
         stateless = table.leader_epoch__p[changes.rows] < 0
         if stateless.any():  # Their first state is on_new_partitions' to give.
             changes = part(changes, ~stateless)

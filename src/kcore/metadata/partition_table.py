@@ -66,7 +66,8 @@ class PartitionTable:
 
     A partition keeps its row for as long as it lives. A removed topic leaves free rows: no replicas, no ISR, no leader,
     topic row -1; decisions find nothing to do there, and the next topic that fits takes them.
-    Read the columns, and change them by the methods alone.
+    Read the columns, which are read-only arrays, and change them by the methods alone: kernels trust the broker rows in
+    them. A table belongs to one thread at a time.
     """
 
     topic_row__p: Int32s
@@ -97,8 +98,13 @@ class PartitionTable:
     def _set_columns(self, columns: Mapping[str, Array], length: int) -> None:
         """Columns may have room behind `length`; the attributes show what is in use."""
         self._columns = dict(columns)
-        for name, array in self._columns.items():
-            setattr(self, name, array[:length])
+        for name in self._columns:
+            self._show(name, length)
+
+    def _show(self, name: str, length: int) -> None:
+        shown = self._columns[name][:length]
+        shown.flags.writeable = False
+        setattr(self, name, shown)
 
     @classmethod
     def from_arrays(
@@ -164,10 +170,13 @@ class PartitionTable:
         return len(self.leader__p)
 
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
-        """Makes decided changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
+        """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
-        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong.
+        All is checked before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and
+        for changes that ZooKeeper has yet to take (`UnwrittenChanges.written`).
         """
+        if not isinstance(changes, PartitionChanges):
+            raise TableError("these changes are not written: apply what `written()` gives")
         rows = self._known_rows(changes.rows)
         shape = rows.shape
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))
@@ -182,12 +191,17 @@ class PartitionTable:
         check_range("partition epoch", partition_epoch, NO_EPOCH, MAX_EPOCH)
         check_range("leader recovery state", recovery, RECOVERED, RECOVERING)
         if controller_epoch is not None:
-            self.controller_epoch__p[rows] = as_integers(
+            self._columns["controller_epoch__p"][rows] = as_integers(
                 "controller epoch", np.broadcast_to(controller_epoch, shape), np.int32, shape
             )
         self._write_lists("isr__pi", rows, isr)
-        self.leader__p[rows], self.leader_recovery_state__p[rows] = leader, recovery
-        self.leader_epoch__p[rows], self.partition_epoch__p[rows] = leader_epoch, partition_epoch
+        self._write(rows, leader__p=leader, leader_recovery_state__p=recovery)
+        self._write(rows, leader_epoch__p=leader_epoch, partition_epoch__p=partition_epoch)
+
+    def _write(self, rows: Int32s, **values: Array | int) -> None:
+        """Writes those rows of columns."""
+        for name, value in values.items():
+            self._columns[name][rows] = value
 
     def set_replicas(
         self,
@@ -232,12 +246,12 @@ class PartitionTable:
     def _add(self, topic_row: int, replicas: Int16s, first_partition: int, controller_epoch: int) -> Int32s:
         first_row = self._take_free_rows(len(replicas))
         rows = np.arange(first_row, first_row + len(replicas), dtype=np.int32)
-        self.topic_row__p[rows], self.partition_index__p[rows] = topic_row, first_partition + rows - first_row
+        self._write(rows, topic_row__p=topic_row, partition_index__p=first_partition + rows - first_row)
         self._write_lists("replicas__ps", rows, replicas)
         self._write_lists("isr__pi", rows, replicas)
-        self.leader__p[rows], self.leader_recovery_state__p[rows] = replicas[:, 0], RECOVERED
-        self.leader_epoch__p[rows], self.partition_epoch__p[rows] = INITIAL_LEADER_EPOCH, INITIAL_PARTITION_EPOCH
-        self.controller_epoch__p[rows] = controller_epoch
+        self._write(rows, leader__p=replicas[:, 0], leader_recovery_state__p=RECOVERED)
+        self._write(rows, leader_epoch__p=INITIAL_LEADER_EPOCH, partition_epoch__p=INITIAL_PARTITION_EPOCH)
+        self._write(rows, controller_epoch__p=controller_epoch)
         self.index.add(rows, replicas)
         self._lookup.add(topic_row, first_partition, first_row, len(rows))
         return rows
@@ -255,8 +269,8 @@ class PartitionTable:
         self.index.remove(rows, self.replicas__ps[rows])
         for name in names:
             self._lookup.remove(self.topics.remove(name))
-        self.topic_row__p[rows], self.partition_index__p[rows] = NO_TOPIC, 0
-        self.replicas__ps[rows], self.isr__pi[rows], self.leader__p[rows] = NO_BROKER_ROW, NO_BROKER_ROW, NO_BROKER_ROW
+        self._write(rows, topic_row__p=NO_TOPIC, partition_index__p=0)
+        self._write(rows, replicas__ps=NO_BROKER_ROW, isr__pi=NO_BROKER_ROW, leader__p=NO_BROKER_ROW)
         for moves in (self.adding, self.removing):
             for row in moves.keys() & set(rows.tolist() if moves else ()):
                 del moves[row]
@@ -304,9 +318,9 @@ class PartitionTable:
         width = max(lists.shape[1], getattr(self, name).shape[1])
         if width > getattr(self, name).shape[1]:
             self._columns[name] = widened(self._columns[name], width)
-            setattr(self, name, self._columns[name][: len(self)])
+            self._show(name, len(self))
         # Whole rows: NumPy writes them far faster than a part of each.
-        getattr(self, name)[rows] = lists if lists.shape[1] == width else widened(lists, width)
+        self._columns[name][rows] = lists if lists.shape[1] == width else widened(lists, width)
 
     def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
         """The rows of many partitions, by topic row and partition index; -1 for one that there is not."""

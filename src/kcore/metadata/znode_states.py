@@ -9,7 +9,7 @@ from kcore._ext import znodes as kernel
 from kcore.constants import NO_EPOCH, NO_LEADER
 from kcore.errors import TableError
 from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int8s, Int32s, Int64s, UInt8s
 
 _LONGEST_PATH_PART = 64  # What stands beside a topic's name in the path of a state.
@@ -71,12 +71,13 @@ def partition_paths(
     return Texts(out, offsets)
 
 
-def encode_states(changes: PartitionChanges, controller_epoch: int) -> Texts:
+def encode_states(changes: UnwrittenChanges, controller_epoch: int) -> Texts:
     """What the state znodes hold once the changes are written (TopicPartitionStateZNode)."""
     out = np.empty(kernel.state_bytes(len(changes), len(changes.isr)), np.uint8)
     offsets = np.empty(len(changes) + 1, np.int64)
-    columns = (changes.leaders, changes.leader_epochs, changes.isr_offsets, changes.isr)
-    leaders, epochs, isr_offsets, isr = (np.ascontiguousarray(column, np.int32) for column in columns)
+    columns = (changes.leaders, changes.leader_epochs, changes.isr)
+    leaders, epochs, isr = (np.ascontiguousarray(column, np.int32) for column in columns)
+    isr_offsets = np.array(changes.isr_offsets, np.int32)  # A copy: the kernel's checks hold until it is done.
     recovery = np.ascontiguousarray(changes.recovery, np.int8)
     kernel.write_states(leaders, epochs, isr_offsets, isr, recovery, controller_epoch, out, offsets)
     return Texts(out, offsets)
@@ -95,6 +96,7 @@ def decode_states(
     """
     count = len(begins)
     text = np.frombuffer(text, np.uint8)
+    begins, ends = begins.copy(), ends.copy()  # The kernel's checks hold until it is done.
     values, recovery = np.empty((3, count), np.int32), np.empty(count, np.int8)
     offsets, isr = np.empty(count + 1, np.int32), np.empty(int((ends - begins).sum()) // 2 + 1, np.int32)
     is_read = np.empty(count, np.uint8)

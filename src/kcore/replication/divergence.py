@@ -54,7 +54,8 @@ def end_offset_for_epoch(
     Raises TableError for wrong shapes. Source: LeaderEpochFileCache.endOffsetFor (KIP-101).
     """
     table = column("epochs", epochs, np.int32), column("starts", starts, np.int64)
-    rows = column("row_offsets", row_offsets, np.int64), column("log_ends", log_ends, np.int64)
+    # The kernel indexes by the offsets: of these a copy, that nobody else changes meanwhile.
+    rows = column("row_offsets", row_offsets, np.int64).copy(), column("log_ends", log_ends, np.int64)
     check_rows(*table, *rows)
     requested__p = column("requested", requested, np.int32)
     if len(requested__p) != len(rows[1]):

@@ -29,6 +29,9 @@ def elect(
 ) -> Elections:
     """What an event or an election changes, for every partition it concerns; changed rows only.
 
+    Of ZooKeeper levels `partition_epochs` are the versions that the writes must find (ZooKeeperElections), of KRaft
+    levels those that the partitions then have (KraftElections); `written()` of either is what a table takes.
+
     ZooKeeper levels know the kinds "offline", "reassign", "preferred" and "controlled-shutdown", and an election policy
     in place of "offline"; KRaft levels "online", "unclean", "preferred". `leaving`: ids of the brokers that fail
     ("offline"), ask to shut down ("controlled-shutdown") or are fenced (KRaft). `unclean`: whether topics allow unclean

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from kcore._ext import election as kernels
 from kcore._ext.election import CALLS
 from kcore.errors import TableError
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Int32s, Int64s, UInt8s
 
@@ -24,10 +24,24 @@ _STAGGER: Final = 144
 
 
 @dataclass(slots=True, eq=False)
-class Elections(PartitionChanges):
-    """The partitions that changed, and those that wanted a leader and found none (which may have changed too)."""
+class ZooKeeperElections(UnwrittenChanges):
+    """The partitions that change, and those that want a leader and find none (which may change too).
+
+    `partition_epochs` are the versions that the writes of the states must find.
+    """
 
     failed: Int32s  # Partition rows, ascending.
+
+
+@dataclass(slots=True, eq=False)
+class KraftElections(PartitionChanges):
+    """As ZooKeeperElections, but `partition_epochs` are those that the partitions have once they are changed."""
+
+    failed: Int32s  # Partition rows, ascending.
+
+
+Elections: TypeAlias = ZooKeeperElections | KraftElections
+Made = TypeVar("Made", ZooKeeperElections, KraftElections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +63,13 @@ class BrokerFlags:
 
 
 def decide(
+    made: type[Made],
     kernel: Callable[..., tuple[int, int, int]],
     columns: "kernels.Columns",
     brokers__b: Int64s,
     rows: Int32s,
     *rule: Any,
-) -> Elections:
+) -> Made:
     """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
     count = len(rows)
     step = count + 1 + (_STAGGER - count - 1) % _PAGE
@@ -63,7 +78,7 @@ def decide(
     recovery = np.empty(count, np.int8)
     changes, members, failures = kernel(columns, brokers__b, rows, *rule, heads, step, isr, recovery)
     changed, leaders, leader_epochs, partition_epochs = heads[: kernels.ISR_OFFSETS, :changes]
-    return Elections(
+    return made(
         rows=changed,
         leaders=leaders,
         isr_offsets=heads[kernels.ISR_OFFSETS, : changes + 1],
@@ -99,7 +114,7 @@ def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) 
 
 def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
     """Rows from outside; TableError unless they are partitions of the table, ascending, each once."""
-    given = np.asarray(rows)
+    given = np.array(rows)  # A copy: nobody changes it between this check and the kernel.
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TableError(f"rows are a list of partition rows, not {given.dtype} of shape {given.shape}")
     if given.size and (given.min() < 0 or given.max() >= partitions):

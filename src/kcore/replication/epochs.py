@@ -120,7 +120,8 @@ class EpochTables:
         for name in ("starts", "row_offsets", "log_ends", "high_watermarks"):
             if getattr(self, name) is not None:
                 set_field(self, name, column(name, getattr(self, name), np.int64))
-        set_field(self, "row_offsets", self.row_offsets.copy())  # Kernels index by them, so nobody else may write.
+        set_field(self, "row_offsets", self.row_offsets.copy())  # Kernels index by them, so that nobody may write.
+        self.row_offsets.flags.writeable = False
         check_rows(self.epochs, self.starts, self.row_offsets, self.log_ends)
         if self.high_watermarks is not None and len(self.high_watermarks) != len(self):
             raise TableError(f"{len(self.high_watermarks)} high watermarks for {len(self)} rows")

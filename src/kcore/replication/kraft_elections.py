@@ -14,7 +14,7 @@ from kcore.replication.elections import (
     ALWAYS,
     NEVER,
     BrokerFlags,
-    Elections,
+    KraftElections,
     columns_of,
     decide,
     rows_not_led_by_first,
@@ -37,7 +37,7 @@ def elect_kraft(
     leaving: Sequence[int],
     unclean: bool | npt.ArrayLike | None,
     rules: Level,
-) -> Elections:
+) -> KraftElections:
     """Elections of one kind; without `rows`, for those that the controller would look at.
 
     Replicas stay as they are: a reassignment is finished by the ISR change that makes it complete, never by these.
@@ -48,7 +48,7 @@ def elect_kraft(
         rows = _candidates(kind, table, leaving, brokers)
     allowed = unclean_by_partition(unclean, len(table)) if kind == "online" else ALWAYS if kind == "unclean" else NEVER
     rule = (kind == "preferred", fences, rules.leader_recovery_supported, rules.epoch_bump_on_isr_shrink)
-    return decide(kernels.kraft, columns_of(table), brokers, rows, allowed, *rule)
+    return decide(KraftElections, kernels.kraft, columns_of(table), brokers, rows, allowed, *rule)
 
 
 def _candidates(kind: str, table: PartitionTable, leaving: Sequence[int], brokers__b: Int64s) -> Int32s:

@@ -15,7 +15,7 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.elections import (
     NEVER,
     BrokerFlags,
-    Elections,
+    ZooKeeperElections,
     columns_of,
     decide,
     rows_not_led_by_first,
@@ -51,7 +51,7 @@ def offline(
     unclean: bool | npt.ArrayLike | None,
     rules: Level,
     policy: ElectionPolicy | None = None,
-) -> Elections:
+) -> ZooKeeperElections:
     """leaderForOffline, or the policy in its place; without `rows`, all that KafkaController.onBrokerFailure does."""
     # Kafka's controller asks for no unclean election while an ISR member lives (collectUncleanLeaderElectionState).
     spares_live_isr = rows is None
@@ -64,18 +64,18 @@ def offline(
     choices = policy.choose(columns, brokers, rows) if policy else _NO_CHOICES
     allowed = unclean_by_partition(unclean, len(table))
     rule = (_ALL_SLOTS, True, spares_live_isr, rules.leader_recovery_supported)
-    return decide(kernels.zookeeper, columns, brokers, rows, allowed, choices, *rule)
+    return decide(ZooKeeperElections, kernels.zookeeper, columns, brokers, rows, allowed, choices, *rule)
 
 
-def preferred(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> Elections:
+def preferred(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> ZooKeeperElections:
     """leaderForPreferredReplica; without `rows`, for every partition that another replica leads."""
     brokers = _KEEP_ISR.of(table.brokers, leaving, CALLS | STAYS)
     rows = rows_not_led_by_first(table) if rows is None else rows
     rule = (NEVER, _NO_CHOICES, _FIRST_SLOT, False, False, False)
-    return decide(kernels.zookeeper, columns_of(table), brokers, rows, *rule)
+    return decide(ZooKeeperElections, kernels.zookeeper, columns_of(table), brokers, rows, *rule)
 
 
-def reassign(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> Elections:
+def reassign(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> ZooKeeperElections:
     """leaderForReassign: from the replicas that stay; without `rows`, for every partition being reassigned."""
     brokers = _KEEP_ISR.of(table.brokers, leaving, CALLS | STAYS)
     if rows is None:
@@ -87,11 +87,13 @@ def reassign(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int])
             replicas[at, np.isin(replicas[at], table.removing[row])] = NO_BROKER_ROW
     columns = (replicas, isr[rows], leader[rows], leader_epoch[rows], partition_epoch[rows], recovery[rows])
     rule = (NEVER, _NO_CHOICES, _ALL_SLOTS, False, False, False)
-    elections = decide(kernels.zookeeper, columns, brokers, np.arange(len(rows), dtype=np.int32), *rule)
+    elections = decide(
+        ZooKeeperElections, kernels.zookeeper, columns, brokers, np.arange(len(rows), dtype=np.int32), *rule
+    )
     return replace(elections, rows=rows[elections.rows], failed=rows[elections.failed])
 
 
-def controlled_shutdown(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> Elections:
+def controlled_shutdown(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> ZooKeeperElections:
     """leaderForControlledShutdown; without `rows`, all that KafkaController.doControlledShutdown does."""
     if rows is not None:
         brokers = _SHUTDOWN_ROWS.of(table.brokers, leaving, CALLS)
@@ -102,4 +104,4 @@ def controlled_shutdown(table: PartitionTable, rows: Int32s | None, leaving: Seq
         rows = rows_of(table, leaving)
         rows = rows[np.count_nonzero(table.replicas__ps[rows] >= 0, axis=1) > 1]
     rule = (NEVER, _NO_CHOICES, _ALL_SLOTS, False, False, False)
-    return decide(kernels.zookeeper, columns_of(table), brokers, rows, *rule)
+    return decide(ZooKeeperElections, kernels.zookeeper, columns_of(table), brokers, rows, *rule)

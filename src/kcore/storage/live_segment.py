@@ -12,15 +12,17 @@ import numpy as np
 from kcore.broker.log import TimestampAndOffset
 from kcore.broker.producers import Producers
 from kcore.broker.transactions import AbortedTransaction, end_markers
-from kcore.errors import StorageError
+from kcore.errors import DecodeError, StorageError
+from kcore.protocol_errors import Errors, exception_of
 from kcore.raft.batches import StoredBatch
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.transaction_index import TransactionIndex
 from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
-from kcore.wire.records import decode_records
+from kcore.wire.records import Records, decode_records
 
 TIME_BEGIN, TIME_END = 35, 43  # Where a batch has its largest timestamp.
+MOST_DECOMPRESSED: Final = 2**28  # Of a batch whose records are searched for a time.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 
 
@@ -115,7 +117,10 @@ class LiveSegment:
         self._size = -1
 
     def find_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from `start_offset` on that is not older; only the batch that has it is decoded."""
+        """The first record from `start_offset` on that is not older; only the batch that has it is decoded.
+
+        InvalidRecordException for a batch that cannot be decoded: a leader does not look at all of a compressed record.
+        """
         if self.max_timestamp < timestamp_ms or timestamp_ms < 0:
             return None
         with Segment(self.path) as segment:
@@ -123,7 +128,7 @@ class LiveSegment:
             recent = (batches.max_timestamp >= timestamp_ms) & (batches.last_offset >= start_offset)
             for row in np.flatnonzero(recent).tolist():
                 begin = int(batches.position[row])
-                records = decode_records(segment.data[begin : begin + int(batches.size[row])])
+                records = _decoded(segment.data[begin : begin + int(batches.size[row])])
                 found = np.flatnonzero((records.timestamp >= timestamp_ms) & (records.offset >= start_offset))
                 if found.size:
                     at = found[0]
@@ -204,3 +209,10 @@ class LiveSegment:
         if self._file < 0:
             self._file = os.open(self.path, os.O_RDONLY)
         return os.pread(self._file, min(most, self._size - position), position)
+
+
+def _decoded(batch: bytes | memoryview) -> Records:
+    try:
+        return decode_records(batch, max_bytes=MOST_DECOMPRESSED)
+    except DecodeError as error:
+        raise exception_of(Errors.INVALID_RECORD)(str(error)) from error

@@ -8,10 +8,12 @@ import numpy.typing as npt
 
 from kcore._ext.columns_read import Reader
 from kcore._ext.columns_write import Writer
+from kcore._ext.vectors import pack
 from kcore.errors import DecodeError, EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
+from kcore.wire.buffers import bytes_of, immutable, is_immutable
 from kcore.wire.columns import Columns, Rows, Spans, Strings, UnknownTags, Vectors
 from kcore.wire.gather import gather
 from kcore.wire.grouping import group, old_shape, ungroup
@@ -24,13 +26,15 @@ def decode_columns(name: str | type[Message], version: int, data: bytes | bytear
     """The message as columns, with no object a partition; no header inside.
 
     Partitions are grouped by topic whatever the version has: consecutive ones of equal name are one topic (KIP-380).
-    DecodeError (with the offset) for bytes that are no such message, UnsupportedVersionError for other versions.
+    `bytes` and views of them are read in place; of any other buffer, such as a bytearray, a mapped file or an array, a
+    copy is made first, since another thread may change it. DecodeError (with the offset) for bytes that are no such
+    message, UnsupportedVersionError for other versions.
     """
     message, running, shape = prepared(name, version)
-    view = memoryview(data).cast("B")
+    view = bytes_of(data)
     if len(view) > MAX_BYTES:
         raise DecodeError(f"a message has at most {MAX_BYTES} bytes", MAX_BYTES)
-    columns: Columns = rows_of(running.root, None, Filled(running, view, None), Columns)
+    columns: Columns = rows_of(running.root, None, Filled(running, immutable(view), None), Columns)
     columns.message = message
     return columns if shape is None else group(columns, shape)
 
@@ -47,10 +51,11 @@ def decode_rows(
 ) -> Rows:
     """Many messages of one kind and version as columns, a row each, in the order of their spans.
 
-    `spans__mx`: int64, where in `data` message m begins, and ends. DecodeError with the offset in `data` for the first
+    `spans__mx`: int64, where in `data` message m begins, and ends. Messages are read in place or copied as
+    `decode_columns` has it; the spans are not to change meanwhile. DecodeError with the offset in `data` for the first
     that is wrong, or for more than 2 GiB of them.
     """
-    view = memoryview(data).cast("B")
+    view = bytes_of(data)
     spans__mx = np.ascontiguousarray(spans__mx, np.int64)
     begins, ends = spans__mx.T
     if (begins < 0).any() or (begins > ends).any() or (ends > len(view)).any():
@@ -58,8 +63,23 @@ def decode_rows(
     if (ends - begins).sum() > MAX_BYTES:
         raise DecodeError(f"messages of more than {MAX_BYTES} bytes", 0)
     running = program(message, version)
-    rows: Rows = rows_of(running.root, None, Filled(running, view, spans__mx))
+    filled = Filled(running, view, spans__mx) if is_immutable(view) else filled_of_copies(running, view, spans__mx)
+    rows: Rows = rows_of(running.root, None, filled)
     return rows
+
+
+def filled_of_copies(running: Program, view: memoryview, spans__mx: npt.NDArray[np.int64]) -> "Filled":
+    """The columns of copies of the messages, taken once: `view` is of what others may change."""
+    begins, ends = spans__mx.T
+    places = np.concatenate([[0], np.cumsum(ends - begins + 1)])  # A byte between two: where one ends is in no other.
+    packed = np.empty(int(places[-1]), np.uint8)
+    pack(view, spans__mx, places[:-1], packed)
+    spans = np.stack([places[:-1], places[1:] - 1], axis=1)
+    try:
+        return Filled(running, packed.data, spans)
+    except DecodeError as error:
+        m = int(np.searchsorted(places, error.offset, "right")) - 1
+        raise DecodeError(error.message, int(begins[m]) + error.offset - int(places[m])) from None
 
 
 @overload
@@ -69,6 +89,8 @@ def encode_columns(columns: Columns, version: int, out: bytearray | memoryview |
 def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | int:
     """The message as bytes, or written to the front of `out` and the number of its bytes.
 
+    Columns may change meanwhile, by another thread: of what says where values go (offsets, what is null, where spans
+    begin) a copy is taken, or it is not read twice; values and texts are written as they are when they are read.
     UnsupportedVersionError where a field is set that the version lacks and may not drop, EncodeError for columns that
     are no such message or do not fit in `out`.
     """

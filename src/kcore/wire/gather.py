@@ -127,7 +127,7 @@ def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int
 
 
 def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -> None:
-    """Unknown tags; they are few, so they are checked here and not in the kernel."""
+    """Unknown tags; they are few, so they are copied and checked here and not in the kernel."""
     if not len(tags.rows):
         return
     assert branch.plan is not None
@@ -138,14 +138,15 @@ def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -
     path = f"{branch.path}.unknown_tags"
     known = [step.tag for step in branch.plan.tagged if step.tag is not None]
     number = len(tags.rows)
-    owners = checked(tags.rows, OFFSETS, number, path, "rows").astype(np.int64)
-    numbers = checked(tags.tags, UINT32, number, path, "tags")
-    ends = checked(tags.offsets, OFFSETS, number + 1, path, "offsets")
+    rows = checked(tags.rows, OFFSETS, number, path, "rows").copy()
+    owners = rows.astype(np.int64)
+    numbers = checked(tags.tags, UINT32, number, path, "tags").copy()
+    ends = checked(tags.offsets, OFFSETS, number + 1, path, "offsets").copy()
     checked(tags.values, BYTES, int(ends[-1]), path, "values")
     ascending = (np.diff(owners << 32 | numbers) > 0).all() and owners[0] >= 0 and owners[-1] < count
     if not ascending or ends[0] != 0 or (np.diff(ends) < 0).any() or np.isin(numbers, known).any():
         raise EncodeError(f"{path}: rows, tags or offsets are not ascending, or a tag is a known one")
-    into.arrays[branch.tag_column : branch.tag_column + 4] = [tags.rows, tags.tags, tags.offsets, tags.values]
+    into.arrays[branch.tag_column : branch.tag_column + 4] = [rows, numbers, ends, tags.values]
     into.tag_counts[branch.node] = number
 
 

@@ -100,10 +100,11 @@ def partitions_of(topics: Rows, partitions: Rows, struct: type[Struct]) -> Rows:
     if names.valid is not None and not names.valid.all():
         raise EncodeError("topic_states.topic_name: null, but not nullable")
     row_offsets = offsets_of(partitions, len(topics))
-    lengths = np.diff(checked_ends(names.offsets, len(topics), len(names.values), "topic_states.topic_name"))
+    name_offsets = checked_ends(names.offsets, len(topics), len(names.values), "topic_states.topic_name")
+    lengths = np.diff(name_offsets)
     offsets = np.empty(len(partitions) + 1, np.int32)
     values = np.empty(int(np.dot(lengths.astype(np.int64), np.diff(row_offsets))), np.uint8)
-    repeat(names.offsets, names.values, row_offsets, offsets, values)
+    repeat(name_offsets, names.values, row_offsets, offsets, values)
     carried = {name: column for name, column in partitions._columns.items() if name in struct.__match_args__}
     whole = np.array([0, len(partitions)], np.int32)
     return Rows(whole, **(carried | {"topic_name": Strings(offsets, values)}))
@@ -114,8 +115,8 @@ def offsets_of(rows: Rows, parents: int) -> Int32s:
 
 
 def checked_ends(offsets: object, rows: int, elements: int, path: str) -> Int32s:
-    """Offsets that a kernel may trust; EncodeError for others."""
-    ends: Int32s = checked(offsets, OFFSETS, rows + 1, path, "offsets")
+    """Offsets that a kernel may trust, nobody else's; EncodeError for others."""
+    ends: Int32s = checked(offsets, OFFSETS, rows + 1, path, "offsets").copy()
     if ends[0] != 0 or ends[-1] != elements or (np.diff(ends) < 0).any():
         raise EncodeError(f"{path}: the offsets do not ascend from 0 to {elements}")
     return ends

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kcore._ext import records
 from kcore.errors import DecodeError
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+from kcore.wire.buffers import immutable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
@@ -96,10 +97,13 @@ def scan_batches(
     Nothing is decompressed. Reading begins at byte `start` and ends with the bytes or after `limit` batches. A CRC that
     does not match is told in `crc_matches`, and reading goes on. DecodeError with its offset if a batch is torn, of
     another magic or shorter than its header; with `stop`, reading ends there and `problem` has the error; with `skip`,
-    batches of another magic whose length can be believed are left out and told in `skipped`. The GIL is released where
-    the buffer is read-only.
+    batches of another magic whose length can be believed are left out and told in `skipped`.
+
+    Read in place, without the GIL: `bytes`, views of them, and files mapped read-only (to be cut by nobody meanwhile);
+    any other buffer, such as a bytearray, is copied first, since another thread may change it.
     """
-    arena, places, rows, end, found, skipped = records.scan(data, start, limit, check_crc, skip)
+    steady = data if type(data) is bytes else immutable(data, mapped=True)
+    arena, places, rows, end, found, skipped = records.scan(steady, start, limit, check_crc, skip)
     problem = DecodeError(*found) if found else None
     if problem and not stop:
         raise problem

@@ -31,8 +31,9 @@ Columns: TypeAlias = Sequence[memoryview]  # Of int64s.
 def encode_batches(records: Records, *, codec: str | None = None, level: int | None = None) -> bytes:
     """The batches that `records` were decoded from, built again: their own headers, and their own codecs or `codec`.
 
-    Uncompressed ones come out byte for byte; compressed ones as this codec compresses. EncodeError for a codec or level
-    that is none, and for columns that no batch can carry.
+    Uncompressed ones come out byte for byte, compressed ones as this codec compresses, those without records (what
+    compaction leaves) uncompressed, as Kafka writes them. EncodeError for a codec or level that is none, and for
+    columns that no batch can carry.
     """
     attributes__t = records.batches.attributes
     if codec is not None:
@@ -76,8 +77,12 @@ def encode_records(
 
     Offsets and timestamps (ms) of the header are those of the records unless they are given, as a compacted batch
     needs; with `log_append_time`, `max_timestamp` is the time of the append; with `delete_horizon`, `base_timestamp` is
-    the horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. EncodeError
-    for no record and no `base_offset`, and for what a batch cannot carry.
+    the horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. A batch
+    without records is not compressed. EncodeError for no record and no `base_offset`, and for what a batch cannot
+    carry.
+
+    Records that were decoded from a batch with LogAppendTime all have the time of the append. The producer's times,
+    which such a batch still has as deltas, are not in them, and are lost here: `encode_batches` keeps them.
     """
     rows = list(records)
     if not rows and base_offset is None:

@@ -11,6 +11,7 @@ from kcore.errors import DecodeError
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.types import Int16s, Int32s, Int64s
+from kcore.wire.buffers import immutable
 from kcore.wire.codec import decode
 from kcore.wire.record_batch import IndexEntries, RecordBatches, crc32c, index_entries, scan_batches
 
@@ -176,12 +177,14 @@ def decode_records(
     ones may hold, all together. DecodeError with its offset where a batch is no batch, its CRC does not match (unless
     `check_crc` is False) or its records are not as Kafka's DefaultRecord has them; with `stop`, the records of the
     batches before it are given and `problem` has the error. Arrow and NumPy take the columns without a copy.
+    What is read in place and what is copied first, `scan_batches` says; keys and values are where the bytes then are.
     """
+    steady = immutable(data, mapped=True)
     if batches is None:
-        batches = scan_batches(data, check_crc=check_crc, stop=stop)
+        batches = scan_batches(steady, check_crc=check_crc, stop=stop)
     whole = len(batches) if not check_crc or batches.crc_matches.all() else int(batches.crc_matches.argmin())
     columns, header_columns, decompressed, decoded, found = records.decode(
-        data, batches.position[:whole].data, max_bytes
+        steady, batches.position[:whole].data, max_bytes
     )
     problem = DecodeError(*found) if found else batches.problem
     if not found and whole < len(batches):
@@ -191,11 +194,10 @@ def decode_records(
     named = zip(RECORD_COLUMNS + HEADER_COLUMNS, columns + header_columns, strict=True)
     arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in named}
     end = int(batches.position[decoded]) if decoded < len(batches) else batches.end
-    bytes_of = memoryview(data).cast("B")
     return Records(
         **arrays,
         batches=batches if decoded == len(batches) else batches.take(slice(decoded)),
-        data=bytes_of,
+        data=steady,
         decompressed=decompressed,
         end=end,
         problem=problem,

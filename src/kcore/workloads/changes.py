@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import ChangeColumns, PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Int32s
 
@@ -17,12 +17,12 @@ READ_COLUMNS = (
 CHANGE_COLUMNS = ("rows", "leaders", "isr_offsets", "isr", "leader_epochs", "partition_epochs", "recovery")
 
 
-def arrays_of(changes: PartitionChanges) -> list[np.ndarray]:
+def arrays_of(changes: ChangeColumns) -> list[np.ndarray]:
     """All that a decision says, as arrays."""
     return [getattr(changes, name) for name in CHANGE_COLUMNS]
 
 
-def moved_bytes(table: PartitionTable, handled: int, changes: PartitionChanges) -> int:
+def moved_bytes(table: PartitionTable, handled: int, changes: ChangeColumns) -> int:
     """The states of the partitions looked at, and the changes."""
     a_row: int = sum(getattr(table, name)[:1].nbytes for name in READ_COLUMNS)
     return handled * a_row + sum(array.nbytes for array in arrays_of(changes))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import ChangeColumns
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
 from kcore.workloads.cell import Cell
@@ -44,5 +44,5 @@ def middle_broker(table: PartitionTable) -> int:
     return int(live[len(live) // 2])
 
 
-def _operation(name: str, table: PartitionTable, handled: int, run: Callable[[], PartitionChanges]) -> Operation:
+def _operation(name: str, table: PartitionTable, handled: int, run: Callable[[], ChangeColumns]) -> Operation:
     return Operation(name, run, arrays_of, handled, moved_bytes(table, handled, run()))

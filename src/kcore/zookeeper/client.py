@@ -13,7 +13,7 @@ from kcore.controller.changes import part
 from kcore.controller.effects import Create, Node, Operation, Outcome, States
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths, texts_of
 from kcore.types import Bools, Int32s, Int64s
@@ -158,7 +158,7 @@ class ZookeeperClient:
         return results
 
     async def write_states(
-        self, table: PartitionTable, changes: PartitionChanges, controller_epoch: int, *, fence: Fence | None = None
+        self, table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int, *, fence: Fence | None = None
     ) -> Bools:
         """Which of the changes were taken, each on its own; those of version -1 are created."""
         if not len(changes):

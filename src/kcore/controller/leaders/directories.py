@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from kcore.controller.changes import joined, part
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.replication.levels import Level
@@ -16,7 +16,7 @@ from kcore.types import Bools, Int32s
 
 
 def corrected(
-    changes: PartitionChanges,
+    changes: UnwrittenChanges,
     table: PartitionTable,
     offline_dirs: Mapping[int, Collection[int]],
     kind: str,
@@ -24,7 +24,7 @@ def corrected(
     leaving: Sequence[int],
     unclean: "bool | Bools",
     level: Level | str,
-) -> PartitionChanges:
+) -> UnwrittenChanges:
     """The changes with those of partitions on failed directories decided anew; arguments as `elect` has them."""
     failed = _considered(table, offline_dirs, rows, leaving)
     anew = []
@@ -93,9 +93,9 @@ def _replicas(table: PartitionTable, row: int) -> tuple[int, ...]:
     return table.state(row).replicas
 
 
-def _columns(decided: Sequence[tuple[int, LeaderAndIsr]]) -> PartitionChanges:
+def _columns(decided: Sequence[tuple[int, LeaderAndIsr]]) -> UnwrittenChanges:
     states = [state for _, state in decided]
-    return PartitionChanges(
+    return UnwrittenChanges(
         rows=np.array([row for row, _ in decided], np.int32),
         leaders=np.array([state.leader for state in states], np.int32),
         isr_offsets=np.cumsum([0, *(len(state.isr) for state in states)], dtype=np.int32),

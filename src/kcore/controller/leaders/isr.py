@@ -21,7 +21,7 @@ from kcore.controller.znode_reading import read_states
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.schema import AlterPartitionRequest, AlterPartitionResponse
@@ -134,7 +134,7 @@ def _decide(table: PartitionTable, event: AlterPartitionReceived, asked: Asked) 
     chosen = _judge(table, event, asked) == TO_BE_WRITTEN
     rows = asked.rows[chosen]
     sizes = np.diff(asked.isr_offsets)
-    changes = PartitionChanges(
+    changes = UnwrittenChanges(
         rows=rows,
         leaders=np.full(len(rows), event.request.broker_id, np.int32),
         isr_offsets=np.append(np.int32(0), np.cumsum(sizes[chosen], dtype=np.int32)),

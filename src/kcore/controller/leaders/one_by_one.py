@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from kcore.controller.decision import Decision
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election_rules import LeaderAndIsr
 
@@ -24,9 +24,9 @@ def decided(
     return Decision(changes_of([(row, state) for row, state in found if state is not None]))
 
 
-def changes_of(states: Sequence[tuple[int, LeaderAndIsr]]) -> PartitionChanges:
+def changes_of(states: Sequence[tuple[int, LeaderAndIsr]]) -> UnwrittenChanges:
     """The states as columns, by ascending row."""
-    return PartitionChanges(
+    return UnwrittenChanges(
         rows=np.array([row for row, _ in states], np.int32),
         leaders=np.array([state.leader for _, state in states], np.int32),
         isr_offsets=np.cumsum([0, *(len(state.isr) for _, state in states)], dtype=np.int32),

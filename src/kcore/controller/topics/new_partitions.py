@@ -3,12 +3,12 @@
 import numpy as np
 
 from kcore.constants import INITIAL_LEADER_EPOCH, NO_EPOCH, RECOVERED
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Bools, Int32s
 
 
-def initial_states(table: PartitionTable, rows: Int32s, online: Bools) -> PartitionChanges:
+def initial_states(table: PartitionTable, rows: Int32s, online: Bools) -> UnwrittenChanges:
     """The first online replica leads, all that are online are in sync; nothing for a partition that has none.
 
     `online`: r by slot. The partition epochs are -1: the state znodes are to be created.
@@ -20,7 +20,7 @@ def initial_states(table: PartitionTable, rows: Int32s, online: Bools) -> Partit
     offsets = np.zeros(len(rows) + 1, np.int32)
     np.cumsum(online.sum(axis=1), out=offsets[1:])
     isr = replicas[online]
-    return PartitionChanges(
+    return UnwrittenChanges(
         rows=rows,
         leaders=isr[offsets[:-1]],
         isr_offsets=offsets,

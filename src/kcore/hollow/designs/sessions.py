@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from kcore.controller.effects import Create, Delete, Node, Operation, Outcome, States
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Bools, Int32s
 from kcore.zookeeper.client import ZookeeperClient
@@ -42,7 +42,7 @@ class CountedClient(ZookeeperClient):
         return await super().write(operations, atomic=atomic, fence=fence)
 
     async def write_states(
-        self, table: PartitionTable, changes: PartitionChanges, controller_epoch: int, *, fence: Fence | None = None
+        self, table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int, *, fence: Fence | None = None
     ) -> Bools:
         self.writes += len(changes)
         return await super().write_states(table, changes, controller_epoch, fence=fence)

@@ -1,7 +1,6 @@
 """The requests that a broker answers: control requests as columns, the others as messages, each by its machine."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -132,10 +131,15 @@ class BrokerFront:
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
         admin: NodeAdmin,
+        date_ms: Callable[[], int],
     ) -> None:
-        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
+        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
+
+        `now_ms` only goes forward, `date_ms` is the time of day.
+        """
         self._manager, self._listener, self._cluster_id, self._admin = manager, listener, cluster_id, admin
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
+        self._date_ms = date_ms
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
@@ -164,8 +168,8 @@ class BrokerFront:
             case InitProducerIdRequest():
                 return await self._init_producer_id(request)
             case WriteTxnMarkersRequest():
-                times = time.time_ns() // 1_000_000
-                return await self._waited(lambda id_, now: on_write_txn_markers(manager, id_, request, now, times))
+                date_ms = self._date_ms()
+                return await self._waited(lambda id_, now: on_write_txn_markers(manager, id_, request, now, date_ms))
             case DeleteRecordsRequest():
                 return await self._waited(lambda id_, now: on_delete_records(manager, id_, request, now))
             case DescribeProducersRequest():
@@ -195,7 +199,8 @@ class BrokerFront:
         return response
 
     async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now, version))
+        date_ms = self._date_ms()
+        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now, date_ms, version))
         if request.acks:
             return answer
         assert isinstance(answer, ProduceResponse)

@@ -64,6 +64,11 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def date_ms() -> int:
+    """The time of day, in ms since 1970: what records' timestamps are compared with."""
+    return time.time_ns() // 1_000_000
+
+
 class BrokerServer:
     """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
 
@@ -126,7 +131,7 @@ class BrokerServer:
         admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
         own = {message_class(f"{name}Request").api_key for name in APIS}
         self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        asked = self.perform, self._next_producer_id, admin
+        asked = self.perform, self._next_producer_id, admin, date_ms
         self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *asked)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)

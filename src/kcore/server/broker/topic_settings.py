@@ -5,18 +5,22 @@ Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from kcore.broker.config import BrokerConfig
+from kcore.broker.log_validator import NO_LIMIT_MS, PRODUCER_CHOOSES, UNCOMPRESSED, LogConfig
 from kcore.broker.partition import TopicSettings
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.errors import KcoreError, ZookeeperError
 from kcore.metadata import znodes
+from kcore.wire.record_building import CODECS, LEVELS
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 AGAIN_S: Final = 0.3
 TOPICS: Final = "topics/"
+_COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
 class TopicSettingsWatch:
@@ -76,12 +80,64 @@ class TopicSettingsWatch:
     async def _read(self, topics: list[str]) -> None:
         paths = [znodes.config_path("topics", topic) for topic in topics]
         for topic, path, node in zip(topics, paths, await self._zookeeper.read_nodes(paths), strict=True):
-            config = znodes.decode_config(path, node.data) if node is not None else {}
-            defaults = self._manager.config
-            settings = TopicSettings(
-                int(config.get("min.insync.replicas", defaults.min_insync_replicas)),
-                int(config.get("max.message.bytes", defaults.message_max_bytes)),
-                deletes="delete" in config.get("cleanup.policy", "delete").replace(" ", "").split(","),
-            )
-            self._manager.set_settings(topic, settings, self._now_ms())
+            try:
+                config = znodes.decode_config(path, node.data) if node is not None else {}
+            except KcoreError as error:
+                logger.warning("%s; topic %s keeps the settings that it had", error, topic)
+                continue
+            self._manager.set_settings(topic, settings_of(topic, config, self._manager.config), self._now_ms())
         self._perform()
+
+
+def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
+    """A topic's configuration, as its znode has it. A value that AlterConfigs would refuse is logged and left out."""
+    read = _Reader(topic, config)
+    # message.timestamp.difference.max.ms says both limits until one of its own is set (LogConfig of 3.6 to 3.9).
+    difference_ms = read.integer("message.timestamp.difference.max.ms", NO_LIMIT_MS)
+    before_ms, after_ms = (
+        read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")
+    )
+    compression = read.choice("compression.type", _COMPRESSION_TYPES)
+    policies = [each.strip() for each in config.get("cleanup.policy", "delete").split(",")]
+    return TopicSettings(
+        read.integer("min.insync.replicas", defaults.min_insync_replicas),
+        LogConfig(
+            read.integer("max.message.bytes", defaults.message_max_bytes),
+            compression,
+            read.level(compression),
+            "compact" in policies,
+            read.choice("message.timestamp.type", ("CreateTime", "LogAppendTime")) == "LogAppendTime",
+            difference_ms if before_ms == NO_LIMIT_MS else before_ms,
+            difference_ms if after_ms == NO_LIMIT_MS else after_ms,
+        ),
+        deletes="delete" in policies,
+    )
+
+
+class _Reader:
+    """The values of one topic's configuration."""
+
+    def __init__(self, topic: str, config: Mapping[str, str]) -> None:
+        self._topic, self._config = topic, config
+
+    def integer(self, name: str, default: int) -> int:
+        value = self._config.get(name)
+        try:
+            return default if value is None else int(value)
+        except ValueError:
+            logger.warning("topic %s: %s is %r, which is no number", self._topic, name, value)
+            return default
+
+    def level(self, compression: str) -> int | None:
+        """None: the codec's default, which is -1 for gzip."""
+        name = f"compression.{compression}.level"
+        level = self.integer(name, 0) if name in self._config else 0
+        return level if level and level in LEVELS.get(compression, ()) else None
+
+    def choice(self, name: str, among: tuple[str, ...]) -> str:
+        """The first of `among` is the default."""
+        value = self._config.get(name, among[0])
+        if value not in among:
+            logger.warning("topic %s: %s is %r, which is none of %s", self._topic, name, value, ", ".join(among))
+            return among[0]
+        return value

@@ -9,7 +9,7 @@ use pyo3::{ffi, PyErr};
 
 /// A column's elements as bytes that Python may read, by the buffer protocol, and nobody may change.
 #[pyclass(frozen)]
-struct Column(Vec<u8>);
+pub struct Column(Vec<u8>);
 
 #[pymethods]
 impl Column {

@@ -9,7 +9,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A zigzag varint of at most `BITS` bits: ByteUtils.readVarint (32), readVarlong (64).
+    /// A zigzag varint of at most `BITS` bits: ByteUtils.readVarint (32), readVarlong (64). Bits beyond them are dropped.
     #[inline]
     fn zigzag<const BITS: u32>(&mut self) -> Result<i64, Problem> {
         let start = self.at;
@@ -19,12 +19,11 @@ impl<'a> Cursor<'a> {
                 return Err(Problem::new("a varint that the bytes end in", start));
             };
             self.at += 1;
-            let group = u64::from(byte & 0x7f);
-            if BITS - shift < 7 && group >> (BITS - shift) != 0 {
-                break;
-            }
-            value |= group << shift;
+            value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
+                if BITS < 64 {
+                    value &= (1 << BITS) - 1;
+                }
                 return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
             }
         }

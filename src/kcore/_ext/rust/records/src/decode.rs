@@ -1,11 +1,11 @@
 //! Records of batches as columns: DefaultRecord, KIP-82's headers, control records (KIP-98, KIP-595, KIP-630, KIP-853).
 
 use std::borrow::Cow;
-use std::io::Error;
 
 use crate::batches::{batch_at, Header, Problem, HEADER_END};
-use crate::codec::{Decompressor, CODEC_MASK};
+use crate::codec::CODEC_MASK;
 use crate::cursor::Cursor;
+use crate::streams::{Chunked, Fault};
 
 /// The attributes' bits: timestampType is LogAppendTime, and the batch holds control records.
 const LOG_APPEND_TIME: i16 = 0x08;
@@ -176,14 +176,11 @@ impl Batch<'_> {
 
 impl Decoded {
     /// Reads the batch at `position`, all batches decompressed to at most `max_bytes`.
-    fn batch(
-        &mut self,
-        data: &[u8],
-        position: usize,
-        max_bytes: usize,
-        codecs: &mut Decompressor,
-    ) -> Result<(), Problem> {
+    fn batch(&mut self, data: &[u8], position: usize, max_bytes: usize) -> Result<(), Problem> {
         let (header, whole) = batch_at(data, position)?;
+        if header.count() == 0 {
+            return Ok(()); // DefaultRecordBatch.iterator looks at nothing behind the header.
+        }
         let (codec, row, records) = (header.attributes() & CODEC_MASK, self.batches, &whole[HEADER_END..]);
         if codec == 0 {
             let batch = Batch { row, header, origin: 0 };
@@ -191,12 +188,21 @@ impl Decoded {
             return batch.records(bytes, batch.count(records.len(), position)?, &mut self.columns);
         }
         let start = self.decompressed.len();
-        let failed = |error: Error| Problem { what: Cow::Owned(error.to_string()), offset: position };
-        codecs.decompress(codec, records, &mut self.decompressed, max_bytes - start).map_err(failed)?;
+        let stream = Chunked::new(codec, records, max_bytes - start);
+        let read = stream.and_then(|mut stream| stream.read_to_end(&mut self.decompressed, 3 * records.len()));
+        read.map_err(|fault| Problem { what: undecodable(fault), offset: position })?;
         let batch = Batch { row, header, origin: data.len() + start };
         let bytes = Cursor { data: &self.decompressed[start..], at: 0 };
         let count = batch.count(bytes.data.len(), position)?;
         batch.records(bytes, count, &mut self.columns).map_err(|problem| decompressed(problem, position))
+    }
+}
+
+fn undecodable(fault: Fault) -> Cow<'static, str> {
+    match fault {
+        Fault::Io(what) => Cow::Owned(what),
+        Fault::Underflow => Cow::Borrowed("a stream that ends in a checksum"),
+        Fault::TooLarge => Cow::Borrowed("decompressed records larger than max_bytes"),
     }
 }
 
@@ -215,12 +221,11 @@ fn expected(data: &[u8], positions: &[i64]) -> usize {
 /// Reads the records of the batches at `positions`, in that order, until one is wrong; its records are left out.
 pub fn decode(data: &[u8], positions: &[i64], max_bytes: usize) -> Decoded {
     let mut decoded = Decoded::default();
-    let mut codecs = Decompressor::default();
     decoded.columns.reserve(expected(data, positions));
     for &position in positions {
         let before = (decoded.columns.lengths(), decoded.decompressed.len());
         let position = usize::try_from(position).unwrap_or(usize::MAX);
-        if let Err(problem) = decoded.batch(data, position, max_bytes, &mut codecs) {
+        if let Err(problem) = decoded.batch(data, position, max_bytes) {
             decoded.columns.truncate(before.0);
             decoded.decompressed.truncate(before.1);
             decoded.problem = Some(problem);

@@ -40,7 +40,7 @@ fn unfit(what: &str, row: usize) -> Unfit {
     format!("{what} (row {row})")
 }
 
-fn put_varint(out: &mut Vec<u8>, value: i64) {
+pub fn put_varint(out: &mut Vec<u8>, value: i64) {
     let mut zigzag = ((value << 1) ^ (value >> 63)) as u64;
     while zigzag >= 0x80 {
         out.push(zigzag as u8 | 0x80);
@@ -102,7 +102,10 @@ impl Source<'_> {
     fn put_batch(&self, out: &mut Vec<u8>, batch: usize, first: usize, end: usize) -> Result<(), Unfit> {
         let start = out.len();
         let base_offset: i64 = self.field(Field::BaseOffset, batch)?;
-        let attributes: i16 = self.field(Field::Attributes, batch)?;
+        let mut attributes: i16 = self.field(Field::Attributes, batch)?;
+        if first == end {
+            attributes &= !CODEC_MASK; // As DefaultRecordBatch.writeEmptyHeader has it: no reader takes a stream of nothing.
+        }
         let mut records = Vec::new();
         let mut record = Vec::new();
         for row in first..end {

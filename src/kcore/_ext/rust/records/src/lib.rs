@@ -8,6 +8,11 @@ mod crc;
 mod cursor;
 mod decode;
 mod encode;
+mod fields;
+mod java_text;
+mod rebuild;
+mod streams;
+mod validate;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -17,6 +22,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use batches::{Options, Problem};
 use column::{lend, lend_all};
 use encode::Source;
+use validate::{Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
 /// What is wrong, and where.
@@ -44,11 +50,12 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
-/// Works on the buffer's bytes: without the GIL where they are read-only, else holding it, so that no other thread writes.
-/// A mapped file may change in either case: whatever places follow from is checked, and then not read again.
+/// Works on the buffer's bytes without the GIL. The wrappers hand in what nobody changes (`kcore.wire.buffers`), and
+/// mapped files, which other processes may: a place in the bytes that follows from a byte is checked once it is read, and
+/// the byte is not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
     let bytes = bytes_of(buffer)?;
-    Ok(if buffer.readonly() { py.detach(|| work(bytes)) } else { work(bytes) })
+    Ok(py.detach(|| work(bytes)))
 }
 
 /// CRC-32C of the bytes, continued from `value`.
@@ -123,10 +130,41 @@ fn encode_batches<'py>(
     source.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(PyValueError::new_err)
 }
 
+/// What `validate` returns: the error's kind and why, record errors, the first and the largest timestamp, and the records
+/// written anew.
+type Validated<'py> = (Option<(u8, String)>, Vec<(i32, u8, i64)>, i64, i64, Option<Bound<'py, PyBytes>>);
+
+/// A batch's records as LogValidator looks at them.
+#[pyfunction]
+#[pyo3(name = "validate")]
+#[allow(clippy::too_many_arguments)] // As many as a topic's configuration and a batch's header have.
+fn validate_records<'py>(
+    py: Python<'py>,
+    records: PyBuffer<u8>,
+    count: i32,
+    codec: i16,
+    base_timestamp: i64,
+    append_time: Option<i64>,
+    is_compacted: bool,
+    window: Option<[i64; 3]>,
+    target: Option<(i16, Option<i32>, usize)>,
+    budget: usize,
+) -> PyResult<Validated<'py>> {
+    let target = target.map(|(codec, level, most_bytes)| Target { codec, level, most_bytes });
+    let rules = Rules { count, codec, base_timestamp, append_time, is_compacted, window, target, budget };
+    let outcome = reading(py, &records, |bytes| rules.validate(bytes))?;
+    let refusal = outcome.refusal.map(|(refusal, why)| (refusal as u8, why));
+    let errors = outcome.errors.into_iter().map(|(index, error, timestamp)| (index, error as u8, timestamp)).collect();
+    let rebuilt = outcome.rebuilt.map(|bytes| PyBytes::new(py, &bytes));
+    Ok((refusal, errors, outcome.first_timestamp, outcome.max_timestamp, rebuilt))
+}
+
 #[pymodule(gil_used = true)]
 fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<column::Column>()?;
     module.add_function(wrap_pyfunction!(crc32c_of, module)?)?;
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_batches, module)?)
+    module.add_function(wrap_pyfunction!(encode_batches, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_records, module)?)
 }

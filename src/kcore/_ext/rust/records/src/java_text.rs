@@ -1,0 +1,65 @@
+//! A header's key once Java has read and written it: RecordHeader decodes it as UTF-8, with U+FFFD for what is none.
+
+use std::borrow::Cow;
+
+const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
+
+/// The bytes of `new String(bytes, UTF_8)`.
+pub fn reencoded(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(bytes).is_ok() {
+        return Cow::Borrowed(bytes);
+    }
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        match sequence(rest) {
+            Sequence::Valid(length) => {
+                text.extend_from_slice(&rest[..length]);
+                at += length;
+            }
+            Sequence::Malformed(length) => {
+                text.extend_from_slice(REPLACEMENT);
+                at += length;
+            }
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// What stands at the beginning, and how many bytes it has.
+enum Sequence {
+    Valid(usize),
+    /// One replacement stands for so many bytes. An encoded surrogate is one (String.decodeUTF8_UTF16); Rust makes three.
+    Malformed(usize),
+}
+
+fn sequence(bytes: &[u8]) -> Sequence {
+    let length = match bytes[0] {
+        0x00..=0x7f => 1,
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => return Sequence::Malformed(1),
+    };
+    if bytes.get(..length).is_some_and(|whole| std::str::from_utf8(whole).is_ok()) {
+        return Sequence::Valid(length);
+    }
+    // The longest beginning of a character that could be one.
+    let mut good = 1;
+    while good < length && bytes.get(good).is_some_and(|&byte| can_follow(bytes[0], good, byte)) {
+        good += 1;
+    }
+    Sequence::Malformed(good)
+}
+
+/// Whether `byte` can be at that place of a character that begins with `first`.
+fn can_follow(first: u8, place: usize, byte: u8) -> bool {
+    let range = match (place, first) {
+        (1, 0xe0) => 0xa0..=0xbf,
+        (1, 0xf0) => 0x90..=0xbf,
+        (1, 0xf4) => 0x80..=0x8f,
+        _ => 0x80..=0xbf,
+    };
+    range.contains(&byte)
+}

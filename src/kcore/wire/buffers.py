@@ -1,0 +1,42 @@
+"""Buffers that somebody else may change while a kernel reads them.
+
+Kernels look at lengths first and move bytes afterwards: bytes that change in between would be moved beyond their end.
+What nobody can change is read where it is; of anything else one copy is made first.
+"""
+
+from mmap import mmap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kcore._ext.records import Column
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
+
+
+def immutable(data: "Buffer", *, mapped: bool = False) -> memoryview:
+    """The bytes of a contiguous buffer as one dimension, such as nobody changes them.
+
+    In place: `bytes`, and views of them (memoryviews, NumPy arrays). A copy: all else, also a read-only view of what
+    others may write, such as a bytearray, and a mapped file. With `mapped`, a file that is mapped read-only is left in
+    place: for kernels that look at a place once, and check what follows from it. BufferError if it is not contiguous.
+    """
+    view = bytes_of(data)
+    return view if is_immutable(view, mapped=mapped) else memoryview(bytes(view))
+
+
+def bytes_of(data: "Buffer") -> memoryview:
+    """The bytes of a contiguous buffer where they are, as one dimension. BufferError if it is not contiguous."""
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise BufferError("the buffer is not contiguous")
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def is_immutable(view: memoryview, *, mapped: bool = False) -> bool:
+    """Whether nobody changes what the view shows. With `mapped`, what is mapped read-only counts as such."""
+    owner: object = view.obj
+    while isinstance(owner, (np.ndarray, memoryview)):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    return type(owner) in (bytes, Column) or (mapped and view.readonly and isinstance(owner, mmap))

@@ -1,0 +1,60 @@
+"""A topic's configuration as its znode has it, and what a broker makes of one that cannot be."""
+
+import pytest
+
+from kcore.broker.config import BrokerConfig
+from kcore.broker.log_validator import NO_LIMIT_MS, LogConfig
+from kcore.broker.partition import TopicSettings
+from kcore.server.broker.topic_settings import settings_of
+
+DEFAULTS = BrokerConfig(1, min_insync_replicas=2, message_max_bytes=5000)
+
+
+def log_config(**config: str) -> LogConfig:
+    return settings_of("t", {name.replace("_", "."): value for name, value in config.items()}, DEFAULTS).log
+
+
+def test_what_is_not_set_is_the_brokers() -> None:
+    assert settings_of("t", {}, DEFAULTS) == TopicSettings(2, LogConfig(max_message_bytes=5000))
+
+
+def test_every_setting() -> None:
+    config = {
+        "min.insync.replicas": "3",
+        "max.message.bytes": "77",
+        "compression.type": "zstd",
+        "compression.zstd.level": "-5",
+        "compression.gzip.level": "9",
+        "cleanup.policy": "delete, compact",
+        "message.timestamp.type": "LogAppendTime",
+        "message.timestamp.before.max.ms": "10",
+        "message.timestamp.after.max.ms": "20",
+    }
+    assert settings_of("t", config, DEFAULTS) == TopicSettings(3, LogConfig(77, "zstd", -5, True, True, 10, 20))
+
+
+def test_the_difference_holds_where_neither_limit_is_set() -> None:
+    both = log_config(message_timestamp_difference_max_ms="7")
+    assert (both.timestamp_before_max_ms, both.timestamp_after_max_ms) == (7, 7)
+    one = log_config(message_timestamp_difference_max_ms="7", message_timestamp_after_max_ms="9")
+    assert (one.timestamp_before_max_ms, one.timestamp_after_max_ms) == (7, 9)
+    assert log_config().timestamp_before_max_ms == NO_LIMIT_MS
+
+
+@pytest.mark.parametrize(
+    ("compression", "level", "taken"),
+    [("gzip", "-1", None), ("gzip", "9", 9), ("gzip", "10", None), ("zstd", "23", None), ("lz4", "3", None)],
+)
+def test_levels(compression: str, level: str, taken: int | None) -> None:
+    config = {"compression.type": compression, f"compression.{compression}.level": level}
+    assert settings_of("t", config, DEFAULTS).log.compression_level == taken
+
+
+def test_what_cannot_be_is_told_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    config = {"max.message.bytes": "many", "compression.type": "none", "message.timestamp.type": "?"}
+    assert settings_of("t", config, DEFAULTS).log == LogConfig(max_message_bytes=5000)
+    assert [record.getMessage().split(" is ")[0] for record in caplog.records] == [
+        "topic t: compression.type",
+        "topic t: max.message.bytes",
+        "topic t: message.timestamp.type",
+    ]
