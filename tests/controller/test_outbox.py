@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from controller.clusters import as_json, cluster, kind_of, told
@@ -12,6 +13,7 @@ from kcore.controller.requests.batch import ControlRequest, RequestBatch
 from kcore.controller.requests.merging import SharedMerges
 from kcore.controller.requests.outbox import MOST_WAITING, Outbox
 from kcore.controller.zk_controller import ZkController
+from kcore.metadata.changes import PartitionChanges
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 
 PARTITIONS = 6
@@ -47,12 +49,26 @@ class Sender:
     def lead(self, *partitions: str, epoch: int = 5, is_new: bool = False, shown: bool = True) -> None:
         """LeaderAndIsr under that leader epoch, and UpdateMetadata with it."""
         batch, rows = self.batch(), self.rows(*partitions)
-        self.controller.table.leader_epoch__p[rows] = epoch
+        self.controller.table.apply(self.led(sorted(rows), epoch))
         broker_row = self.controller.table.brokers.row(1)
         batch.order([broker_row] * len(rows), rows, is_new)
         if shown:
             batch.add_update_metadata([broker_row], rows)
         self.add(batch)
+
+    def led(self, rows: list[int], epoch: int) -> PartitionChanges:
+        """The partitions as they are, under another leader epoch."""
+        states = [self.controller.table.state(row) for row in rows]
+        ends = np.cumsum([0, *(len(state.isr) for state in states)], dtype=np.int32)
+        return PartitionChanges(
+            np.array(rows, np.int32),
+            np.array([state.leader for state in states], np.int32),
+            ends,
+            np.array([each for state in states for each in state.isr], np.int32),
+            np.full(len(rows), epoch, np.int32),
+            np.array([state.partition_epoch for state in states], np.int32),
+            np.array([state.leader_recovery_state for state in states], np.int8),
+        )
 
     def stop(self, *partitions: str, delete: bool = False) -> None:
         batch, rows = self.batch(), self.rows(*partitions)
