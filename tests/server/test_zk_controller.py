@@ -79,6 +79,27 @@ async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
         assert metrics.events["TopicChange"].count == 1
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+@story
+async def test_the_log_tells_an_operator_what_happened(verbose: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A line each at INFO; a line a partition with --verbose, which is DEBUG."""
+    with caplog.at_level(logging.DEBUG if verbose else logging.INFO, logger=process.__name__):
+        async with cluster() as (zookeeper, server, _):
+            zookeeper.tree.delete(znodes.broker_path(BROKER))
+            zookeeper.tell()
+            await until(lambda: server.metrics.events["BrokerChange"].count == 2)
+            zookeeper.elected(OTHER)
+            await until(lambda: f"controller {OTHER} is active, epoch 2" in caplog.text)
+    told = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith(f"controller {US} is active, epoch 1: 0 live brokers") for line in told)
+    assert "1 topic of 2 partitions created: t" in told
+    assert "broker 1 failed: 2 partitions offline" in told
+    assert any(line.endswith(" died; live: brokers none") for line in told)
+    assert f"controller {US} has resigned" in told
+    assert ("t-1: leader 1 to -1, leader epoch 1, ISR [1]" in told) == verbose
+    assert not any("broker 1000" in line or "broker 1001" in line for line in told)
+
+
 @story
 async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
     async with cluster() as (zookeeper, server, _):

@@ -1,6 +1,6 @@
 """The partition table: the state of every partition of a cluster, as columns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -258,14 +258,22 @@ class PartitionTable:
 
     def remove_topic(self, name: str) -> None:
         """The topic is gone: its rows are free, and in no broker's list."""
-        rows = np.sort(self.rows_of_topic(name))
+        self.remove_topics([name])
+
+    def remove_topics(self, names: Collection[str]) -> None:
+        """The same for many at once: each broker's list is gone through once. TableError changes nothing."""
+        names = list(dict.fromkeys(names))
+        if not names:
+            return
+        rows = np.sort(np.concatenate([self.rows_of_topic(name) for name in names]))
         self.index.remove(rows, self.replicas__ps[rows])
-        self._lookup.remove(self.topics.remove(name))
+        for name in names:
+            self._lookup.remove(self.topics.remove(name))
         self._write(rows, topic_row__p=NO_TOPIC, partition_index__p=0)
         self._write(rows, replicas__ps=NO_BROKER_ROW, isr__pi=NO_BROKER_ROW, leader__p=NO_BROKER_ROW)
-        for row in rows.tolist():
-            self.adding.pop(row, None)
-            self.removing.pop(row, None)
+        for moves in (self.adding, self.removing):
+            for row in moves.keys() & set(rows.tolist() if moves else ()):
+                del moves[row]
         self._free = joined_runs(self._free, rows)
 
     def _take_free_rows(self, count: int) -> int:
