@@ -137,7 +137,7 @@ def test_13_clients_make_nothing(name: str, partition: int, error: Errors, broke
     before = files()
     data = PartitionProduceData(index=partition, records=building.batch(0, [b"a"]))
     topic = TopicProduceData(name=name, partition_data=[data])
-    on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0)
+    on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0, 0)
     asked = FetchTopic(topic=name, partitions=[FetchPartition(partition=partition, partition_max_bytes=100)])
     on_fetch(manager, 2, FetchRequest(topics=[asked], forgotten_topics_data=[]), 12, 0)
     answers = {each.request_id: each.response for each in manager.take_outputs() if isinstance(each, Answer)}
