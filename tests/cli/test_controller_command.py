@@ -19,7 +19,7 @@ def controller(*arguments: str) -> Result:
     ("arguments", "told"),
     [
         (("--listen", "9090"), "--listen '9090': give HOST:PORT"),
-        (("--listen", "here:99999"), "--listen 'here:99999': give HOST:PORT"),
+        (("--listen", "here:99999"), "--listen 'here:99999': port 99999 is not in 0..65535"),
         (("--advertise", "here"), "--advertise 'here': give HOST:PORT"),
         (("--inter-broker-protocol", "4.0"), "--inter-broker-protocol"),
         (("--config", "num.partitions=many"), "num.partitions (int)"),

@@ -205,3 +205,20 @@ async def test_leadership_that_nobody_acknowledges_raises_one_alarm_until_the_br
             told.channels.send(control_request(ORDERS[1], table, [1]), table)
             told.channels.check_acknowledgements(now_s + 20)
         assert told.metrics.alarms == 2
+
+
+@story
+async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again and again, for it may register anew; the log says why, once, and others are told all."""
+    caplog.set_level(logging.INFO)
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await FakeBroker().open(stack)
+        table = table_of({1: 9092, 2: broker.port}, {1: 5, 2: 6})
+        row = table.row(1)
+        table.endpoints[row] = (table.endpoints[row][0]._replace(host="a" * 64),)
+        told.channels.send(control_request(ORDERS[0], table, [1, 2]), table)
+        await until(lambda: told.metrics.request_retries >= 3 and len(told.answers) == 1)
+        assert told.answers[0][0] == 2
+        assert len([each for each in caplog.records if "no host name" in each.getMessage()]) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log
+from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def zk(
     2 usage, or the cluster, ZooKeeper or the address cannot be had.
     """
     begin_log(verbose=verbose)
+    use_all_descriptors()
     settings = _settings(config or [])
     where = address_of("--listen", listen)
     told = address_of("--advertise", advertise) if advertise else None

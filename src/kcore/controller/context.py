@@ -59,7 +59,7 @@ class ControllerContext:
     finalized: Finalized  # Features (KIP-584).
     features_of: dict[int, Supported]  # What live brokers support, by id.
     not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
-    now_ms: int  # The edge's clock when the event came.
+    now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
 
     def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks) -> None:
         """`new_uuid` gives ids for topics that have none."""

@@ -126,7 +126,7 @@ class BrokerTable:
     ) -> int:
         """A broker starts, new or as a new incarnation: live, not shutting down, under that epoch. Returns its row."""
         if broker_id not in self:
-            self._append(broker_id)
+            self.add([broker_id])
         row = self.row(broker_id)
         self.live[row], self.shutting_down[row], self.epochs[row] = True, False, epoch
         self.racks[row], self.endpoints[row] = rack, tuple(endpoints)
@@ -135,14 +135,16 @@ class BrokerTable:
     def __contains__(self, broker_id: int) -> bool:
         return broker_id in self._row_of
 
-    def _append(self, broker_id: int) -> None:
+    def add(self, broker_ids: Sequence[int]) -> None:
+        """Rows for brokers that have none, all at once: not live, epoch -1. TableError if there are too many."""
+        count = len(broker_ids)
         grown = BrokerTable.from_arrays(
-            np.append(self.ids, broker_id),
-            live=np.append(self.live, False),
-            shutting_down=np.append(self.shutting_down, False),
-            epochs=np.append(self.epochs, UNKNOWN_BROKER_EPOCH),
-            racks=[*self.racks, None],
-            endpoints=[*self.endpoints, ()],
+            np.append(self.ids, np.array(broker_ids, np.int64)),
+            live=np.append(self.live, np.zeros(count, np.bool_)),
+            shutting_down=np.append(self.shutting_down, np.zeros(count, np.bool_)),
+            epochs=np.append(self.epochs, np.full(count, UNKNOWN_BROKER_EPOCH)),
+            racks=[*self.racks, *[None] * count],
+            endpoints=[*self.endpoints, *[()] * count],
         )
         self.__dict__.update(grown.__dict__)
 

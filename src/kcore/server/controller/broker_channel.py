@@ -14,6 +14,7 @@ from kcore.controller.requests.merging import SharedMerges, count_of
 from kcore.controller.requests.outbox import Outbox
 from kcore.errors import DecodeError, NetworkError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.net.address import address_text
 from kcore.net.connect import connect, error_name
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -99,7 +100,8 @@ class BrokerChannel:
         return len(self._outbox) + (self._sent is not None)
 
     def __str__(self) -> str:
-        return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {self._endpoint.host}:{self._endpoint.port}"
+        where = address_text(self._endpoint.host, self._endpoint.port)
+        return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {where}"
 
     def send(self, request: ControlRequest) -> None:
         """Behind all that was sent before; what waits together becomes one request."""
@@ -140,14 +142,14 @@ class BrokerChannel:
                 self._connection.abort()
 
     async def _ask_until_answered(self, order: Order) -> memoryview:
-        failures = 0
+        told = ""
         while True:
             try:
                 answer = await self._ask(order)
             except NetworkError as error:
-                level = logging.DEBUG if failures else logging.INFO
-                logger.log(level, "%s: %s; again every %s s", self, error, BACKOFF_S)
-                failures += 1
+                if str(error) != told:  # Once for each reason.
+                    told = str(error)
+                    logger.info("%s: %s; again every %s s", self, told, BACKOFF_S)
                 self._metrics.request_retries += 1
                 await self._disconnect()
                 await asyncio.sleep(BACKOFF_S)

@@ -34,7 +34,14 @@ from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.controller.watches import Kind, event_of
 from kcore.controller.znode_reading import read_broker
-from kcore.errors import ControllerMovedError, ElectionRefusedError, NetworkError, SessionExpiredError, TableError
+from kcore.errors import (
+    ControllerMovedError,
+    ElectionRefusedError,
+    KcoreError,
+    NetworkError,
+    SessionExpiredError,
+    TableError,
+)
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.schema.structure import Message
@@ -200,7 +207,7 @@ class ControllerServer:
         while True:
             try:
                 await self._front.keep_learning()
-            except NetworkError as error:
+            except KcoreError as error:  # ZooKeeper is away, or a broker's znode is none.
                 logger.info("which brokers are live is not known: %s", error)
                 await asyncio.sleep(TICK_S)
 
@@ -261,7 +268,7 @@ class ControllerServer:
     async def _handle(self, event: events.Event) -> None:
         """To its end, or to where it fails."""
         was_active = self.active.is_active
-        steps = self.active.handle(event, time.time_ns() // 1_000_000)
+        steps = self.active.handle(event, time.monotonic_ns() // 1_000_000)  # Deadlines know no wall clock.
         try:
             effect = next(steps)
             while True:
