@@ -115,5 +115,9 @@ class ZookeeperError(NetworkError):
     """ZooKeeper refused what it was asked, for a reason that is no outcome of an ordinary operation."""
 
 
+class ElectionRefusedError(KcoreError):
+    """This controller must not control the cluster that it finds in ZooKeeper; the message says why."""
+
+
 class SessionExpiredError(ZookeeperError):
     """The ZooKeeper session is gone, and its ephemeral znodes and watches with it."""

@@ -9,7 +9,7 @@ from kcore.broker.config import BrokerConfig
 from kcore.broker.fetching import on_fetch
 from kcore.broker.markers import on_write_txn_markers
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Verify
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
 from kcore.broker.partition import Partition
 from kcore.broker.producing import on_produce, on_verified
 from kcore.broker.replica_manager import ReplicaManager
@@ -157,7 +157,7 @@ class Cluster:
                     self.failed_logs.append(output)
                 case Verify():
                     self.verifications.append(output)
-                case FetchFrom() | IsrChangesWait():
+                case FetchFrom() | IsrChangesWait() | Notice():
                     pass
 
     def produce(
@@ -261,7 +261,7 @@ class Cluster:
         leader = self.brokers[leader_id]
         request = kcore.decode(type(request), version, kcore.encode(request, version))
         if isinstance(request, ListOffsetsRequest):
-            return on_list_offsets(leader, request)
+            return on_list_offsets(leader, request, version)
         if isinstance(request, OffsetForLeaderEpochRequest):
             return on_offset_for_leader_epoch(leader, request)
         assert isinstance(request, FetchRequest)

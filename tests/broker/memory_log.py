@@ -60,7 +60,9 @@ class MemoryLog:
         self.check()
         self.batches = [batch for batch in self.batches if scan_batches(batch).last_offset[0] < offset]
         self.epochs.truncate_from_end(min(offset, self.end_offset))
+        self.start_offset = max(0, min(self.start_offset, offset))
         self.end_offset = int(scan_batches(self.batches[-1]).last_offset[0]) + 1 if self.batches else self.start_offset
+        self.start_offset = min(self.start_offset, self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
         self.producers, self.aborted = Producers(), []
         for batch in self.batches:
@@ -78,6 +80,7 @@ class MemoryLog:
 
     def raise_start_offset(self, offset: int) -> None:
         self.start_offset = max(self.start_offset, min(offset, self.end_offset))
+        self.high_watermark = max(self.high_watermark, self.start_offset)
 
     def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         self.check()

@@ -79,7 +79,7 @@ def test_a_disk_that_cannot_be_searched_by_time() -> None:
     cluster.log(1).fails = True
     asked = ListOffsetsPartition(partition_index=0, timestamp=5)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
-    [topic] = on_list_offsets(cluster.brokers[1], request).topics
+    [topic] = on_list_offsets(cluster.brokers[1], request, 9).topics
     cluster.perform(1)
     assert topic.partitions[0].error_code == Errors.KAFKA_STORAGE_ERROR
     assert [failed.key for failed in cluster.failed_logs] == [KEY]

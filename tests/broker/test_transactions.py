@@ -160,6 +160,21 @@ def test_what_the_coordinator_refuses_is_not_appended(error: Errors, told: Error
     assert cluster.code(request) is told and cluster.log(1).end_offset == 0
 
 
+def test_15_a_batch_that_is_not_verified_when_its_client_goes_is_not_appended() -> None:
+    """It would take memory for as long as its coordinator does not answer; its producer will send it again."""
+    cluster = led()
+    request = cluster.produce(1, b"a", producer=(7, 0, 0), transaction="x")
+    manager = cluster.brokers[1]
+    manager.forget(request)
+    assert not manager.verifying.by_id
+    cluster.verify(1)
+    assert cluster.log(1).end_offset == 0 and request not in cluster.answers
+    again = cluster.produce(1, b"a", producer=(7, 0, 0), transaction="x")
+    cluster.verify(1)
+    cluster.run()
+    assert cluster.code(again) is Errors.NONE
+
+
 def test_an_answer_that_comes_after_the_end_is_void() -> None:
     """The coordinator said yes to a transaction that has ended since: its batch would begin one that nobody ends."""
     cluster = led()

@@ -1,12 +1,14 @@
 """`kcore controller zk`: what it refuses. What it does is told by tests/server and tests/oracle."""
 
 import socket
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli import app
 from kcore.hollow.kafka import free_ports
+from kcore.zookeeper.connect_string import check_connect_string
 
 
 def controller(*arguments: str) -> Result:
@@ -17,7 +19,7 @@ def controller(*arguments: str) -> Result:
     ("arguments", "told"),
     [
         (("--listen", "9090"), "--listen '9090': give HOST:PORT"),
-        (("--listen", "here:99999"), "--listen 'here:99999': give HOST:PORT"),
+        (("--listen", "here:99999"), "--listen 'here:99999': port 99999 is not in 0..65535"),
         (("--advertise", "here"), "--advertise 'here': give HOST:PORT"),
         (("--inter-broker-protocol", "4.0"), "--inter-broker-protocol"),
         (("--config", "num.partitions=many"), "num.partitions (int)"),
@@ -36,6 +38,33 @@ def test_no_zookeeper() -> None:
     result = controller("--zookeeper", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", "--session-timeout", "300")
     assert result.exit_code == 2
     assert f"127.0.0.1:{port}" in result.output
+
+
+@pytest.mark.parametrize("command", ["controller", "broker"])
+@pytest.mark.parametrize(
+    ("zookeeper", "told"),
+    [
+        ("nonsense:port", "'nonsense:port' is not HOST:PORT"),
+        ("", "'' is not HOST:PORT"),
+        ("host:0", "'host:0' is not HOST:PORT"),
+        ("host:99999", "'host:99999' is not HOST:PORT"),
+        ("here:1,:2181", "':2181' is not HOST:PORT"),
+        ("a b", "'a b' is not HOST:PORT"),
+        ("host:2181//a", "'//a' is no path of a znode"),
+        ("host:2181/a/", "'/a/' is no path of a znode"),
+    ],
+)
+def test_a_zookeeper_that_is_none_is_one_line(command: str, zookeeper: str, told: str, tmp_path: Path) -> None:
+    own = ("--broker-id", "1", "--log-dir", str(tmp_path)) if command == "broker" else ()
+    result = CliRunner().invoke(app, [command, "zk", "--zookeeper", zookeeper, "--listen", "127.0.0.1:0", *own])
+    assert result.exit_code == 2, result.exception
+    assert told in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("text", ["a", "a:1", "a:1,b:2,10.0.0.1:3", "[::1]:2181/x/y", "a:1/", " a:1 , b:2 "])
+def test_what_a_zookeeper_may_be(text: str) -> None:
+    check_connect_string(text)
 
 
 def test_an_address_that_is_taken() -> None:

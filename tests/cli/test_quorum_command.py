@@ -1,5 +1,6 @@
 """`kcore quorum`: what it refuses, what `format` writes. What it does is told by tests/server and tests/oracle."""
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -11,8 +12,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli import app, quorum_serve
+from kcore.cli.processes import use_all_descriptors
+from kcore.constants import METADATA_TOPIC
 from kcore.hollow.kafka import free_ports
+from kcore.net.connect import connect
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
 from kcore.storage.meta_properties import read_meta_properties
 from kcore.types import Uuid
 from raft.batches import batch
@@ -37,6 +42,8 @@ def quorum(*arguments: object) -> Result:
         (("--bootstrap-controller", "a:1", "--status", "--level", "4.0"), "--level 4.0: 3.9 or 4.3"),
         (("--bootstrap-controller", "a", "--status"), "--bootstrap-controller 'a': give HOST:PORT"),
         (("--bootstrap-server", "a:1,b:", "--status"), "--bootstrap-server 'b:': give HOST:PORT"),
+        (("--bootstrap-server", f"{'a' * 64}:1", "--status"), "is no host name: "),
+        (("--bootstrap-server", "a:65536", "--status"), "port 65536 is not in 0..65535"),
     ],
 )
 def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: str) -> None:
@@ -86,6 +93,40 @@ def test_format_leaves_the_cluster_s_id_to_the_first_leader(tmp_path: Path) -> N
     assert (described.node_id, str(described.directory_id)) == (7, json.loads(made.output)["directoryId"])
 
 
+def test_15_a_voter_with_1_100_idle_connections_and_256_descriptors_votes_and_is_described(tmp_path: Path) -> None:
+    """Its quorum-state can be written, and who asks is answered; the log stays short."""
+    use_all_descriptors()  # For this end of the connections.
+    data, log = tmp_path / "data", tmp_path / "log"
+    assert quorum("format", "--id", 7, "--data", data, "--cluster-id", CLUSTER).exit_code == 0
+    [port] = free_ports(1)
+    command = [sys.executable, "-c", "from kcore.cli import main; main()", "quorum", "serve", "--id", "7"]
+    command = ["sh", "-c", 'ulimit -n 256 && exec "$@"', "sh", *command, "--data", str(data)]
+    asked = ("describe", "--bootstrap-controller", f"127.0.0.1:{port}", "--json", "--timeout", "20000")
+    with log.open("wb") as lines:
+        serving = subprocess.Popen([*command, "--voters", f"7@127.0.0.1:{port}"], stderr=lines)
+    try:
+        led = json.loads(quorum(*asked).output)
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1_100)]
+        asyncio.run(stand_against(port, led["leaderEpoch"] + 1))
+        described = quorum(*asked)
+        assert described.exit_code == 0, described.output
+        assert json.loads(described.output)["leaderEpoch"] > led["leaderEpoch"]
+        for each in idle:
+            each.close()
+    finally:
+        serving.terminate()
+        assert serving.wait(60) == 0
+    assert 0 < len(log.read_text().splitlines()) < 100
+
+
+async def stand_against(port: int, epoch: int) -> None:
+    """Asks the only voter, 7, for its vote in a new epoch: it has to write that down, whatever it answers."""
+    asked = VoteRequestPartitionData(replica_epoch=epoch, replica_id=8)
+    topic = VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[asked])
+    async with await connect("127.0.0.1", port) as connection:
+        await connection.send(VoteRequest(cluster_id=CLUSTER, voter_id=7, topics=[topic]), 1)
+
+
 @pytest.mark.parametrize("start", ["--standalone", "--initial-controllers"])
 def test_format_writes_the_first_voters(tmp_path: Path, start: str) -> None:
     voters = "127.0.0.1:9093" if start == "--standalone" else f"7@127.0.0.1:9093:{DIRECTORY}"
@@ -126,6 +167,8 @@ def test_format_refuses_what_cannot_be(tmp_path: Path, arguments: tuple[str, ...
         (("--voters", "7@a:1", "--bootstrap-controller", "a:1"), "give either"),
         (("--voters", "7@a"), "give ID@HOST:PORT"),
         (("--voters", "7@a:1,7@b:1"), "each id once"),
+        (("--voters", f"7@{'a' * 64}:1"), "is no host name: "),
+        (("--voters", "7@a:65536"), "port 65536 is not in 0..65535"),
         (("--voters", "7@127.0.0.1:1"), "a voter must not forget its vote: give --data DIR"),
         (("--voters", "1@127.0.0.1:1"), "an observer without --data needs --cluster-id"),
         (("--voters", "1@127.0.0.1:1", "--level", "4.0"), "--level 4.0"),

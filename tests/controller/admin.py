@@ -7,6 +7,7 @@ from typing import Any
 
 import kcore
 import story
+from controller.clusters import columns_of
 from controller.tree import Cluster
 from kcore import schema
 from kcore.controller import events
@@ -20,6 +21,7 @@ from kcore.schema.alter_partition import (
 )
 from kcore.schema.stop_replica import StopReplicaPartitionError
 from kcore.schema.structure import Message
+from kcore.server.controller.answers import event_of_answer
 from kcore.types import Uuid
 
 _REQUEST_IDS = count(1)
@@ -164,10 +166,18 @@ def stop_answer(
         StopReplicaPartitionError(topic_name=name, partition_index=each.partition_index, error_code=error)
         for name, each in partitions
     ]
-    delete = all(each.delete_partition for _, each in partitions)
-    return events.StopReplicaResponseReceived(
-        broker, epoch, delete, schema.StopReplicaResponse(partition_errors=errors)
-    )
+    response = columns_of(schema.StopReplicaResponse(partition_errors=errors), 3)
+    event = event_of_answer(request, broker, epoch, response)
+    assert isinstance(event, events.StopReplicaResponseReceived)
+    return event
+
+
+def stop_event(
+    broker: int, epoch: int, delete: bool, errors: Sequence[StopReplicaPartitionError]
+) -> events.StopReplicaResponseReceived:
+    """An answer of a broker to StopReplica."""
+    response = schema.StopReplicaResponse(partition_errors=list(errors))
+    return events.StopReplicaResponseReceived(broker, epoch, delete, columns_of(response, 3))
 
 
 def as_json(message: Message, version: int) -> Any:

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from controller import admin
-from controller.admin import answer_stops, epoch_of, small, stop_answer
+from controller.admin import answer_stops, epoch_of, small, stop_answer, stop_event
 from controller.tree import Cluster
 from kcore import schema
 from kcore.controller import events
-from kcore.controller.effects import WriteNodes, WriteStates
+from kcore.controller.effects import DeletePartitions, WriteNodes, WriteStates
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import ReassignablePartition, ReassignableTopic
+from kcore.schema.stop_replica import StopReplicaPartitionError
 
 
 def wish(cluster: Cluster, topic: str = "t") -> None:
@@ -66,15 +67,11 @@ def _answer_again(cluster: Cluster, topic: str) -> None:
     for broker in cluster.active.table.brokers.ids.tolist():
         rows = cluster.active.table.rows_of_topic(topic)
         held = [row for row in rows.tolist() if broker in cluster.active.table.state(row).replicas]
-        response = schema.StopReplicaResponse(
-            partition_errors=[
-                admin.StopReplicaPartitionError(
-                    topic_name=topic, partition_index=cluster.active.table.state(row).partition
-                )
-                for row in held
-            ]
-        )
-        cluster.run(events.StopReplicaResponseReceived(broker, epoch_of(cluster, broker), True, response))
+        errors = [
+            StopReplicaPartitionError(topic_name=topic, partition_index=cluster.active.table.state(row).partition)
+            for row in held
+        ]
+        cluster.run(stop_event(broker, epoch_of(cluster, broker), True, errors))
 
 
 @pytest.mark.covers("A6", "article B.4")
@@ -302,16 +299,14 @@ def test_topics_that_are_done_together_are_removed_together() -> None:
     cluster.effects.clear()
     _answer_by(cluster, 1, ["t-18", "t-19"])
     assert cluster.tree.children["/brokers/topics"] == set()
-    removed = [each for each in cluster.effects if isinstance(each, WriteNodes)]
-    assert len(removed) == 1, "one batch for both"
+    removed = [each for each in cluster.effects if isinstance(each, WriteNodes | DeletePartitions)]
+    assert len(removed) == 3, "the partitions of both, then what is above them, then settings and wishes"
 
 
 def _answer_by(cluster: Cluster, broker: int, topics: list[str]) -> None:
-    errors = [
-        admin.StopReplicaPartitionError(topic_name=topic, partition_index=index) for topic in topics for index in (0, 1)
-    ]
-    response = schema.StopReplicaResponse(partition_errors=errors)
-    cluster.run(events.StopReplicaResponseReceived(broker, epoch_of(cluster, broker), True, response))
+    named = [(topic, index) for topic in topics for index in (0, 1)]
+    errors = [StopReplicaPartitionError(topic_name=topic, partition_index=index) for topic, index in named]
+    cluster.run(stop_event(broker, epoch_of(cluster, broker), True, errors))
 
 
 def test_a_topic_without_partitions_goes_at_once() -> None:

@@ -9,6 +9,7 @@ from controller.clusters import kind_of
 from controller.test_random_events import BROKERS, EVENTS, World
 from kcore import schema
 from kcore.controller import events
+from kcore.controller.requests.batch import ControlRequest
 from kcore.metadata import znodes
 from kcore.metadata.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors
@@ -22,21 +23,16 @@ class AdministeredWorld(World):
         self.answers: list[events.StopReplicaResponseReceived] = []
         super().__init__(seed)
 
-    def deliver(self) -> None:
-        sent = list(self.made.sent)
-        super().deliver()
-        for each in sent:
-            if kind_of(each) != "StopReplica":
-                continue
-            for broker, epoch in zip(each.broker_ids.tolist(), each.broker_epochs.tolist(), strict=True):
-                if broker in self.views and epoch >= self.views[broker].epoch:
-                    fails = self.random.random() < 0.05
-                    answer = admin.stop_answer(
-                        each, broker, epoch, Errors.KAFKA_STORAGE_ERROR if fails else Errors.NONE
-                    )
-                    self.answers.append(answer)
-                    for gone in answer.response.partition_errors if answer.delete else ():
-                        self.views[broker].replicas.pop(f"{gone.topic_name}-{gone.partition_index}", None)
+    def take(self, broker: int, epoch: int, request: ControlRequest) -> None:
+        super().take(broker, epoch, request)
+        if kind_of(request) != "StopReplica":
+            return
+        fails = self.random.random() < 0.05
+        answer = admin.stop_answer(request, broker, epoch, Errors.KAFKA_STORAGE_ERROR if fails else Errors.NONE)
+        self.answers.append(answer)
+        gone = answer.response.partition_errors
+        for name, index in zip(gone.topic_name, gone.partition_index, strict=True) if answer.delete else ():
+            self.views[broker].replicas.pop(f"{name}-{index}", None)
 
     def states(self) -> dict[str, tuple[PartitionStateNode, int]]:
         """Of the topics that stay."""

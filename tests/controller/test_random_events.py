@@ -12,6 +12,7 @@ from controller.clusters import as_json, columns_of, kind_of, told
 from controller.tree import Cluster
 from kcore import schema
 from kcore.controller import events
+from kcore.controller.requests.batch import ControlRequest
 from kcore.controller.state_machines import PartitionState, partition_states
 from kcore.metadata import znodes
 from kcore.metadata.znodes import PartitionStateNode
@@ -53,10 +54,13 @@ class World:
         """Brokers that live take what was sent to their incarnation or, epochs being what they are, to a newer one."""
         sent, self.made.sent = self.made.sent, []
         for each in sent:
-            request = as_json(each)
             for broker, epoch in zip(each.broker_ids.tolist(), each.broker_epochs.tolist(), strict=True):
                 if broker in self.views and epoch >= self.views[broker].epoch:
-                    _take(self.views[broker], kind_of(each), request)
+                    self.take(broker, epoch, each)
+
+    def take(self, broker: int, epoch: int, request: ControlRequest) -> None:
+        """A broker does what it is told."""
+        _take(self.views[broker], kind_of(request), as_json(request))
 
     def states(self) -> dict[str, tuple[PartitionStateNode, int]]:
         """By partition: its state in ZooKeeper and the znode's version."""

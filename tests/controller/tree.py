@@ -16,7 +16,9 @@ from kcore.controller.effects import (
     Answer,
     Create,
     Delete,
+    DeletePartitions,
     Effect,
+    HandleLater,
     Node,
     Operation,
     Outcome,
@@ -26,12 +28,14 @@ from kcore.controller.effects import (
     Send,
     SetData,
     States,
+    Tell,
     WriteNodes,
     WriteStates,
 )
+from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.watches import Kind, event_of
-from kcore.errors import ControllerMovedError
+from kcore.errors import ControllerMovedError, TableError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
@@ -148,11 +152,14 @@ class Tree:
         return [outcomes[wrong] if k == wrong else Outcome.NOT_TRIED for k in range(len(operations))]
 
     def read_states(self, table: PartitionTable, rows: Int32s) -> States:
-        found = []
+        found, unreadable = [], []
         for row in rows.tolist():
-            node = self.nodes.get(state_path(table, row))
+            node = self.nodes.get(path := state_path(table, row))
             if node is not None:
-                found.append((row, node.version, znodes.decode_state("", node.data)))
+                try:
+                    found.append((row, node.version, znodes.decode_state(path, node.data)))
+                except TableError as error:
+                    unreadable.append(error)
         states = [state for _, _, state in found]
         changes = PartitionChanges(
             rows=np.array([row for row, _, _ in found], np.int32),
@@ -163,7 +170,13 @@ class Tree:
             partition_epochs=np.array([version for _, version, _ in found], np.int32),
             recovery=np.array([state.leader_recovery_state for state in states], np.int8),
         )
-        return States(changes, np.array([state.controller_epoch for state in states], np.int32))
+        return States(changes, np.array([state.controller_epoch for state in states], np.int32), unreadable)
+
+    def delete_partitions(self, table: PartitionTable, rows: Int32s) -> None:
+        for row in rows.tolist():
+            path = state_path(table, row)
+            self.delete(path)
+            self.delete(path.rpartition("/")[0])
 
     def write_states(self, table: PartitionTable, changes: UnwrittenChanges, epoch: int) -> list[bool]:
         outcomes = []
@@ -205,6 +218,8 @@ class Cluster:
         self.answers: dict[int, Any] = {}
         self.before: Callable[[Effect], None] = lambda effect: None  # Called before an effect is performed.
         self.handled: list[events.Event] = []
+        self.notices: list[Notice] = []
+        self.later: deque[events.Event] = deque()  # Events of the controller's own that wait.
 
     # What others do to the tree.
 
@@ -261,13 +276,13 @@ class Cluster:
         self.tree.set_data(znodes.CONTROLLER_EPOCH, b"%d" % epoch)
 
     def run(self, event: events.Event | None = None, now_ms: int = 0, *, settle: bool = True) -> None:
-        """The event, then whatever watches have fired, until all is quiet."""
+        """The event, then whatever watches have fired and the controller has put off, until all is quiet."""
         if event is not None:
             self._handle(event, now_ms)
-        while settle and self.tree.fired:
-            fired = event_of(*self.tree.fired.popleft())
-            if fired is not None:
-                self._handle(fired, now_ms)
+        while settle and (self.tree.fired or self.later):
+            again = event_of(*self.tree.fired.popleft()) if self.tree.fired else self.later.popleft()
+            if again is not None:
+                self._handle(again, now_ms)
 
     def _handle(self, event: events.Event, now_ms: int) -> None:
         self.handled.append(event)
@@ -276,7 +291,8 @@ class Cluster:
             effect = next(steps)
             while True:
                 self.before(effect)
-                self.effects.append(effect)
+                if not isinstance(effect, Tell):  # Those are in `notices`.
+                    self.effects.append(effect)
                 try:
                     result = self._perform(effect)
                 except ControllerMovedError as moved:
@@ -287,7 +303,7 @@ class Cluster:
             return
 
     def _perform(self, effect: Effect) -> Any:
-        if isinstance(effect, WriteNodes | WriteStates):
+        if isinstance(effect, WriteNodes | WriteStates | DeletePartitions):
             self._check_fence()
         if isinstance(effect, ReadNodes):
             self.tree.watched |= {*effect.paths} if effect.watch else set()
@@ -304,6 +320,12 @@ class Cluster:
         if isinstance(effect, WriteStates):
             epoch = self.active.decisions.controller_epoch
             return np.array(self.tree.write_states(self.active.table, effect.changes, epoch), np.bool_)
+        if isinstance(effect, DeletePartitions):
+            self.tree.delete_partitions(self.active.table, effect.rows)
+        if isinstance(effect, HandleLater):
+            self.later.append(effect.event)
+        if isinstance(effect, Tell):
+            self.notices.append(effect.notice)
         if isinstance(effect, Send):
             self.sent.extend(effect.requests)
         if isinstance(effect, Answer):
@@ -326,6 +348,11 @@ class Cluster:
             assert (known.leader, known.isr, known.leader_epoch) == (state.leader, state.isr, state.leader_epoch)
             assert known.partition_epoch == node.version
         return state.leader, state.isr, state.leader_epoch
+
+    def told(self) -> list[str]:
+        """The lines at INFO and above since the last time this was asked."""
+        notices, self.notices = self.notices, []
+        return [str(each) for each in notices if each.level != "detail"]
 
     def requests(self) -> list[tuple[str, list[int], dict[str, Any]]]:
         """(kind, receivers, JSON) of what was sent since the last time this was asked."""

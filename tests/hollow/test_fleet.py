@@ -19,7 +19,7 @@ from kcore.schema import topics
 from kcore.schema.cluster_metadata import DescribeClusterBroker
 from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kcore.schema.structure import Message
-from net.loops import QUICK, story
+from net.loops import QUICK, story, until
 
 APIS = {
     "DescribeCluster": (2, 2),
@@ -44,7 +44,7 @@ class Controller:
 
     async def __call__(self, context: RequestContext, message: Any) -> Message:
         self.asked[type(message).__name__] += 1
-        if isinstance(message, s.DescribeClusterRequest):
+        if isinstance(message, s.DescribeClusterRequest) and type(message) not in self.answers:
             assert self.active.server is not None
             node = DescribeClusterBroker(broker_id=self.active.node_id, host="localhost", port=self.active.server.port)
             return s.DescribeClusterResponse(cluster_id="c", controller_id=node.broker_id, brokers=[node])
@@ -58,12 +58,18 @@ class Controller:
 @asynccontextmanager
 async def controllers(count: int) -> AsyncIterator[tuple[list[Controller], Quorum]]:
     nodes = [Controller(3001 + at) for at in range(count)]
+    async with quorum_of(nodes) as quorum:
+        yield nodes, quorum
+
+
+@asynccontextmanager
+async def quorum_of(nodes: list[Controller]) -> AsyncIterator[Quorum]:
     for node in nodes:
         node.server = await serve("127.0.0.1", 0, node, APIS, limits=QUICK)
     quorum = Quorum([f"localhost:{node.server.port}" for node in nodes if node.server], random=Random(1))
     await quorum.open()
     try:
-        yield nodes, quorum
+        yield quorum
     finally:
         await quorum.close()
         for node in nodes:
@@ -156,6 +162,68 @@ async def test_a_broker_that_stays_fenced_is_named() -> None:
             await fleet.unfenced(brokers, 0.2)
 
 
+@asynccontextmanager
+async def registering_anew() -> AsyncIterator[tuple[Controller, Fleet, Any, asyncio.Event]]:
+    """A broker whose epoch has become stale, as its new registration waits; the event lets the answer come."""
+    release = asyncio.Event()
+
+    class Slow(Controller):
+        async def __call__(self, context: RequestContext, message: Any) -> Message:
+            answer = await super().__call__(context, message)
+            if isinstance(message, s.BrokerRegistrationRequest):
+                epoch = self.asked["BrokerRegistrationRequest"]
+                if epoch > 1:
+                    await release.wait()
+                return s.BrokerRegistrationResponse(broker_epoch=epoch)
+            return answer
+
+    node = Slow(3001)
+    async with quorum_of([node]) as quorum, Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        await started(fleet, 1)
+        node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH)
+        await until(lambda: node.asked["BrokerRegistrationRequest"] == 2)
+        del node.answers[s.BrokerHeartbeatRequest]
+        yield node, fleet, fleet.brokers[1], release
+
+
+@story
+async def test_19_a_broker_killed_while_it_registers_anew_stays_dead() -> None:
+    async with registering_anew() as (node, fleet, broker, release):
+        fleet.kill([broker])
+        release.set()
+        beats = node.asked["BrokerHeartbeatRequest"]
+        await asyncio.sleep(0.2)
+        assert broker.state is State.OFF
+        assert node.asked["BrokerHeartbeatRequest"] == beats
+        await fleet.start([broker])
+        await fleet.unfenced([broker], 60)
+        assert node.asked["BrokerRegistrationRequest"] == 3
+
+
+@story
+async def test_19_a_broker_started_again_while_its_old_registration_waits_is_the_new_one() -> None:
+    async with registering_anew() as (node, fleet, broker, release):
+        fleet.kill([broker])
+        starting = asyncio.create_task(fleet.start([broker]))
+        await until(lambda: node.asked["BrokerRegistrationRequest"] == 3)
+        incarnation_id = broker.incarnation_id
+        release.set()
+        await starting
+        await fleet.unfenced([broker], 60)
+        assert (broker.incarnation_id, broker.epoch, broker.deaths) == (incarnation_id, 3, 1)
+
+
+@story
+async def test_a_broker_told_to_shut_down_while_it_registers_anew_does_so() -> None:
+    async with registering_anew() as (node, fleet, broker, release):
+        node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(should_shut_down=True)
+        leaving = asyncio.create_task(fleet.shut_down([broker], 60))
+        await until(lambda: broker.state is State.SHUTTING_DOWN)
+        release.set()
+        await leaving
+        assert broker.state is State.OFF
+
+
 @story
 async def test_a_broker_cannot_have_the_id_of_a_controller() -> None:
     async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
@@ -171,3 +239,16 @@ async def test_a_log_whose_end_no_controller_tells_is_not_taken_for_an_empty_one
     ):
         with pytest.raises(TargetError, match=r"the metadata log could not be read within 0\.2 s"):
             await fleet.watch()
+
+
+@pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("127.0.0.1", 65_536)])
+@story
+async def test_14_an_active_controller_that_is_told_to_be_where_nobody_can_be(
+    host: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kcore.hollow.quorum._RETRY_S", 0.3)
+    async with controllers(1) as ([node], quorum):
+        told = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
+        node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=told)
+        with pytest.raises(TargetError, match=r"no active controller at localhost:.*no connection to"):
+            await quorum.open()

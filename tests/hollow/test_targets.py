@@ -19,7 +19,20 @@ def test_a_release_is_started_and_addresses_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "kafka-0.7", "kafka-3.9.1", "localhost", "localhost:", ":9093", "a:1,b", "a:0", "a:65536", "a:x"]
+    "text",
+    [
+        "",
+        "kafka-0.7",
+        "kafka-3.9.1",
+        "localhost",
+        "localhost:",
+        ":9093",
+        "a:1,b",
+        "a:0",
+        "a:65536",
+        "a:x",
+        f"{'a' * 64}:1",
+    ],
 )
 def test_what_is_no_target_is_told_with_what_would_be(text: str):
     with pytest.raises(TargetError, match=r"HOST:PORT.*kafka-4\.3\.1|kafka-4\.3\.1.*HOST:PORT"):

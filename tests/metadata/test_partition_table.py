@@ -311,6 +311,7 @@ def test_topics_come_grow_and_go() -> None:
         (lambda table: table.add_partitions("c", [[10]]), "unknown topic 'c'"),
         (lambda table: table.add_partitions("a", [[10, 10]]), "names a broker twice"),
         (lambda table: table.remove_topic("c"), "unknown topic 'c'"),
+        (lambda table: table.remove_topics(["a", "c"]), "unknown topic 'c'"),
         (lambda table: table.rows_of_topic("c"), "unknown topic 'c'"),
         (lambda table: table.row_of("c", 0), "unknown topic 'c'"),
         (lambda table: table.row_of("a", 2), "unknown partition a-2"),
@@ -387,10 +388,10 @@ class TableMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
-    def remove_topic(self, data: st.DataObject) -> None:
-        topic = data.draw(st.sampled_from(sorted({name for name, _ in self.model})))
-        self.table.remove_topic(topic)
-        self.model = {key: state for key, state in self.model.items() if key[0] != topic}
+    def remove_topics(self, data: st.DataObject) -> None:
+        topics = data.draw(st.sets(st.sampled_from(sorted({name for name, _ in self.model})), max_size=3))
+        self.table.remove_topics(topics)
+        self.model = {key: state for key, state in self.model.items() if key[0] not in topics}
 
     def some(self, data: st.DataObject) -> dict[int, tuple[str, int]]:
         keys = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1, max_size=4))

@@ -74,3 +74,9 @@ def test_what_kafka_does_not_write_is_named(data: bytes) -> None:
         decode_topic("bad", data)
     with pytest.raises(TableError):
         decode_topics({"good": b'{"partitions":{"0":[1]}}', "bad": data})
+
+
+def test_a_negative_broker_is_none_that_a_column_can_hold() -> None:
+    """-1 pads the columns: it would be a replica fewer."""
+    with pytest.raises(TableError, match="/brokers/topics/bad: "):
+        decode_topics({"good": b'{"partitions":{"0":[1]}}', "bad": b'{"partitions":{"0":[1,-1]}}'})

@@ -124,6 +124,38 @@ def test_room_grows_where_it_is_filled() -> None:
     assert 60_000 < max(rooms) <= 65_536
 
 
+def test_the_room_of_a_burst_is_given_back() -> None:
+    splitter = Splitter(100, FrameError)
+    burst = frame(b"quite small") * 10_000
+    feed(splitter, burst + b"\0\0")
+    assert len(list(taken(splitter))) == 10_000
+    splitter.trim()
+    assert splitter.held_bytes > len(burst)
+    feed(splitter, frame(b"abc")[2:])
+    assert splitter.next_frame() == b"abc"
+    splitter.trim()
+    assert splitter.held_bytes == 4096
+    with pytest.raises(ValueError, match="1 bytes received, of at most 0"):
+        splitter.received(1)
+    feed(splitter, frame(b"abc"))
+    assert splitter.next_frame() == b"abc"
+
+
+def test_a_frame_that_is_announced_takes_no_more_than_twice_what_came() -> None:
+    splitter = Splitter(100 << 20, FrameError)
+    feed(splitter, (100 << 20).to_bytes(4, "big"))
+    assert splitter.next_frame() is None
+    for came in (1, 1_000, 100_000, 3_000_000, 20_000_000):
+        feed(splitter, bytes(4 + came - splitter.pending_bytes))
+        assert splitter.next_frame() is None
+        assert splitter.pending_bytes == 4 + came
+        assert splitter.held_bytes <= 2 * came + (1 << 17)
+    feed(splitter, bytes((100 << 20) + 4 - splitter.pending_bytes))
+    assert splitter.held_bytes <= (100 << 20) + (1 << 17)
+    assert splitter.next_frame() == bytes(100 << 20)
+    assert splitter.held_bytes <= 1 << 17
+
+
 def test_pending_bytes() -> None:
     splitter = Splitter(100_000, FrameError)
     whole = frame(bytes(50_000))

@@ -101,6 +101,25 @@ async def test_one_side_has_tls_and_the_other_has_not(files: Files) -> None:
 
 
 @story
+async def test_15_who_begins_no_handshake_makes_room_for_others(
+    files: Files,
+) -> None:
+    tls = server_tls(files.server, files.server_key, client_ca=files.ca)
+    limits = Limits(connections=3)
+    security = Security(client_tls(files.ca, files.client))
+    async with await serve("127.0.0.1", 0, fenced, APIS, tls=tls, limits=limits) as server:
+        async with await connect("127.0.0.1", server.port, security=security) as known:
+            for _ in range(10):
+                silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(5)]
+                async with await connect("127.0.0.1", server.port, security=security) as other:
+                    assert (await other.send(HEARTBEAT)).is_fenced
+                assert (await known.send(HEARTBEAT)).is_fenced
+                for _, writer in silent:
+                    writer.transport.abort()
+        assert server.metrics.errors["evicted"] >= 10
+
+
+@story
 async def test_silence_instead_of_a_handshake(files: Files) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

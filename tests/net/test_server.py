@@ -212,21 +212,8 @@ async def test_a_handler_that_fails_costs_its_connection_only(caplog: pytest.Log
                 await connection.send(s.BrokerHeartbeatRequest(broker_id=broker_id))
             await connection.wait_gone()
         assert server.metrics.errors == {"EncodeError": 1, "TypeError": 1, "ZeroDivisionError": 1}
-        assert all("BrokerHeartbeatRequest was not answered" in record.getMessage() for record in caplog.records)
+        assert all("BrokerHeartbeat 1 was not answered" in record.getMessage() for record in caplog.records)
         await still_serves(server)
-
-
-@story
-async def test_connections_are_bounded() -> None:
-    async with await serve("127.0.0.1", 0, fenced, APIS, limits=Limits(connections=2)) as server:
-        first, second = [await connect("127.0.0.1", server.port) for _ in range(2)]
-        with pytest.raises(DisconnectedError):
-            await connect("127.0.0.1", server.port)
-        await first.close()
-        await until(lambda: len(server.connections) == 1)
-        await still_serves(server)
-        await second.close()
-        assert server.metrics.errors == {"DisconnectedError": 1}
 
 
 @pytest.mark.parametrize("sent", [b"", ASK[:-1], ASK])

@@ -326,8 +326,8 @@ def _in_the_end(start: Callable[[], None]) -> None:
 
 def is_active(controller: Controller) -> bool:
     """By the last that it said of itself."""
-    told = re.findall(r"is active with|has resigned", controller.log.read_text())
-    return controller.process.poll() is None and told[-1:] == ["is active with"]
+    told = re.findall(rf"controller {controller.broker_id} (is active|has resigned)", controller.log.read_text())
+    return controller.process.poll() is None and told[-1:] == ["is active"]
 
 
 def faults_of(process: Controller | KcoreBroker) -> list[str]:

@@ -5,13 +5,14 @@ kcore's table, and at the end no acknowledged message is missing or there twice.
 """
 
 import json
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from kcore.metadata import znodes
 from oracle.kafka_tools import CONFIGS, CONSOLE_CONSUMER, ELECT, REASSIGN, TOPICS, run_tool
-from oracle.zk_controllers import TOPIC, Cluster, Controller, agree, until
+from oracle.zk_controllers import COMMAND, GENEROUS_S, TOPIC, Cluster, Controller, agree, until
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +139,26 @@ def test_no_broker_has_controlled_so_far(cluster: Cluster) -> None:
     assert [log for log in logs if "successfully elected as the controller" in log] == []
 
 
+def test_a_controller_with_the_id_of_a_live_broker_takes_nothing_over(cluster: Cluster) -> None:
+    before = cluster.in_zookeeper()
+    for options in (("--broker-id", "1", "--take-over"), ("--broker-id", "2000", "--take-over")):
+        connect = cluster.connect + ("/typo" if "2000" in options else "")
+        command = (*COMMAND, "--zookeeper", connect, "--listen", "127.0.0.1:0", *options)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, check=False)
+        assert ended.returncode == 2
+        told = "ZooKeeper has no /typo: " if "2000" in options else "broker 1 is registered in ZooKeeper: "
+        assert told in " ".join(ended.stderr.split()) and "Traceback" not in ended.stderr
+    cluster.agree()
+    assert cluster.in_zookeeper() == before
+    cluster.clients_go_on()
+
+
 def test_a_second_controller_takes_over_when_the_first_is_killed(cluster: Cluster) -> None:
     """Or takes back, if a broker was faster."""
     first = cluster.controller
     second = Controller(cluster.connect, cluster.folder, 1001, "--take-over")
     cluster.controller = second
-    second.await_log("broker 1000 controls")
+    second.await_log("controller 1000 is active, epoch ")
     first.kill()
     second.await_log("controller 1001 is active")
     cluster.agree()
@@ -169,7 +184,7 @@ def test_a_paused_controller_comes_back_as_nobody(cluster: Cluster) -> None:
     paused.resume()
     cluster.brokers[2].start()
     paused.await_log("controller 1001 has resigned")
-    paused.await_log("broker 1000 controls")
+    paused.await_log("controller 1000 is active, epoch ")
     cluster.agree()
     cluster.clients_go_on()
     assert paused.stop() == 0

@@ -136,7 +136,7 @@ def test_lost_sessions_are_registered_again(cluster: Cluster) -> None:
         lose_session(cluster, cluster.brokers[2])
         cluster.elect_preferred()
         everybody = [*cluster.brokers.brokers, *cluster.controllers]
-        before = cluster.controllers[0].log.read_text().count("is active with")
+        before = cluster.controllers[0].log.read_text().count("controller 1000 is active")
         for each in everybody:
             each.pause()
         cluster.zookeeper.kill()

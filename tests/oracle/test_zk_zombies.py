@@ -112,7 +112,7 @@ class Cluster:
         self.agree()
         before = self.written()
         zombie.resume()
-        zombie.await_log(rf"has resigned(?s:.*)broker {self.controllers[0].broker_id} controls")
+        zombie.await_log(rf"has resigned(?s:.*)controller {self.controllers[0].broker_id} is active")
         self.agree()
         after = self.written()
         assert after.keys() == before.keys()

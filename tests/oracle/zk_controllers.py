@@ -238,6 +238,20 @@ def agree(zookeeper: str, brokers: ZkBrokers, controller: Controller | None) -> 
         assert controller.faults() == []
 
 
+@contextmanager
+def with_chroot(chroot: str) -> Iterator[ZookeeperProcess]:
+    """A ZooKeeper that has it: a controller makes none."""
+
+    async def make(address: str) -> None:
+        async with ZookeeperClient(address) as client:
+            await client.make_path(chroot)
+
+    with ZookeeperProcess() as zookeeper:
+        if chroot:
+            asyncio.run(make(zookeeper.address))
+        yield zookeeper
+
+
 @dataclass
 class Cluster:
     """All that runs; `controller` is kcore's that is in charge. Every message needs two replicas in the ISR."""
@@ -255,7 +269,7 @@ class Cluster:
     def started(cls, folder: Path, properties: str = "", *options: str, chroot: str = "") -> Iterator[Self]:
         """Three brokers and a controller of ours with those options, from before they start."""
         with (
-            ZookeeperProcess() as zookeeper,
+            with_chroot(chroot) as zookeeper,
             Controller(connect := zookeeper.address + chroot, folder, 1000, *options) as controller,
             ZkBrokers(connect, properties=PROPERTIES + properties) as brokers,
         ):

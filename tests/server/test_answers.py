@@ -17,6 +17,7 @@ from kcore.schema.stop_replica import (
 from kcore.server.controller.answers import event_of_answer
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
+from kcore.wire.columns import Columns
 
 EPOCH = 70
 PLACES = [("a", 0), ("a", 1), ("b", 0), ("b", 2)]
@@ -28,10 +29,9 @@ def asked(message: Any, version: int) -> ControlRequest:
     return ControlRequest(type(message), version, brokers.ids, brokers.epochs, columns)
 
 
-def stop_answer() -> s.StopReplicaResponse:
-    return s.StopReplicaResponse(
-        partition_errors=[StopReplicaPartitionError(topic_name=name, partition_index=index) for name, index in PLACES]
-    )
+def stop_answer() -> Columns:
+    errors = [StopReplicaPartitionError(topic_name=name, partition_index=index) for name, index in PLACES]
+    return decode_columns(s.StopReplicaResponse, 3, encode(s.StopReplicaResponse(partition_errors=errors), 3))
 
 
 def test_leadership_and_metadata() -> None:
@@ -70,7 +70,8 @@ def test_of_replicas_that_stop_those_that_were_to_be_deleted_are_told(
     event = event_of_answer(asked(s.StopReplicaRequest(topic_states=states), 4), 1, EPOCH, stop_answer())
     assert isinstance(event, events.StopReplicaResponseReceived)
     assert (event.broker_id, event.broker_epoch, event.delete) == (1, EPOCH, bool(deleted))
-    assert [(each.topic_name, each.partition_index) for each in event.response.partition_errors] == left
+    errors = event.response.partition_errors
+    assert [*zip(errors.topic_name, errors.partition_index, strict=True)] == left
 
 
 @pytest.mark.parametrize("delete", [True, False])

@@ -155,24 +155,70 @@ async def test_nobody_talks_to_a_broker_that_is_gone() -> None:
         assert [*told.channels] == []
 
 
+@story
+async def test_what_comes_while_a_broker_works_is_merged() -> None:
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await Stuck().open(stack)
+        table = table_of({1: broker.port}, {1: 5})
+        told.channels.send(control_request(ORDERS[0], table, [1]), table)
+        await until(lambda: broker.seen)
+        for order in [*reversed(ORDERS)] * 50:
+            told.channels.send(control_request(order, table, [1]), table)
+        assert told.channels.queued <= 102
+        broker.goes_on.set()
+        await until(lambda: told.channels.queued == 0)
+        kinds = [type(each) for each in broker.seen]
+        assert kinds == [type(ORDERS[each]) for each in (0, 1, 0, 1)], "LeaderAndIsr of before the metadata, then both"
+        assert broker.most_in_flight == 1
+
+
 @pytest.mark.covers("article F routing")
 @story
-async def test_leadership_that_nobody_acknowledges_raises_one_alarm(caplog: pytest.LogCaptureFixture) -> None:
+async def test_leadership_that_nobody_acknowledges_raises_one_alarm_until_the_broker_has_caught_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     told = Told(alarm_s=3.0)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(told.close)
         broker = await Stuck().open(stack)
         table = table_of({1: broker.port}, {1: 5})
-        for order in ORDERS:
-            told.channels.send(control_request(order, table, [1]), table)
         now_s = asyncio.get_running_loop().time()
-        with caplog.at_level(logging.ERROR):
-            for later_s in (2, 4, 5):
+        with caplog.at_level(logging.INFO):
+            for later_s in (0, 2, 4, 5, 9):
+                for order in ORDERS:  # More and more waits for it.
+                    told.channels.send(control_request(order, table, [1]), table)
                 told.channels.check_acknowledgements(now_s + later_s)
-        assert [record.levelname for record in caplog.records] == ["ERROR"]
-        assert "broker 1 (epoch 5)" in caplog.text and "LeaderAndIsr 7" in caplog.text
-        assert (told.metrics.alarms, told.metrics.unacknowledged_brokers) == (1, 1)
-        broker.goes_on.set()
-        await until(lambda: len(told.answers) == 2)
-        told.channels.check_acknowledgements(now_s + 6)
-        assert (told.metrics.alarms, told.metrics.unacknowledged_brokers) == (1, 0)
+            assert [record.levelname for record in caplog.records] == ["ERROR"]
+            assert "broker 1 (epoch 5)" in caplog.text
+            assert "has not acknowledged LeaderAndIsr of 0 partitions for 4.0 s; 6 requests wait" in caplog.text
+            assert (told.metrics.alarms, told.metrics.unacknowledged_brokers) == (1, 1)
+            broker.goes_on.set()
+            await until(lambda: told.channels.queued == 0)
+            for later_s in (10, 11):
+                told.channels.check_acknowledgements(now_s + later_s)
+            assert (told.metrics.alarms, told.metrics.unacknowledged_brokers) == (1, 0)
+            assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+            assert "has caught up, after 10.0 s" in caplog.text
+            broker.goes_on.clear()
+            told.channels.send(control_request(ORDERS[1], table, [1]), table)
+            told.channels.check_acknowledgements(now_s + 20)
+        assert told.metrics.alarms == 2
+
+
+@story
+async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again and again, for it may register anew; the log says why, once, and others are told all."""
+    caplog.set_level(logging.INFO)
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await FakeBroker().open(stack)
+        table = table_of({1: 9092, 2: broker.port}, {1: 5, 2: 6})
+        row = table.row(1)
+        table.endpoints[row] = (table.endpoints[row][0]._replace(host="a" * 64),)
+        told.channels.send(control_request(ORDERS[0], table, [1, 2]), table)
+        await until(lambda: told.metrics.request_retries >= 3 and len(told.answers) == 1)
+        assert told.answers[0][0] == 2
+        assert len([each for each in caplog.records if "no host name" in each.getMessage()]) == 1

@@ -202,6 +202,8 @@ async def test_who_coordinates_is_told_and_who_never_will_too(tmp_path: Path) ->
                 return (await brokers.ask(1, request, version)).coordinators[0]
             return await brokers.ask(1, request, version)
 
+        for name, data in (("5x", b"{}"), ("6", b"no JSON")):  # Passed over.
+            brokers.tree.nodes[f"{znodes.BROKER_IDS}/{name}"] = (data, 0, 1, 1)
         nobody = await find(0)
         assert nobody.error_code == Errors.UNSUPPORTED_VERSION
         assert nobody.error_message == "no broker of this cluster coordinates groups or transactions"

@@ -13,12 +13,15 @@ import pytest
 from kcore.broker import broker
 from kcore.errors import DisconnectedError, KcoreError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
+from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.broker import process
@@ -30,6 +33,7 @@ from kcore.wire.records import decode_records
 from kcore.zookeeper.session import SessionEvent
 from net.loops import story, until
 from server.replicas import CONTROLLER, TOPIC_ID, Brokers
+from storage import building
 
 
 @asynccontextmanager
@@ -111,6 +115,55 @@ async def test_what_clients_ask_besides(tmp_path: Path) -> None:
         asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
         assert (await brokers.ask(1, request)).topics[0].partitions[0].offset == 1
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+@story
+async def test_list_offsets_of_every_version(version: int, tmp_path: Path) -> None:
+    """Versions 1 to 3 have no leader epoch in the answer."""
+    async with brokers_in(tmp_path) as brokers:
+        await brokers.elect(1)
+        await brokers.produce(1, b"a")
+        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        [told] = (await brokers.ask(1, request, version)).topics[0].partitions
+        assert (told.error_code, told.offset, told.leader_epoch) == (Errors.NONE, 1, 1 if version >= 4 else -1)
+
+
+@story
+async def test_15_a_request_that_waits_ends_with_its_client(tmp_path: Path) -> None:
+    """It may say that it waits for 24 days; whoever sends such requests and leaves would fill the memory."""
+    async with brokers_in(tmp_path, replica_lag_time_max_ms=10_000_000) as brokers:
+        await brokers.elect(1)
+        await brokers.servers[2].fetchers.close()  # So that nothing more is committed.
+        manager = brokers.servers[1].manager
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
+        topics = [FetchTopic(topic_id=TOPIC_ID, partitions=[partition])]
+        fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=topics, forgotten_topics_data=[])
+        data = PartitionProduceData(index=0, records=building.batch(0, [b"a"]))
+        produced = [TopicProduceData(name="t", partition_data=[data])]
+        produce = ProduceRequest(acks=-1, timeout_ms=2**31 - 1, topic_data=produced)
+        for request, version, waiting in ((fetch, 13, manager.fetching), (produce, 9, manager.producing)):
+            async with await connect("127.0.0.1", brokers.servers[1].port) as connection:
+                answer = connection.send(request, version)
+                await until(lambda waiting=waiting: waiting.by_id)
+            await until(lambda waiting=waiting: not waiting.by_id)
+            with pytest.raises(DisconnectedError):
+                await answer
+            assert not brokers.servers[1].front._waiting
+
+
+@story
+async def test_15_a_producer_id_is_waited_for_as_long_as_its_client_is_there(tmp_path: Path) -> None:
+    """No controller is known: the broker asks for one again and again."""
+    async with brokers_in(tmp_path) as brokers:
+        server = brokers.servers[1]
+        async with await connect("127.0.0.1", server.port) as connection:
+            answer = connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
+            await until(server._allocating.locked)
+        await until(lambda: not server._allocating.locked())
+        with pytest.raises(DisconnectedError):
+            await answer
 
 
 @story

@@ -12,7 +12,8 @@ from kcore.metadata.topics import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from kcore.server.controller.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
-from kcore.types import Uuid
+from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.codec import encode
 
 LISTENER, OTHER = "CLIENTS", "BROKERS"
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
@@ -148,3 +149,30 @@ def test_the_cluster() -> None:
     assert (response.controller_id, response.cluster_id) == (1000, "me")
     assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
     assert view().describe(DescribeClusterRequest(endpoint_type=2)).error_code == Errors.UNSUPPORTED_ENDPOINT_TYPE
+
+
+@pytest.mark.parametrize("version", range(10, 13))
+def test_18_a_topic_without_a_name_or_an_id_is_refused_with_all_that_were_asked_for(version: int) -> None:
+    """As KafkaApis refuses it below version 12; 12 has names that are null, for topics that are asked for by id."""
+    topics = view().metadata(asked("a", None, "b"), version).topics
+    assert [(each.error_code, each.name) for each in topics] == [
+        (Errors.INVALID_REQUEST, "a"),
+        (Errors.INVALID_REQUEST, ""),
+        (Errors.INVALID_REQUEST, "b"),
+    ]
+    encode(view().metadata(asked("a", None, "b"), version), version)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_topic_ids_are_refused_where_kafka_takes_none(version: int) -> None:
+    topics = view().metadata(asked("a", ids=(A,)), version).topics
+    assert [(each.error_code, each.name, each.topic_id) for each in topics] == [
+        (Errors.INVALID_REQUEST, "a", ZERO_UUID),
+        (Errors.INVALID_REQUEST, "", A),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a" * 250])
+def test_a_name_that_no_topic_may_have(name: str) -> None:
+    [topic] = view().metadata(asked(name), 12).topics
+    assert (topic.error_code, topic.name) == (Errors.INVALID_TOPIC_EXCEPTION, name)

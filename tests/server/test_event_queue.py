@@ -1,5 +1,7 @@
 """The order in which events are handled."""
 
+import asyncio
+
 from kcore.controller.events import (
     BrokerChange,
     ControlledShutdown,
@@ -49,3 +51,24 @@ async def test_who_stops_stands_for_no_election_any_more() -> None:
     queue.put_first(Stop())
     queue.session_lost()
     assert await all_of(queue, metrics) == [SessionLost(), Stop()]
+
+
+@story
+async def test_events_that_wait_for_nothing_let_others_run() -> None:
+    """Channels to brokers send what the first of many parts gave, while the next ones are made."""
+    metrics = ControllerMetrics()
+    queue = EventQueue(metrics)
+    ran = 0
+
+    async def other() -> None:
+        nonlocal ran
+        while True:
+            ran += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    for _ in range(5):
+        queue.put(TopicChange())
+    await all_of(queue, metrics)
+    task.cancel()
+    assert ran >= 4

@@ -1,8 +1,9 @@
 """Who answers which request: the machine, the table, or a live broker in the controller's place."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -28,8 +29,8 @@ from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScr
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.front import Front
 from kcore.server.controller.metrics import ControllerMetrics
-from kcore.server.controller.relay import Address
-from net.loops import story, until
+from kcore.server.controller.relay import MOST_FORWARDED, Address
+from net.loops import settled, story, until
 
 THEIR_APIS = {
     **{"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)},
@@ -125,6 +126,34 @@ async def test_two_clients_get_each_its_own_answer() -> None:
             told.front.answer(Answer(event.request_id, event.refused(error)))
         errors = {event.request.broker_id: error for event, error in zip(told.events, (77, 41), strict=True)}
         assert [(await answer).error_code for answer in answers] == [errors[0], errors[1]]
+
+
+@story
+async def test_15_so_many_requests_are_passed_on_decoded_at_once() -> None:
+    """Each has a connection of its own to a broker: clients may not take all descriptors by asking."""
+    release, waiting = asyncio.Event(), 0
+
+    async def answer(context: RequestContext, request: Any) -> Any:
+        nonlocal waiting
+        waiting += 1
+        await release.wait()
+        return s.DescribeConfigsResponse()
+
+    [describe, _] = settings_of((BROKER, ""))
+    async with opened() as told, AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(await serve("127.0.0.1", 0, answer, CONFIGS))
+        told.brokers = [Address("127.0.0.1", broker.port)]
+        clients = [
+            await stack.enter_async_context(await connect("127.0.0.1", told.port)) for _ in range(2 * MOST_FORWARDED)
+        ]
+        answers = [each.send(describe) for each in clients]
+        await until(lambda: waiting == MOST_FORWARDED)
+        await settled(lambda: waiting)
+        assert waiting == MOST_FORWARDED
+        release.set()
+        for each in answers:
+            await each
+        assert waiting == len(clients)
 
 
 @story
@@ -263,6 +292,23 @@ async def test_a_broker_that_goes_takes_the_clients_connection_with_it() -> None
         async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
             with pytest.raises(DisconnectedError):
                 await connection.send(asked)
+
+
+@story
+async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """Alone it is nobody to ask, and no reason to end; beside others it is passed over."""
+    caplog.set_level(logging.INFO)
+    asked, nobody = s.FindCoordinatorRequest(coordinator_keys=["a group"]), Address("a" * 64, 9092)
+    async with with_broker() as (told, broker):
+        told.brokers = [nobody]
+        told.front.brokers_changed()
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            with pytest.raises(DisconnectedError):
+                await connection.send(asked)
+        told.brokers = [nobody, Address("127.0.0.1", broker.port)]
+        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+            assert (await connection.send(asked)).coordinators[0].key == "a group"
+        assert any("no host name" in each.getMessage() for each in caplog.records)
 
 
 @story

@@ -204,3 +204,13 @@ async def test_an_answer_about_something_else() -> None:
         with pytest.raises(NetworkError, match="not of __cluster_metadata-0") as told:
             await served([node], lambda where=node: ask(where.address))
         assert not isinstance(told.value, DisconnectedError | RequestTimeoutError)
+
+
+@pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("", 1)])
+@story
+async def test_14_a_leader_that_is_told_to_be_where_nobody_can_be(host: str, port: int) -> None:
+    """Whoever told it may tell another later; until then the answer is one line."""
+    other = Controller(answer(0, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(0, Address(host, port))]))
+    with pytest.raises(RequestTimeoutError, match="no connection to") as caught:
+        await served([other], lambda: ask(other.address, timeout_s=0.3))
+    assert str(caught.value).isprintable()

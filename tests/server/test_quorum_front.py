@@ -18,7 +18,7 @@ from kcore.raft.replicas import Address
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.server.quorum.front import QuorumFront, described
-from net.loops import story
+from net.loops import story, until
 
 # What real controllers and brokers of that release ask a controller's listener for, and in which version.
 NEEDED = {
@@ -131,3 +131,16 @@ async def test_who_waits_when_it_closes_learns_it() -> None:
         await made.close()
         with pytest.raises(DisconnectedError):
             await answer
+
+
+@story
+async def test_15_nothing_is_kept_of_a_client_that_is_gone() -> None:
+    """A fetch may wait as long as its client says; who leaves and comes again would leave one each time."""
+    async with front() as (made, raft, connection):
+        call = connection.send(VoteRequest())
+        await until(lambda: raft.asked)
+        await connection.close()
+        with pytest.raises(DisconnectedError):
+            await call
+        await until(lambda: not made._waiting)
+        made.answer(Answer(raft.asked[0][2], VoteResponse()))

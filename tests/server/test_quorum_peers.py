@@ -1,9 +1,13 @@
 """How a raft node's requests reach other nodes, and what it hears when they do not."""
 
 import asyncio
+import gc
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from kcore.hollow.kafka import free_ports
 from kcore.net.server import RequestContext, Server, serve
@@ -15,7 +19,7 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum.peers import MOST_LANES, QuorumPeers
+from kcore.server.quorum.peers import MOST_LANES, MOST_WAITING, QuorumPeers
 from net.loops import story, until
 
 
@@ -163,6 +167,71 @@ async def test_nobody_there() -> None:
     heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
     assert await heard.answer(1) is None
     heard.peers.close()
+
+
+@pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("\ud800", 1), ("127.0.0.1", 65_536)])
+@story
+async def test_14_a_voter_told_at_an_address_that_cannot_be(
+    host: str, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As AddRaftVoter may have it: each request is lost in its time, and the log says why, once."""
+    caplog.set_level(logging.INFO)
+    heard = Heard()
+    for at in range(4):
+        heard.ask(at, VoteRequest(), Address(host, port))
+        assert await heard.answer(at) is None
+    [record] = [each for each in caplog.records if each.name.endswith("peers")]
+    assert "no connection to" in record.getMessage()
+    assert record.getMessage().isprintable()
+    heard.peers.close()
+
+
+@story
+async def test_14_whatever_goes_wrong_a_peer_is_not_connecting_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("kcore.server.quorum.peers.connect", fails)
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
+    heard = Heard()
+    for at in range(2):
+        heard.ask(at, VoteRequest(), Address("127.0.0.1", 1))
+        assert await heard.answer(at) is None
+    gc.collect()
+    assert [type(each) for each in faults] == [ZeroDivisionError] * 2
+    heard.peers.close()
+
+
+@story
+async def test_14_what_waits_for_a_connection_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("kcore.server.quorum.peers.connect", never)
+    heard = Heard()
+    for at in range(MOST_WAITING + 5):
+        heard.ask(at, VoteRequest(), Address("127.0.0.1", 1))
+    await until(lambda: len(heard.answers) == 5)
+    assert {*heard.answers} == {MOST_WAITING + at for at in range(5)}
+    heard.peers.close()
+    await until(lambda: len(heard.answers) == MOST_WAITING + 5)
+
+
+@story
+async def test_a_peer_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    heard, [port], there = Heard(), free_ports(1), Peer()
+    heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
+    assert await heard.answer(1) is None
+    there.server = await serve("127.0.0.1", port, there.handle, {"Vote": (0, 2)})
+    heard.ask(2, VoteRequest(), Address("127.0.0.1", port))
+    assert await heard.answer(2) is not None
+    assert [each.getMessage().split(": ")[-1] for each in caplog.records if each.name.endswith("peers")][1:] == [
+        "connected"
+    ]
+    heard.peers.close()
+    await there.server.close()
 
 
 @story

@@ -2,10 +2,13 @@
 
 import pytest
 
+from broker.memory_log import MemoryLogs
 from kcore.broker.config import BrokerConfig
 from kcore.broker.log_validator import NO_LIMIT_MS, LogConfig
 from kcore.broker.partition import TopicSettings
-from kcore.server.broker.topic_settings import settings_of
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.server.broker.topic_settings import TopicSettingsWatch, settings_of
+from net.loops import story
 
 DEFAULTS = BrokerConfig(1, min_insync_replicas=2, message_max_bytes=5000)
 
@@ -48,6 +51,39 @@ def test_the_difference_holds_where_neither_limit_is_set() -> None:
 def test_levels(compression: str, level: str, taken: int | None) -> None:
     config = {"compression.type": compression, f"compression.{compression}.level": level}
     assert settings_of("t", config, DEFAULTS).log.compression_level == taken
+
+
+@pytest.mark.parametrize("number", ["-1", "2147483648", "1_0", "9" * 5000, "", "1.5", "\u0662"])
+@pytest.mark.parametrize("name", ["min.insync.replicas", "max.message.bytes"])
+def test_13_numbers_that_no_setting_may_have_are_left_out(name: str, number: str) -> None:
+    assert settings_of("t", {name: number}, DEFAULTS) == settings_of("t", {}, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("min.insync.replicas", 2**31 - 1), ("message.timestamp.after.max.ms", 2**63 - 1)]
+)
+def test_the_largest_numbers(name: str, most: int) -> None:
+    settings = settings_of("t", {name: f" {most} "}, DEFAULTS)
+    assert most in (settings.min_insync_replicas, settings.log.timestamp_after_max_ms)
+
+
+@story
+async def test_settings_forgotten_while_others_are_read_are_read_again() -> None:
+    """A topic that was deleted and is there again, told with one that is new."""
+    reads: list[list[str]] = []
+
+    class Zookeeper:
+        async def read_nodes(self, paths: list[str]) -> list[None]:
+            reads.append([path.rpartition("/")[2] for path in paths])
+            if len(reads) == 2:
+                watch.keep_only(())
+            return [None] * len(paths)
+
+    manager = ReplicaManager(DEFAULTS, 1, MemoryLogs())
+    watch = TopicSettingsWatch(Zookeeper(), manager, lambda: 0, lambda: None)  # type: ignore[arg-type]
+    await watch.learn(["old"])
+    await watch.learn(["new", "old", "../x"])
+    assert reads == [["old"], ["new"], ["old"]]
 
 
 def test_what_cannot_be_is_told_and_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -76,6 +77,27 @@ async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
         metrics = server.metrics
         assert (metrics.active_controller_count, metrics.controller_epoch) == (1, 1)
         assert metrics.events["TopicChange"].count == 1
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@story
+async def test_the_log_tells_an_operator_what_happened(verbose: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A line each at INFO; a line a partition with --verbose, which is DEBUG."""
+    with caplog.at_level(logging.DEBUG if verbose else logging.INFO, logger=process.__name__):
+        async with cluster() as (zookeeper, server, _):
+            zookeeper.tree.delete(znodes.broker_path(BROKER))
+            zookeeper.tell()
+            await until(lambda: server.metrics.events["BrokerChange"].count == 2)
+            zookeeper.elected(OTHER)
+            await until(lambda: f"controller {OTHER} is active, epoch 2" in caplog.text)
+    told = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith(f"controller {US} is active, epoch 1: 0 live brokers") for line in told)
+    assert "1 topic of 2 partitions created: t" in told
+    assert "broker 1 failed: 2 partitions offline" in told
+    assert any(line.endswith(" died; live: brokers none") for line in told)
+    assert f"controller {US} has resigned" in told
+    assert ("t-1: leader 1 to -1, leader epoch 1, ISR [1]" in told) == verbose
+    assert not any("broker 1000" in line or "broker 1001" in line for line in told)
 
 
 @story
@@ -216,6 +238,28 @@ async def test_a_fault_that_nothing_can_be_done_about_is_told(monkeypatch: pytes
 
 
 @pytest.mark.covers("article D.1")
+@pytest.mark.parametrize(("hours", "timeout_ms", "error"), [(1, 600_000, None), (-1, 300, Errors.REQUEST_TIMED_OUT)])
+@story
+async def test_17_a_step_of_the_wall_clock_moves_no_deadline(
+    hours: int, timeout_ms: int, error: Errors | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A DeleteTopics waits as long as it says: one replica is on a broker that does not live."""
+    monkeypatch.setattr(process, "TICK_S", 0.01)
+    async with cluster() as (zookeeper, server, _):
+        zookeeper.write_topic("half", [BROKER, 7], [BROKER])
+        await until(lambda: "half" in server.active.table.topics)
+        async with await connect("127.0.0.1", server.port) as connection:
+            answer = connection.send(s.DeleteTopicsRequest(topic_names=["half"], timeout_ms=timeout_ms), 3)
+            await until(lambda: server.active.deletion.awaited)
+            real_ns, step_ns = time.time_ns, hours * 3_600_000_000_000
+            monkeypatch.setattr(time, "time_ns", lambda: real_ns() + step_ns)
+            ticks = server.metrics.events["Tick"].count
+            await until(lambda: answer.done() or server.metrics.events["Tick"].count > ticks + 200)
+            told = answer.result().responses[0].error_code if answer.done() else None
+            assert told == error
+            answer.cancel()
+
+
 @story
 async def test_who_is_not_elected_waits() -> None:
     zookeeper = Zookeeper()

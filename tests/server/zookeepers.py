@@ -17,6 +17,7 @@ from kcore.types import Uuid
 from kcore.zookeeper.registration import ControllerEpoch
 from kcore.zookeeper.session import SessionEvent
 
+OURS, OTHERS = 1, 2  # Sessions
 OnWatch = Callable[[str, Any], None]
 
 
@@ -30,6 +31,8 @@ class Zookeeper:
         self.on_session: Callable[[SessionEvent], None] = lambda event: None
         self.before_write: Callable[[], None] = lambda: None
         self.is_open = False
+        self.chroot, self.has_chroot = "", True
+        self.owner = OTHERS  # of /controller: a session
 
     # What others do.
 
@@ -45,8 +48,9 @@ class Zookeeper:
         self.tree.create(znodes.topic_path(name), znodes.encode_topic(TopicAssignment(Uuid(b"i" * 16), assignment)))
         self.tell()
 
-    def elected(self, broker_id: int) -> ControllerEpoch:
+    def elected(self, broker_id: int, session: int = OTHERS) -> ControllerEpoch:
         """Somebody controls from now on."""
+        self.owner = session
         self.tree.delete(znodes.CONTROLLER)
         self.tree.create(znodes.CONTROLLER, znodes.encode_controller(broker_id, 0))
         epoch = self.epoch + 1
@@ -86,7 +90,7 @@ class Client:
 
     def __init__(self, hosts: Any, *, on_session: Callable[[SessionEvent], None], **_: float) -> None:
         self.zookeeper: Zookeeper = hosts
-        self.session = SimpleNamespace(id=1, ephemeralOwner=1)
+        self.session = SimpleNamespace(id=OURS, chroot=self.zookeeper.chroot)
         self.zookeeper.on_session = on_session
 
     async def __aenter__(self) -> Self:
@@ -112,8 +116,9 @@ class Client:
         return self.zookeeper.tree.read_states(table, rows)
 
     async def stat(self, path: str) -> Any:
-        """`/controller` with our id in it is of our session."""
-        return self.session if path in self.zookeeper.tree.nodes else None
+        """Whose session has made `/controller`; of "/" whether the chroot is there."""
+        is_there = self.zookeeper.has_chroot if path == "/" else path in self.zookeeper.tree.nodes
+        return SimpleNamespace(ephemeralOwner=self.zookeeper.owner) if is_there else None
 
     async def write(self, operations: Any, *, atomic: bool = False, fence: tuple[str, int]) -> list[Outcome]:
         self._check(fence)
@@ -127,6 +132,11 @@ class Client:
         taken = np.array(self.zookeeper.tree.write_states(table, changes, epoch), np.bool_)
         self.zookeeper.tell()
         return taken
+
+    async def delete_partitions(self, table: Any, rows: Any, *, fence: tuple[str, int]) -> None:
+        self._check(fence)
+        self.zookeeper.tree.delete_partitions(table, rows)
+        self.zookeeper.tell()
 
     def _watch(self, watched: set[str], paths: Sequence[str], watch: OnWatch | None) -> None:
         if watch is not None:
@@ -143,11 +153,11 @@ class Client:
 async def elect(client: Client, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
     if client.zookeeper.controller is not None:
         raise ControllerMovedError("somebody else controls")
-    return client.zookeeper.elected(broker_id)
+    return client.zookeeper.elected(broker_id, OURS)
 
 
 async def take_over(client: Client, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
-    return client.zookeeper.elected(broker_id)
+    return client.zookeeper.elected(broker_id, OURS)
 
 
 def expired() -> None:

@@ -113,6 +113,14 @@ def test_truncation_beyond_the_end_forgets_an_epoch_without_records(tmp_path: Pa
     assert log.end_offset == 50
 
 
+def test_truncation_below_where_the_log_starts_takes_the_start_with_it(tmp_path: Path) -> None:
+    """UnifiedLog.truncateTo: the leader has deleted records that this one cuts, and is another one now."""
+    log, _ = filled(tmp_path / "t-0")
+    log.raise_start_offset(33)
+    log.truncate_to(21)
+    assert (log.start_offset, log.high_watermark, log.end_offset) == (21, 21, 21)
+
+
 def test_starting_anew(tmp_path: Path) -> None:
     log, _ = filled(tmp_path / "t-0")
     log.truncate_fully_and_start_at(1000)

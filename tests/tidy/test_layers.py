@@ -1,4 +1,4 @@
-"""Imports go strictly downward; the core knows no clock, no dice, no wire and no file."""
+"""Imports go strictly downward; the core knows no clock, no dice, no wire and no file; deadlines know no wall clock."""
 
 import ast
 import re
@@ -29,6 +29,20 @@ LAYERS = (
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 CORE = LAYER["controller"]  # The last layer that is pure.
 EDGE_MODULES = {"time", "random", "socket", "os", "asyncio", "threading"}
+EDGE_CRATES = {"hollow": "hollow"}  # Crates under _ext/rust that have sockets and a clock: who alone may import each.
+EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
+# Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
+WALL_CLOCK = {
+    "cli/quorum_command.py": "how long ago it was, as Kafka's tool tells it",
+    "hollow/designs/v3.py": "time stamps in znodes",
+    "hollow/storm.py": "a record's time on the wire against ours",
+    "hollow/zk/fleet.py": "time stamps in znodes",
+    "server/broker/process.py": "time stamps of records, and in the broker's znode",
+    "server/controller/process.py": "the time stamp in /controller",
+    "server/quorum/process.py": "once, at the start: from there on a clock that only goes forward",
+    "storage/raft_format.py": "time stamps of records",
+    "workloads/run.py": "when a run was started",
+}
 OPENS_FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "tofile", "memmap"}
 CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+([\w, ]+)|c?import\s+([\w.]+))", re.MULTILINE)
 
@@ -87,3 +101,41 @@ def test_the_core_is_pure(path: Path) -> None:
     calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
     called = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
     assert not called & OPENS_FILES
+
+
+def crate_of(path: Path) -> str:
+    return path.relative_to(PACKAGE / "_ext" / "rust").parts[0]
+
+
+RUST = [path for path in sources(".rs") if "target" not in path.relative_to(PACKAGE).parts]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in RUST if crate_of(path) not in EDGE_CRATES],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_24_crates_are_pure_but_for_those_of_the_edge(path: Path) -> None:
+    assert not EDGE_OF_RUST.search(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("crate", "importer"), EDGE_CRATES.items())
+def test_24_a_crate_of_the_edge_is_imported_by_the_edge(crate: str, importer: str) -> None:
+    assert any(EDGE_OF_RUST.search(path.read_text("utf-8")) for path in RUST if crate_of(path) == crate)
+    assert LAYER[importer] > CORE
+    name = f"kcore._ext.{crate}"
+    found = {unit_of(path) for path in sources(".py", ".pyx", ".pxd") if name in imported(path)}
+    assert found == {importer}
+
+
+def test_17_deadlines_know_no_wall_clock() -> None:
+    """Whoever calls time.time or time.time_ns says what for in WALL_CLOCK."""
+    found = set()
+    for path in sources(".py"):
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+        if any(
+            isinstance(func, ast.Attribute) and ast.unparse(func) in {"time.time", "time.time_ns"} for func in calls
+        ):
+            found.add(str(path.relative_to(PACKAGE)))
+        found |= {str(path)} if {"time.time", "time.time_ns"} & {*imported(path)} else set()
+    assert found == set(WALL_CLOCK)

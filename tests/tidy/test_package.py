@@ -43,8 +43,8 @@ def texts() -> list[Path]:
     found = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix in TEXT]
     generated = {"data", "target", "__pycache__", "node_modules"}
     found = [path for path in found if not generated & set(path.relative_to(ROOT).parts)]
-    at_the_top = (path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT)
-    return [*found, *(path for path in at_the_top if path.name != ".git")]  # A worktree's .git is a file.
+    at_top = (path for path in ROOT.iterdir() if path.name != ".git")  # A file in a worktree: where the repository is.
+    return [*found, *(path for path in at_top if path.is_file() and path.suffix in TEXT)]
 
 
 def test_no_machine_paths() -> None:

@@ -13,6 +13,7 @@ import pytest
 import kcore
 from kcore.errors import DecodeError
 from kcore.schema.kinds import Kind
+from kcore.wire.codec import decode_from
 from kcore.wire.plan import Step, StructPlan, plan
 from kcore.wire.record_building import CODECS, encode_records
 from kcore.wire.records import Record, decode_records
@@ -146,3 +147,26 @@ def in_little_room(codec: str) -> None:
             for count in (1, 2**31 - 1):
                 with pytest.raises(DecodeError):
                     decode_records(batch_of(body, count, number), max_bytes=MOST_BYTES)
+
+
+@pytest.mark.parametrize("tags", [0, 3])
+def test_values_are_counted_where_that_is_asked_for(tags: int) -> None:
+    """In arrays of structs, of numbers and of texts, within each other, and in tags that nobody knows."""
+    unknown = tuple((100 + number, b"") for number in range(tags))
+    assignment = {"partitionIndex": 0, "brokerIds": [1, 2, 3]}
+    topic = {"name": "t", "numPartitions": 1, "replicationFactor": 1, "assignments": [assignment] * 5, "configs": []}
+    body = {"topics": [topic] * 4, "timeoutMs": 1, "validateOnly": False}
+    message = kcore.from_json("CreateTopicsRequest", 7, body)
+    message.unknown_tagged_fields = unknown
+    message.topics[0].unknown_tagged_fields = unknown
+    count = 4 + 4 * 5 + 4 * 5 * 3 + 2 * tags
+    data = kcore.encode(message, 7)
+    assert decode_from("CreateTopicsRequest", 7, data, most_values=count) == (message, len(data))
+    for most in (0, 1, 10, count - 1):
+        with pytest.raises(DecodeError, match="the message has more values than it may"):
+            decode_from("CreateTopicsRequest", 7, data, most_values=most)
+    assert decode_from("CreateTopicsRequest", 7, data)[0] == message
+    texts = kcore.from_json("FindCoordinatorRequest", 4, {"keyType": 0, "coordinatorKeys": ["", "", ""]})
+    assert decode_from("FindCoordinatorRequest", 4, kcore.encode(texts, 4), most_values=3)[0] == texts
+    with pytest.raises(DecodeError, match="coordinator_keys: the message has more values than it may"):
+        decode_from("FindCoordinatorRequest", 4, kcore.encode(texts, 4), most_values=2)

@@ -4,16 +4,20 @@ class Splitter:
     """Cuts what a peer sends into frames, for an asyncio.BufferedProtocol.
 
     The owner receives into `get_buffer()`, tells how much by `received`, and takes frames until there is none.
-    It allocates for a frame's size only once that size is known to be within `max_frame_bytes`; twice the bytes that
-    lie there untaken otherwise.
+    It allocates at most twice the bytes that lie there untaken, or 64 KiB: a size that is announced allocates nothing.
     """
 
     def __init__(self, max_frame_bytes: int, frame_error: Callable[[str], Exception]) -> None: ...
     @property
     def pending_bytes(self) -> int:
         """Bytes received that no frame has been taken of: not 0 at the end of a stream means half a frame."""
+    @property
+    def held_bytes(self) -> int:
+        """Bytes allocated: for what is received and not taken, and for what comes next."""
     def get_buffer(self) -> memoryview:
         """Where the next bytes go: writable, never empty, good until `received`."""
+    def trim(self) -> None:
+        """Gives back the room that a burst has made, if nothing of it lies there; the last `get_buffer` is void."""
     def received(self, count: int) -> None:
         """That many bytes stand at the front of what `get_buffer` gave; ValueError if they cannot."""
     def next_frame(self) -> bytes | None:

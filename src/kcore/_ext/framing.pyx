@@ -1,7 +1,7 @@
 """A stream of bytes cut into frames: each an int32 size, then as many bytes (org.apache.kafka.common.network).
 
-Bytes are received where they stay: small frames share a buffer and are copied out of it, a frame that is larger than
-the buffer is received into its own bytes.
+Small frames share a buffer and are copied out of it. A frame that is larger than the buffer is received into bytes of
+its own, which grow as it arrives: a size that is only announced costs nothing.
 """
 
 from cython cimport final
@@ -43,8 +43,9 @@ cdef class Splitter:
     cdef bytearray buffer
     cdef Py_ssize_t begin, end  # What is received and not yet taken, in the buffer.
     cdef Py_ssize_t writable  # What the last get_buffer gave.
-    cdef bytes large  # The frame that is received into its own bytes; all in the buffer comes after it.
-    cdef Py_ssize_t large_end  # How many of them are here.
+    cdef bytes large  # The beginning of a frame that has its own bytes; all in the buffer comes after that frame.
+    cdef Py_ssize_t large_size  # Of the whole frame: `large` grows to it.
+    cdef Py_ssize_t large_end  # How many of its bytes are here.
     cdef bint into_large  # Where the last get_buffer pointed.
 
     def __init__(self, max_frame_bytes: int, frame_error: object) -> None:
@@ -53,7 +54,7 @@ cdef class Splitter:
         self.max_frame_bytes = max_frame_bytes
         self.frame_error = frame_error
         self.buffer = bytearray(FIRST_CAPACITY)
-        self.begin = self.end = self.writable = self.large_end = 0
+        self.begin = self.end = self.writable = self.large_end = self.large_size = 0
         self.into_large = False
         self.large = None
 
@@ -61,10 +62,16 @@ cdef class Splitter:
     def pending_bytes(self) -> int:
         return self.end - self.begin + (0 if self.large is None else SIZE_BYTES + self.large_end)
 
+    @property
+    def held_bytes(self) -> int:
+        return len(self.buffer) + (0 if self.large is None else PyBytes_GET_SIZE(self.large))
+
     def get_buffer(self) -> memoryview:
         cdef Window window
-        self.into_large = self.large is not None and self.large_end < PyBytes_GET_SIZE(self.large)
+        self.into_large = self.large is not None and self.large_end < self.large_size
         if self.into_large:
+            if self.large_end == PyBytes_GET_SIZE(self.large):
+                self.grow_large(2 * self.large_end)
             window = Window.__new__(Window)
             window.frame, window.begin = self.large, self.large_end
             self.writable = PyBytes_GET_SIZE(self.large) - self.large_end
@@ -88,6 +95,18 @@ cdef class Splitter:
             self.buffer = larger
         elif self.begin:
             self.move_to(PyByteArray_AS_STRING(self.buffer))
+        return 0
+
+    def trim(self) -> None:
+        if self.end == self.begin and len(self.buffer) > FIRST_CAPACITY:
+            self.buffer = bytearray(FIRST_CAPACITY)
+            self.begin = self.end = self.writable = 0
+
+    cdef int grow_large(self, Py_ssize_t capacity) except -1:
+        """Puts what is here of the large frame into new bytes: somebody may still write into a window of the old."""
+        cdef bytes larger = PyBytes_FromStringAndSize(NULL, min(self.large_size, capacity))
+        memcpy(PyBytes_AS_STRING(larger), PyBytes_AS_STRING(self.large), self.large_end)
+        self.large = larger
         return 0
 
     def received(self, count: int) -> None:
@@ -114,14 +133,14 @@ cdef class Splitter:
             self.begin += SIZE_BYTES + size
             return PyBytes_FromStringAndSize(at + SIZE_BYTES, size)
         if SIZE_BYTES + size > len(self.buffer):
-            self.large = PyBytes_FromStringAndSize(NULL, size)
+            self.large = PyBytes_FromStringAndSize(NULL, min(size, max(LARGEST_CAPACITY, 2 * here)))
             memcpy(PyBytes_AS_STRING(self.large), at + SIZE_BYTES, here)
-            self.large_end, self.begin, self.end = here, 0, 0
+            self.large_size, self.large_end, self.begin, self.end = size, here, 0, 0
         return None
 
     cdef bytes take_large(self):
         cdef bytes frame = self.large
-        if self.large_end < PyBytes_GET_SIZE(frame):
+        if self.large_end < self.large_size:
             return None
         self.large = None
         return frame

@@ -27,11 +27,23 @@ class Codec:
     def decode(self, message: str, version: int, data: Buffer, dialect: str | None = None) -> Any: ...
     @overload
     def decode_from(
-        self, message: type[M], version: int, data: Buffer, offset: int = 0, dialect: str | None = None
+        self,
+        message: type[M],
+        version: int,
+        data: Buffer,
+        offset: int = 0,
+        dialect: str | None = None,
+        most_values: int = ...,
     ) -> tuple[M, int]: ...
     @overload
     def decode_from(
-        self, message: str, version: int, data: Buffer, offset: int = 0, dialect: str | None = None
+        self,
+        message: str,
+        version: int,
+        data: Buffer,
+        offset: int = 0,
+        dialect: str | None = None,
+        most_values: int = ...,
     ) -> tuple[Any, int]: ...
     @overload
     def encode(self, message: object, version: int, out: None = None, dialect: str | None = None) -> bytes: ...

@@ -130,10 +130,18 @@ cdef class Codec:
             PyBuffer_Release(&view)
 
     def decode_from(
-        self, message: object, version: int, data: object, offset: int = 0, dialect: object = None
+        self,
+        message: object,
+        version: int,
+        data: object,
+        offset: int = 0,
+        dialect: object = None,
+        most_values: int = 0x7FFFFFFFFFFFFFFF,
     ) -> tuple[object, int]:
         """As `decode`, of the message that begins at `offset`, and where it ends: what follows is not looked at.
 
+        With more than `most_values` in its arrays and unknown tags together it is a DecodeError: an object takes up to
+        a hundred times the memory of the bytes that it is made of.
         A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
         """
         cdef Program program = self.find(message, version, dialect)
@@ -145,7 +153,9 @@ cdef class Codec:
         try:
             if not 0 <= end <= view.len:
                 raise program.words.decode_error(f"there are only {view.len} bytes", end)
-            found = read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, &end, data)
+            found = read_message(
+                program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, &end, data, most_values
+            )
             return found, end
         finally:
             PyBuffer_Release(&view)

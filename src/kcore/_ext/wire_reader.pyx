@@ -6,9 +6,10 @@ callers leave a crumb each, so an error names its field at no cost to a message 
 """
 
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from kcore._ext.big_endian cimport load16, load32, load64
 from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb,
     Layout, Program, Step, new_instance, path_text,
@@ -77,6 +78,7 @@ cdef struct Reader:
     const uint8_t *at
     const uint8_t *end
     const char *why
+    int64_t room  # How many more values its arrays and unknown tags may have.
     int depth
     Crumb crumbs[MAX_DEPTH]
 
@@ -100,10 +102,18 @@ NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
 
 
-cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, Py_ssize_t *end, object source):
+cdef object read_message(
+    Program program,
+    const uint8_t *data,
+    Py_ssize_t size,
+    Py_ssize_t *end,
+    object source,
+    int64_t room=0x7FFFFFFFFFFFFFFF,
+):
     """The message that begins at `end` of `data`, which is that of `source`; DecodeError where it is not one.
 
-    Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`.
+    Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`. `room` bounds
+    the objects that are made: each is far larger than the one or two bytes that it may take.
     """
     cdef Reader reader
     cdef Reader *r = &reader
@@ -111,7 +121,7 @@ cdef object read_message(Program program, const uint8_t *data, Py_ssize_t size, 
     cdef int collecting
     r.source = <PyObject *>source
     r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
-    r.why, r.depth, r.view = NULL, 0, NULL
+    r.why, r.depth, r.view, r.room = NULL, 0, NULL, room
     # A decoded tree has no cycle: to visit it as it grows finds nothing.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
@@ -151,18 +161,6 @@ cdef inline void leave_crumb(Reader *r, PyObject *name, Py_ssize_t index) noexce
 
 cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
     return <PyObject **>(<char *>instance + slot)
-
-
-cdef inline uint16_t load16(const uint8_t *at) noexcept:
-    return <uint16_t>(at[0] << 8 | at[1])
-
-
-cdef inline uint32_t load32(const uint8_t *at) noexcept:
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
-
-
-cdef inline uint64_t load64(const uint8_t *at) noexcept:
-    return <uint64_t>load32(at) << 32 | load32(at + 4)
 
 
 cdef inline int64_t read_varint(Reader *r) noexcept:
@@ -314,6 +312,10 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
     if count > (r.end - r.at) // max(element.min_size, 1):
         r.at = before
         return fail(r, "an array's count is greater than the bytes left can hold")
+    if count > r.room:
+        r.at = before
+        return fail(r, "the message has more values than it may")
+    r.room -= count
     values = new_list(count)
     if values is NULL:
         return NULL
@@ -466,9 +468,15 @@ cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t siz
 
 cdef int keep_unknown(Reader *r, PyObject **slot, int64_t tag, int64_t size) noexcept:
     """Appends (tag, bytes) to what a newer peer sent: a list until the last of them is read."""
-    cdef PyObject *pair = build("(Ly#)", tag, r.at, <Py_ssize_t>size)
-    cdef PyObject *kept = slot[0] if slot[0] is not NOTHING_UNKNOWN else new_list(0)
+    cdef PyObject *pair
+    cdef PyObject *kept
     cdef int failed
+    if r.room <= 0:
+        r.why = "the message has more values than it may"
+        return -1
+    r.room -= 1
+    pair = build("(Ly#)", tag, r.at, <Py_ssize_t>size)
+    kept = slot[0] if slot[0] is not NOTHING_UNKNOWN else new_list(0)
     if slot[0] is NOTHING_UNKNOWN and kept is not NULL:
         slot[0] = kept
         Py_DECREF(NOTHING_UNKNOWN)

@@ -9,10 +9,13 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from kcore.broker.notices import NoticeKind
 from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, RECOVERED, UNKNOWN_BROKER_EPOCH
+from kcore.errors import TableError
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.merge import merge
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topic_names import partition_error
 from kcore.metadata.topics import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema import (
@@ -83,11 +86,25 @@ class Broker:
         return encode(self.on_stop_replica(request), version)
 
     def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
-        """Keep the new states and live brokers."""
+        """Keep the new states and live brokers.
+
+        INVALID_REQUEST for states that make no table: nothing of them is kept. INVALID_TOPIC_EXCEPTION if some topics
+        have a name that no topic may have: all but these are kept.
+        """
         refusal = self.refusal(request)
-        if refusal is Errors.NONE:
-            merge(self.table, request)
-        return UpdateMetadataResponse(error_code=refusal)
+        if refusal is not Errors.NONE:
+            return UpdateMetadataResponse(error_code=refusal)
+        try:
+            left_out = merge(self.table, request)
+        except TableError as error:
+            self.notice(
+                NoticeKind.IMPOSSIBLE, f"UpdateMetadata of controller {request.controller_id} is refused: {error}"
+            )
+            return UpdateMetadataResponse(error_code=Errors.INVALID_REQUEST)
+        if left_out:
+            self._notice_partitions(request, [f"topic {name!r:.100}" for name in left_out])
+            return UpdateMetadataResponse(error_code=Errors.INVALID_TOPIC_EXCEPTION)
+        return UpdateMetadataResponse(error_code=Errors.NONE)
 
     def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
         """Become leader or follower of every partition whose leader epoch is new.
@@ -96,10 +113,15 @@ class Broker:
         """
         refusal = self.refusal(request)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
+        impossible: list[str] = []
         for name, partition, told in _told_replicas(request.topic_states):
-            code = self.take((name, partition), told) if refusal is Errors.NONE else refusal
+            flaw = partition_error(name, partition)
+            if flaw is not Errors.NONE:
+                impossible.append(f"{name!r:.100}, partition {partition}")
+            code = refusal or flaw or self.take((name, partition), told)
             error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
             topics.setdefault(told.topic_id, []).append(error)
+        self._notice_partitions(request, impossible)
         if version < TOPIC_IDS_SINCE:
             errors = [error for of_topic in topics.values() for error in of_topic]
             return LeaderAndIsrResponse(error_code=refusal, partition_errors=errors)
@@ -115,12 +137,14 @@ class Broker:
         # Before version 3 the request has one delete flag for all, and no epochs.
         deleted = (states.delete_partition | request.delete_partitions).tolist()
         told = zip(states.leader_epoch.tolist(), deleted, strict=True)
-        errors = [
-            StopReplicaPartitionError(
-                topic_name=name, partition_index=partition, error_code=self.stop((name, partition), epoch, delete)
-            )
-            for name, partition, (epoch, delete) in _named(request.topic_states, told)
-        ]
+        errors, impossible = [], []
+        for name, partition, (epoch, delete) in _named(request.topic_states, told):
+            flaw = partition_error(name, partition)
+            if flaw is not Errors.NONE:
+                impossible.append(f"{name!r:.100}, partition {partition}")
+            code = flaw or self.stop((name, partition), epoch, delete)
+            errors.append(StopReplicaPartitionError(topic_name=name, partition_index=partition, error_code=code))
+        self._notice_partitions(request, impossible)
         return StopReplicaResponse(partition_errors=errors)
 
     def refusal(self, request: Columns) -> Errors:
@@ -128,13 +152,34 @@ class Broker:
 
         A larger broker epoch is accepted: the controller may learn of a registration before the broker does.
         """
-        epoch = request.broker_epoch
+        epoch, who = request.broker_epoch, f"controller {request.controller_id}"
+        what = f"{request.message.__name__.removesuffix('Request')} of {who}"
         if epoch != UNKNOWN_BROKER_EPOCH and epoch < self.broker_epoch:
+            self.notice(
+                NoticeKind.STALE, f"{what} is refused: it is for broker epoch {epoch}, this is {self.broker_epoch}"
+            )
             return Errors.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
+            told = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
+            self.notice(NoticeKind.STALE, f"{what} is refused: {told}")
             return Errors.STALE_CONTROLLER_EPOCH
+        if request.controller_epoch > self.controller_epoch:
+            rises = f"from {self.controller_epoch} to {request.controller_epoch}"
+            self.notice(NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on")
         self.controller_epoch = request.controller_epoch
         return Errors.NONE
+
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        """A line for the log, if somebody keeps one."""
+
+    def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
+        """That a request names what cannot be: the first few."""
+        if impossible:
+            name = request.message.__name__.removesuffix("Request")
+            more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
+            some = "; ".join(impossible[:3]) + more
+            said = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
+            self.notice(NoticeKind.IMPOSSIBLE, said)
 
     def take(self, key: Key, told: Replica) -> Errors:
         """What a partition's state is answered with; if it is new, it holds from now on."""
@@ -149,6 +194,8 @@ class Broker:
                 return Errors.NONE if told.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
             if told.leader_epoch <= known.leader_epoch:
                 return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
+        elif told.leader_epoch <= NO_EPOCH:
+            return Errors.STALE_CONTROLLER_EPOCH
         if self.broker_id not in told.replicas:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         # A log keeps its topic id when an older controller does not name one.

@@ -232,7 +232,7 @@ class ReplicaFetcher:
         state = self.states.get(key)
         if state is None or self._asked.get(key) != (state.offset, state.leader_epoch):
             return
-        error = Errors(data.error_code)
+        error = Errors.of(data.error_code)
         if error is Errors.OFFSET_OUT_OF_RANGE:
             state.stage = Stage.FINDING_END
         elif error is Errors.FENCED_LEADER_EPOCH:
@@ -292,5 +292,7 @@ class ReplicaFetcher:
 
     def _cut(self, state: FetchState, offset: int, stage: Stage) -> None:
         """A batch that reaches over the offset goes whole, so fetching goes on from where the log ends then."""
+        if offset < 0:
+            raise exception_of(Errors.OFFSET_OUT_OF_RANGE)(f"the leader would have the log end at {offset}")
         state.log.truncate_to(offset)
         state.offset, state.stage = state.log.end_offset, stage

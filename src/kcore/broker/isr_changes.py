@@ -115,7 +115,7 @@ class IsrChanges:
             if data is None:
                 continue
             del self._unsent[change.key]
-            error = Errors(data.error_code)
+            error = Errors.of(data.error_code)
             answer = IsrAnswer(data.leader_epoch, data.partition_epoch, tuple(data.isr))
             settled.append((change, answer if error is Errors.NONE else error))
         return settled

@@ -27,13 +27,14 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3  # KIP-734
 EARLIEST_LOCAL: Final = -4  # KIP-405; nothing is remote here.
+LEADER_EPOCH_SINCE: Final = 4  # ListOffsets: before it an answer has no leader epoch.
 NO_TIMESTAMP: Final = -1
 CONSUMER: Final = -1
 DEBUGGER: Final = -2
 READ_COMMITTED: Final = 1  # IsolationLevel
 
 
-def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest) -> ListOffsetsResponse:
+def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end."""
     topics = []
     for topic in request.topics:
@@ -48,6 +49,8 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest) -> L
                 answer.error_code = Errors.KAFKA_STORAGE_ERROR
             except ApiException as error:
                 answer.error_code = error.error
+            if version < LEADER_EPOCH_SINCE:
+                answer.leader_epoch = -1
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)

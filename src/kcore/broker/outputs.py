@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kcore.broker.broker import Key
+from kcore.broker.notices import NoticeKind
 from kcore.schema.structure import Message
 
 
@@ -49,4 +50,12 @@ class LogFailed:
     why: str
 
 
-Output: TypeAlias = Answer | Verify | FetchFrom | IsrChangesWait | LogFailed
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line for the log, about a control request."""
+
+    kind: NoticeKind
+    text: str
+
+
+Output: TypeAlias = Answer | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice

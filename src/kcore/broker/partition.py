@@ -127,8 +127,8 @@ class Partition:
 
     # Roles.
 
-    def become_leader(self, told: Replica, log: ReplicaLog, now_ms: int) -> bool:
-        """Serve reads and writes from now on; whether the high watermark moved.
+    def become_leader(self, told: Replica, log: ReplicaLog, now_ms: int) -> Step:
+        """Serve reads and writes from now on. The high watermark may be advanced then.
 
         The epoch's start is on the disk first, so that any follower can be told where older epochs end (KIP-101).
         """
@@ -138,7 +138,7 @@ class Partition:
             log.assign_epoch(told.leader_epoch, start_offset)
         self.log, self.pending = log, None
         self.told = replace(told, leader_recovery_state=RECOVERED)
-        self.order(Order.BECOME_LEADER)
+        step = self.order(Order.BECOME_LEADER)
         known = self.followers
         others = (each for each in told.replicas if each != self.broker_id)
         self.followers = {each: known.get(each) or Follower() for each in others}
@@ -146,7 +146,7 @@ class Partition:
             self.leader_epoch_start_offset = start_offset
             for each, follower in self.followers.items():
                 follower.reset(start_offset, now_ms, is_new_leader=is_new_leader, in_isr=each in told.isr)
-        return self.advance_high_watermark(now_ms)
+        return step
 
     def become_follower(self, told: Replica, log: ReplicaLog) -> Step:
         """Neither reads nor writes for others from now on, but fetch."""

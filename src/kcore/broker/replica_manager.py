@@ -4,7 +4,7 @@ Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `
 `take_outputs` gives what the edge is to do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -15,10 +15,11 @@ from kcore.broker.fetching import WaitingFetch
 from kcore.broker.isr_changes import IsrChanges
 from kcore.broker.log import ReplicaLog
 from kcore.broker.log_validator import LogConfig
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Output
+from kcore.broker.notices import NoticeKind
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
 from kcore.broker.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
 from kcore.broker.producing import expire_verifications
-from kcore.broker.roles import DELETE_LOG, Order, Role, next_step
+from kcore.broker.roles import Action, Order, Role, next_step
 from kcore.broker.verifying import Produce
 from kcore.broker.waiting import Delayed, Waiting
 from kcore.protocol_errors import Errors, exception_of
@@ -38,7 +39,7 @@ class Logs(Protocol):
         """Of every log that lies there."""
 
     def topic_id(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or none is known."""
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id."""
 
     def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
         """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
@@ -65,6 +66,7 @@ class ReplicaManager(Broker):
         self.fetching: Waiting[WaitingFetch] = Waiting()
         self.controller_id = -1
         self.heard_of_replicas = False  # A LeaderAndIsr was taken: what is to be held is known.
+        self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
         self._outputs: list[Output] = []
         self._now_ms = 0
         self._names_by_id: dict[Uuid, str] | None = None
@@ -77,6 +79,9 @@ class ReplicaManager(Broker):
 
     def output(self, output: Output) -> None:
         self._outputs.append(output)
+
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        self.output(Notice(kind, text))
 
     # Control requests.
 
@@ -130,7 +135,11 @@ class ReplicaManager(Broker):
         if partition is not None and partition.role is Role.OFFLINE:
             return Errors.KAFKA_STORAGE_ERROR
         if key not in self.replicas:
-            known = self.logs.topic_id(key)
+            try:
+                known = self.logs.topic_id(key)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+                self.log_failed(key, error)
+                return Errors.KAFKA_STORAGE_ERROR
             if ZERO_UUID not in (known, told.topic_id) and known != told.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
             if told.topic_id == ZERO_UUID:
@@ -146,17 +155,17 @@ class ReplicaManager(Broker):
         try:
             log = self.logs.hold(key, told.topic_id, is_new=told.is_new)
             if told.leader == self.broker_id:
-                self._stop_fetching(partition)
-                moved = partition.become_leader(told, log, self._now_ms)
+                step = partition.become_leader(told, log, self._now_ms)
             elif self.is_alive(told.leader):
-                moved = self._become_follower(partition, told, log)
+                step = partition.become_follower(told, log)
             else:  # The log is there, so that its high watermark is checkpointed (KAFKA-1647); no more changes.
                 return Errors.NONE
+            self.carry_out(key, step.actions)
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
             self.log_failed(key, error)
             return Errors.KAFKA_STORAGE_ERROR
         self.replicas[key] = told
-        if moved:
+        if partition.advance_high_watermark(self._now_ms):
             self.wake(key)
         return Errors.NONE
 
@@ -181,14 +190,19 @@ class ReplicaManager(Broker):
                 if partition.advance_high_watermark(now_ms):
                     self.wake(key)
 
-    def _become_follower(self, partition: Partition, told: Replica, log: ReplicaLog) -> bool:
-        is_new_epoch = told.leader_epoch > partition.leader_epoch
-        self._stop_fetching(partition)
-        partition.become_follower(told, log)
-        if is_new_epoch or partition.key not in self.replicas:
-            self.wake(partition.key)
-        self._start_fetching(partition)
-        return False
+    def carry_out(self, key: Key, actions: Sequence[Action]) -> None:
+        """What the table of roles asks for, in its order. KafkaStorageException if the log cannot be deleted."""
+        for action in actions:
+            match action:
+                case Action.STOP_FETCHING:
+                    self._stop_fetching(key)
+                case Action.START_FETCHING:
+                    self._start_fetching(self.partitions[key])
+                case Action.REFUSE_WAITING:
+                    self.wake(key)
+                case Action.DELETE_LOG:
+                    self.partitions.pop(key, None)
+                    self.logs.delete(key)
 
     def _start_fetching(self, partition: Partition) -> None:
         told, log = partition.told, partition.log
@@ -197,12 +211,13 @@ class ReplicaManager(Broker):
         if fetcher is None:
             fetcher = self.fetchers[told.leader] = ReplicaFetcher(self, told.leader)
         fetcher.add(partition.key, told.topic_id, told.leader_epoch, log)
+        self._fetched_from[partition.key] = told.leader
         self.output(FetchFrom(told.leader))
 
-    def _stop_fetching(self, partition: Partition) -> None:
-        leader = partition.told.leader if partition.told is not None else -1
+    def _stop_fetching(self, key: Key) -> None:
+        leader = self._fetched_from.pop(key, -1)
         fetcher = self.fetchers.get(leader)
-        if fetcher is not None and fetcher.remove(partition.key) and not fetcher:
+        if fetcher is not None and fetcher.remove(key) and not fetcher:
             del self.fetchers[leader]
             self.output(FetchFrom(leader))
 
@@ -225,21 +240,19 @@ class ReplicaManager(Broker):
     def stopped(self, key: Key, delete: bool) -> Errors:
         super().stopped(key, delete)
         partition = self.partitions.get(key)
+        if partition is None and not delete:
+            return Errors.NONE
         order = Order.DELETE if delete else Order.STOP
         if partition is None:
-            actions = next_step(Role.NONE, order, key).actions if delete else ()
+            step = next_step(Role.NONE, order, key)
         else:
-            self._stop_fetching(partition)
             partition.pending = None
-            actions = partition.order(order).actions
-            self.wake(key)
-        if DELETE_LOG in actions:
-            self.partitions.pop(key, None)
-            try:
-                self.logs.delete(key)
-            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
-                self.log_failed(key, error)
-                return Errors.KAFKA_STORAGE_ERROR
+            step = partition.order(order)
+        try:
+            self.carry_out(key, step.actions)
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self.log_failed(key, error)
+            return Errors.KAFKA_STORAGE_ERROR
         return Errors.NONE
 
     # Failures.
@@ -255,11 +268,10 @@ class ReplicaManager(Broker):
         """The replica's directory is not to be used any more."""
         partition = self.partitions.get(key) or self._start(key)
         if partition.role is not Role.OFFLINE:
-            self._stop_fetching(partition)
-            partition.order(Order.FAIL)
+            step = partition.order(Order.FAIL)
             partition.log, partition.pending = None, None
             self.replicas.pop(key, None)
-            self.wake(key)
+            self.carry_out(key, step.actions)
 
     # What is known.
 
@@ -354,6 +366,16 @@ class ReplicaManager(Broker):
         for fetch in self.fetching.on(key):
             if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
                 self.output(Answer(fetch.request_id, found))
+
+    def forget(self, request_id: int) -> None:
+        """Answer that request no more: its client is gone.
+
+        Records that were appended stay, and are committed all the same. Those of a transaction that its coordinator has
+        not verified yet are not appended: they would take memory for as long as the coordinator does not answer.
+        """
+        self.verifying.forget(request_id)
+        self.producing.forget(request_id)
+        self.fetching.forget(request_id)
 
     def tick(self, now_ms: int) -> None:
         """Answers those whose time is up."""

@@ -26,33 +26,38 @@ class Order(Enum):
     FAIL = "log directory failed"
 
 
+class Action(Enum):
+    """What has to be done for a new role; `ReplicaManager.carry_out` does it."""
+
+    STOP_FETCHING = "stop fetching"
+    START_FETCHING = "start fetching"
+    REFUSE_WAITING = "answer who waits"  # For a commit or for records, of a replica that leads no more.
+    DELETE_LOG = "delete the log"
+
+
 class Step(NamedTuple):
     """What the replica is afterwards, and what has to be done in this order."""
 
     role: Role
-    actions: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
 
 
-STOP_FETCHING, START_FETCHING = "stop fetching", "start fetching"
-REFUSE_WAITING = "answer who waits"  # Whoever waits for a commit or for records hears that this is no leader any more.
-DELETE_LOG = "delete the log"
-
-_LEAD: Final = Step(Role.LEADER, (STOP_FETCHING,))
-_FOLLOW: Final = Step(Role.FOLLOWER, (STOP_FETCHING, REFUSE_WAITING, START_FETCHING))
-_DELETE: Final = Step(Role.NONE, (STOP_FETCHING, REFUSE_WAITING, DELETE_LOG))
-_FAIL: Final = Step(Role.OFFLINE, (STOP_FETCHING, REFUSE_WAITING))
+_LEAD: Final = Step(Role.LEADER, (Action.STOP_FETCHING,))
+_FOLLOW: Final = Step(Role.FOLLOWER, (Action.STOP_FETCHING, Action.REFUSE_WAITING, Action.START_FETCHING))
+_DELETE: Final = Step(Role.NONE, (Action.STOP_FETCHING, Action.REFUSE_WAITING, Action.DELETE_LOG))
+_FAIL: Final = Step(Role.OFFLINE, (Action.STOP_FETCHING, Action.REFUSE_WAITING))
 
 # startReplica comes before the other orders for a replica that is not held yet (on_LeaderAndISRCommand, 2.1).
 TRANSITIONS: Final[dict[tuple[Role, Order], Step]] = {
     (Role.NONE, Order.START): Step(Role.STARTED),
-    (Role.NONE, Order.DELETE): Step(Role.NONE, (DELETE_LOG,)),  # A topic deleted while this broker was down.
+    (Role.NONE, Order.DELETE): Step(Role.NONE, (Action.DELETE_LOG,)),  # A topic deleted while this broker was down.
     **{
         (role, order): step
         for role in (Role.STARTED, Role.LEADER, Role.FOLLOWER, Role.STOPPED)
         for order, step in {
             Order.BECOME_LEADER: _LEAD,
             Order.BECOME_FOLLOWER: _FOLLOW,
-            Order.STOP: Step(Role.STOPPED, (STOP_FETCHING, REFUSE_WAITING)),
+            Order.STOP: Step(Role.STOPPED, (Action.STOP_FETCHING, Action.REFUSE_WAITING)),
             Order.DELETE: _DELETE,
             Order.FAIL: _FAIL,
         }.items()

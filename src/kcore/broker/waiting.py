@@ -60,6 +60,11 @@ class Waiting(Generic[W]):
                 del self.by_key[key]
         return True
 
+    def forget(self, request_id: int) -> None:
+        """Nobody waits for that answer any more."""
+        if (waiter := self.by_id.get(request_id)) is not None:
+            self.remove(waiter)
+
     def on(self, key: Key) -> list[W]:
         """Those that wait for something of this partition."""
         return [*self.by_key.get(key, {}).values()]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log
+from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def zk(
     did, 2 usage, or ZooKeeper, the address or all log directories cannot be had, or one is another broker's.
     """
     begin_log(verbose=verbose)
+    use_all_descriptors()
     made = _config_of(broker_id, inter_broker_protocol, config or [])
     host, port = address_of("--listen", listen)
     told = address_of("--advertise", advertise) if advertise else None

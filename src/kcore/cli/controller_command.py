@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log
+from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
@@ -63,9 +63,12 @@ def zk(
     """Stand for election over ZooKeeper, and control real Kafka brokers up to 3.9 that run on it.
 
     It needs no broker of its own and holds no partitions. What it does not own, a live broker answers. SIGTERM and
-    Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or ZooKeeper or the address cannot be had.
+    Ctrl-C stop it cleanly. It takes nothing over where a broker has its id, where a KRaft quorum is migrating the
+    cluster, or where a znode makes no sense. Exit code: 0 stopped so, 1 it failed or must not control any more,
+    2 usage, or the cluster, ZooKeeper or the address cannot be had.
     """
     begin_log(verbose=verbose)
+    use_all_descriptors()
     settings = _settings(config or [])
     where = address_of("--listen", listen)
     told = address_of("--advertise", advertise) if advertise else None
@@ -118,16 +121,15 @@ def _config_of(
 
 async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
     """Until a signal comes."""
-    from kcore.errors import KcoreError
+    from kcore.errors import ElectionRefusedError, KcoreError
     from kcore.server.controller.process import ControllerServer
 
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     host, port = listen
-    server = ControllerServer(config, zookeeper, host=host, port=port, **options)
     try:
-        async with server:
+        async with ControllerServer(config, zookeeper, host=host, port=port, **options) as server:
             logging.info(
                 "controller %s listens at %s:%s, over ZooKeeper %s", config.broker_id, host, server.port, zookeeper
             )
@@ -139,8 +141,11 @@ async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, in
         fail(str(error))
     for line in _summary(server.metrics):
         logging.info(line)
-    if failed.done() and not failed.cancelled() and failed.exception() is not None:
-        logging.error("ended by a fault of its own", exc_info=failed.exception())
+    if failed.done() and not failed.cancelled() and (fault := failed.exception()) is not None:
+        if isinstance(fault, ElectionRefusedError):
+            logging.error("controller %s must not control this cluster: %s", config.broker_id, fault)
+        else:
+            logging.error("ended by a fault of its own", exc_info=fault)
         return Exit.FAILED
     return Exit.GOOD
 

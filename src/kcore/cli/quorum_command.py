@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log
+from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def serve(
     from kcore.cli import quorum_serve
 
     begin_log(verbose=verbose)
+    use_all_descriptors()
     plan = quorum_serve.Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
     )

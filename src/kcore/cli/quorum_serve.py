@@ -15,6 +15,7 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of
 from kcore.errors import KcoreError, StorageError
+from kcore.net.address import address_flaw
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
@@ -116,6 +117,9 @@ def _voters(text: str, listener: str) -> tuple[Voter, ...]:
     )
     if None in found or len({each.key.id for each in voters}) < len(found):
         fail(f"--voters {text!r}: give ID@HOST:PORT,..., each id once")
+    for voter in voters:
+        if flaw := address_flaw(*voter.endpoints[listener]):
+            fail(f"--voters {text!r}: {flaw}")
     return voters
 
 

@@ -55,10 +55,11 @@ class ControllerContext:
     waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
+    passed_over: set[str]  # What was said of znodes that make no sense.
     finalized: Finalized  # Features (KIP-584).
     features_of: dict[int, Supported]  # What live brokers support, by id.
     not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
-    now_ms: int  # The edge's clock when the event came.
+    now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
 
     def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks) -> None:
         """`new_uuid` gives ids for topics that have none."""
@@ -76,6 +77,7 @@ class ControllerContext:
         self.is_active, self.epoch_version = False, NO_EPOCH
         self.deletion, self.leaders_awaited = TopicDeletions(), {}
         self.config_changes_seen = set()
+        self.passed_over = set()
         self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from kcore.controller.events import Event
+from kcore.controller.notices import Notice
 from kcore.controller.requests.builder import ControlRequest
+from kcore.errors import TableError
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
@@ -106,6 +109,16 @@ class WriteStates:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletePartitions:
+    """The znodes of these partitions, by row of the table: each one's state, then the znode above it.
+
+    What is not there is passed over, and so is a znode that others stand below. Nothing comes back.
+    """
+
+    rows: Int32s
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """To each broker in the order they are sent; a broker that is gone hears nothing. Nothing comes back."""
 
@@ -120,7 +133,23 @@ class Answer:
     response: Message
 
 
-Effect: TypeAlias = ReadNodes | ReadChildren | ReadStates | WriteNodes | WriteStates | Send | Answer
+@dataclass(frozen=True, slots=True)
+class HandleLater:
+    """An event of our own, to be handled after all that wait now: long work is done in parts. Nothing comes back."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A line for the operator's log. Nothing comes back."""
+
+    notice: Notice
+
+
+Reading: TypeAlias = ReadNodes | ReadChildren | ReadStates
+Writing: TypeAlias = WriteNodes | WriteStates | DeletePartitions
+Effect: TypeAlias = Reading | Writing | Send | Answer | HandleLater | Tell
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
 
 
@@ -129,6 +158,7 @@ class States(NamedTuple):
 
     changes: PartitionChanges  # `partition_epochs` are the versions found.
     controller_epochs: Int32s  # c: who wrote it
+    unreadable: Sequence[TableError] = ()  # Of partitions that are left out: each names its znode.
 
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
@@ -150,7 +180,7 @@ def read_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
 
 
 def read_states(rows: Int32s) -> Steps[States]:
-    """The states of partitions that have one."""
+    """The states of partitions that have one (`znode_reading.read_states` makes sense of them)."""
     states: States = yield ReadStates(rows)
     return states
 
@@ -159,6 +189,16 @@ def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Ste
     """What became of each operation."""
     outcomes: list[Outcome] = yield WriteNodes(operations, atomic)
     return outcomes
+
+
+def delete_partitions(rows: Int32s) -> Steps[None]:
+    """The znodes of these partitions go."""
+    yield DeletePartitions(rows)
+
+
+def tell(notice: Notice) -> Steps[None]:
+    """The operator is told."""
+    yield Tell(notice)
 
 
 def write_states(changes: UnwrittenChanges) -> Steps[Bools]:

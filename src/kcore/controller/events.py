@@ -28,7 +28,6 @@ from kcore.schema import (
     IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
-    StopReplicaResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
     UpdateMetadataResponse,
@@ -299,13 +298,21 @@ class TopicDeletion(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicDeletionStep(Event):
+    """The next part of a deletion that is too large for one event (`topics/deletion_steps.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopReplicaResponseReceived(Event):
-    """A broker's answer to a StopReplica that went to this epoch of it; `delete`: it was told to delete them all."""
+    """A broker's answer, as columns, to a StopReplica that went to this epoch of it.
+
+    `delete`: it was told to delete all the replicas in the answer; else to stop them all.
+    """
 
     broker_id: int
     broker_epoch: int
     delete: bool
-    response: StopReplicaResponse
+    response: Columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,23 @@ from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
 from kcore.controller.effects import (
     Delete,
+    Node,
     Steps,
     read_children,
     read_nodes,
-    read_states,
     write_nodes,
 )
 from kcore.controller.leaders import unclean
+from kcore.controller.notices import NEW_PARTITIONS
 from kcore.controller.state_changes import carry_out
 from kcore.controller.topics import assignments
 from kcore.controller.watches import CREATED
+from kcore.controller.znode_reading import pass_over, read_broker, read_states, read_topics
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
-from kcore.metadata.znode_brokers import decode_broker
-from kcore.metadata.znode_topics import decode_topics
+from kcore.metadata.znode_brokers import BrokerNode
 
 WATCHED_CHILDREN: Final = (
     znodes.BROKER_IDS,
@@ -69,10 +71,12 @@ def _read_cluster(context: ControllerContext, epoch: int) -> Steps[None]:
     brokers = yield from _read_brokers(context)
     names = yield from read_children(znodes.TOPICS)
     nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
-    topics = decode_topics({name: node.data for name, node in zip(names, nodes, strict=True) if node is not None})
+    found = {name: node.data for name, node in zip(names, nodes, strict=True) if node is not None}
+    topics, errors = read_topics(found)
+    yield from pass_over(context, errors)
     context.take_over(PartitionTable.from_arrays(**assignments.arrays_of(topics, brokers)), epoch)
     yield from assignments.give_topic_ids(context, topics.names)
-    states = yield from read_states(np.arange(len(context.table), dtype=np.int32))
+    states = yield from read_states(context, np.arange(len(context.table), dtype=np.int32))
     assignments.know_brokers(context.table, states.changes.isr, states.changes.leaders)
     context.table.apply(states.changes, controller_epoch=states.controller_epochs)
 
@@ -81,8 +85,16 @@ def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
     """Who is registered and has all finalized features, with the epochs; znodes are watched for other endpoints."""
     names = yield from read_children(znodes.BROKER_IDS)
     nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
-    found = {int(name): node for name, node in zip(names, nodes, strict=True) if node is not None}
-    registered = {broker_id: decode_broker(broker_id, node.data) for broker_id, node in found.items()}
+    found: dict[int, Node] = {}
+    registered: dict[int, BrokerNode] = {}
+    for name, node in zip(names, nodes, strict=True):
+        if node is None:
+            continue
+        try:
+            broker_id, registered[broker_id] = read_broker(name, node.data)
+            found[broker_id] = node
+        except TableError as error:
+            yield from pass_over(context, [error])
     levels = context.finalized.node.features
     fit = {broker_id: each for broker_id, each in registered.items() if features.supports(each.features, levels)}
     context.features_of = {broker_id: each.features for broker_id, each in fit.items()}
@@ -105,9 +117,9 @@ def start_state_machines(context: ControllerContext) -> Steps[None]:
     yield from assignments.replace_unfit(context, every)
     assignments.tell_of_unfit(context)
     yield from unclean.learn(context, every)
-    yield from carry_out(context, decisions.on_failover)
-    yield from carry_out(context, decisions.on_offline_partitions)
-    created: Decision = yield from carry_out(context, lambda: decisions.on_new_partitions(every))
+    yield from carry_out(context, decisions.on_failover, "failover, replicas that are offline")
+    yield from carry_out(context, decisions.on_offline_partitions, "failover, partitions without a leader")
+    created: Decision = yield from carry_out(context, lambda: decisions.on_new_partitions(every), NEW_PARTITIONS)
     batch = context.batch()
     batch.add_to_replicas(every[~context.decisions.situation().being_deleted(every)])
     batch.add_to_replicas(created.changes.rows, is_new=True)

@@ -9,7 +9,7 @@ from kcore.controller.brokers import broker_changes, log_dirs, producer_ids, shu
 from kcore.controller.context import ControllerContext, Hooks
 from kcore.controller.effects import Steps
 from kcore.controller.leaders import elections, isr
-from kcore.controller.topics import config_changes, deletion, reassignment, topic_changes
+from kcore.controller.topics import config_changes, deletion, deletion_steps, reassignment, topic_changes
 
 Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
@@ -39,6 +39,7 @@ HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.Tick: deletion.expire,
     events.UpdateFeatures: features.on_update_features,
     events.TopicDeletion: deletion.on_topic_deletion,
+    events.TopicDeletionStep: deletion_steps.on_topic_deletion_step,
     events.ZkPartitionReassignment: reassignment.on_zk_partition_reassignment,
     events.ZkReplicaLeaderElection: elections.on_zk_replica_leader_election,
     events.BrokerChange: broker_changes.on_broker_change,

@@ -12,16 +12,23 @@ import numpy as np
 from kcore.controller.changes import joined, part, same
 from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
-from kcore.controller.effects import Steps, read_states, write_states
+from kcore.controller.effects import Steps, tell, write_states
+from kcore.controller.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.state_machines import check_partitions, partition_states
+from kcore.controller.znode_reading import read_states
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int32s
 
 MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.
 
 
-def carry_out(context: ControllerContext, decide: Callable[[], Decision]) -> Steps[Decision]:
-    """Decide, write, replay; returns what took effect. `decide` reads the table and is asked again after a refusal."""
+def carry_out(
+    context: ControllerContext, decide: Callable[[], Decision], why: str, level: Level = "info"
+) -> Steps[Decision]:
+    """Decide, write, replay, tell; returns what took effect. `decide` reads the table, again after a refusal.
+
+    `why` and `level` are of the notice: what has happened, and whether it is a line without --verbose.
+    """
     decision = decide()
     taken, open_rows = [], decision.changes.rows
     for _ in range(MAX_ATTEMPTS):
@@ -33,9 +40,11 @@ def carry_out(context: ControllerContext, decide: Callable[[], Decision]) -> Ste
         decision = decide()
     decision = replace(decision, changes=joined(taken))
     rows, situation = decision.changes.rows, context.decisions.situation()
-    before = partition_states(context.table, rows, situation)
+    before, states_before = partition_states(context.table, rows, situation), StatesBefore.of(context.table, rows)
     context.decisions.replay(decision)
     check_partitions(context.table, rows, before, partition_states(context.table, rows, situation))
+    if len(rows):
+        yield from tell(PartitionsChanged.of(why, context.table, states_before, decision.changes.written(), level))
     return decision
 
 
@@ -47,7 +56,7 @@ def _written(context: ControllerContext, changes: UnwrittenChanges) -> Steps[tup
     if mask.all():
         return changes, changes.rows[:0]
     refused = part(changes, ~mask)
-    found = yield from read_states(refused.rows)
+    found = yield from read_states(context, refused.rows)
     ours = same(found.changes, refused.written()) & (found.controller_epochs == context.decisions.controller_epoch)
     # A state of a later controller is let be: this one is about to hear that it is deposed.
     theirs = ~ours & (found.controller_epochs <= context.decisions.controller_epoch)

@@ -30,7 +30,7 @@ def event_of(path: str, kind: Kind) -> events.Event | None:
     if kind == "created" and path in CREATED:
         return CREATED[path]()
     parent, _, name = path.rpartition("/")
-    if kind == "changed" and parent == znodes.BROKER_IDS:
+    if kind == "changed" and parent == znodes.BROKER_IDS and name.isdecimal():
         return events.BrokerModifications(int(name))
     if kind == "changed" and parent == znodes.TOPICS:
         return events.PartitionModifications(name)

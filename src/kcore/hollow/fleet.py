@@ -62,6 +62,8 @@ class HollowBroker:
     lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
+    deaths: int = 0  # What was begun in an earlier life must not touch the next one.
+    registering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,8 @@ class Fleet:
             self._loop.close(broker.row, kernel.HEARTBEATS)
             self._loop.close(broker.row, kernel.FETCHES)
             broker.reconnecting.clear()
+            broker.deaths += 1
+            broker.registering = False
             self._set(broker, State.OFF)
 
     async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
@@ -248,22 +252,40 @@ class Fleet:
         return heartbeat_frame(_client_id(broker_id), version, broker_id, offline)
 
     async def _register(self, broker: HollowBroker, clean: bool) -> None:
+        """Once: while a registration runs, and after the broker was killed meanwhile, nothing comes of it."""
+        if broker.registering:
+            return
+        deaths, broker.registering = broker.deaths, True
         previous = broker.epoch if clean else _UNKNOWN_EPOCH
         broker.incarnation_id = self._uuid()
-        while True:
-            answer: BrokerRegistrationResponse = await self.quorum.ask(self._registration(broker, previous))
+        try:
+            epoch = await self._registered_epoch(broker, previous, deaths)
+        finally:
+            if broker.deaths == deaths:
+                broker.registering = False
+        if broker.deaths != deaths:
+            return
+        broker.epoch = epoch
+        is_leaving = broker.state is State.SHUTTING_DOWN
+        if not is_leaving:
+            self._set(broker, State.FENCED)
+        for which in (kernel.HEARTBEATS, kernel.FETCHES):
+            self._connect(broker, which)
+        self._loop.fetch(broker.row, True)
+        self._beat(broker, want_shut_down=is_leaving)
+
+    async def _registered_epoch(self, broker: HollowBroker, previous: int, deaths: int) -> int:
+        """The epoch that the controller gives; _UNKNOWN_EPOCH if the broker was killed meanwhile."""
+        registration = self._registration(broker, previous)
+        while broker.deaths == deaths:
+            answer: BrokerRegistrationResponse = await self.quorum.ask(registration)
             if answer.error_code == Errors.NONE:
-                break
+                return answer.broker_epoch
             self._count(Errors.of(answer.error_code).name)
             if answer.error_code != Errors.DUPLICATE_BROKER_REGISTRATION:  # Until the old session has ended.
                 raise TargetError(f"broker {broker.broker_id}: registration: {Errors.of(answer.error_code).name}")
             await asyncio.sleep(0.1)
-        broker.epoch = answer.broker_epoch
-        self._set(broker, State.FENCED)
-        for which in (kernel.HEARTBEATS, kernel.FETCHES):
-            self._connect(broker, which)
-        self._loop.fetch(broker.row, True)
-        self._beat(broker)
+        return _UNKNOWN_EPOCH
 
     def _connect(self, broker: HollowBroker, which: int) -> None:
         broker.lookups[which], broker.begun_ns[which] = self.quorum.lookups, time.monotonic_ns()

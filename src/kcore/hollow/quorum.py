@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DisconnectedError, NetworkError, TargetError
+from kcore.net.address import address_text, check_address, network_errors
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -154,10 +155,9 @@ class Quorum:
 
 async def _resolved(host: str, port: int) -> str:
     """ "address:port" as the loop takes it."""
-    try:
+    check_address(host, port)
+    with network_errors(address_text(host, port), _LIMITS.connect_s):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise DisconnectedError(f"{host}: {error}") from error
     address = found[0][4][0]
     return f"[{address}]:{port}" if ":" in str(address) else f"{address}:{port}"
 

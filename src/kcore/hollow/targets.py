@@ -19,13 +19,13 @@ from kcore.hollow.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
 from kcore.hollow.zk.controllers import KAFKA_ZK, KCORE_ZK
 from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.metadata.image import ClusterImage
+from kcore.net.address import address_flaw
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 
 ZK_TARGETS: Final = (KAFKA_ZK, KCORE_ZK)
 _KAFKA: Final = "kafka-"
-_MOST_PORT: Final = 65_535
 _MOST_ID: Final = 2**31 - 1
 _ROUND: Final = 1_000  # Ids behind others begin at a round number, so that a person sees whose they are.
 _DELETED_AT_ONCE: Final = 1_000
@@ -97,7 +97,7 @@ class Target:
 
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    return bool(host) and port.isdecimal() and 0 < int(port) <= _MOST_PORT
+    return port.isdecimal() and int(port) > 0 and address_flaw(host.strip("[]"), int(port)) is None
 
 
 def free_ids(count: int, taken: Collection[int]) -> range:

@@ -84,23 +84,6 @@ def numbered(groups: Array) -> Int32s:
     return numbers
 
 
-def joined_runs(runs: list[tuple[int, int]], rows: Int32s) -> list[tuple[int, int]]:
-    """Runs (first row, how many) once `rows`, ascending, have joined them; neighbours become one."""
-    firsts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-    fresh = zip(rows[firsts].tolist(), np.diff(firsts, append=len(rows)).tolist(), strict=True)
-    joined: list[tuple[int, int]] = []
-    for first, length in sorted([*runs, *fresh]):
-        if joined and sum(joined[-1]) == first:
-            joined[-1] = (joined[-1][0], joined[-1][1] + length)
-        else:
-            joined.append((first, length))
-    return joined
-
-
-HUGE_PAGE: Final = 1 << 21
-_NUMPY_ASKS_FROM: Final = 1 << 22  # Bytes from which NumPy asks the kernel for huge pages.
-
-
 def together(columns: Mapping[str, Array]) -> dict[str, Array]:
     """The columns in one allocation with huge pages, where they are too small to have any by themselves.
 

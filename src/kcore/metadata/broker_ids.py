@@ -1,6 +1,6 @@
 """From broker ids to rows and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -89,13 +89,18 @@ class BrokerIds:
         at = np.minimum(np.searchsorted(ascending, ids), len(ascending) - 1)
         return np.where(ascending[at] == ids, by_id[at], missing)
 
+    def check_new(self, broker_ids: Sequence[int]) -> None:
+        """TableError for a negative id, and where the table would have more than MAX_BROKERS."""
+        count = len(self.ids) + len(broker_ids)
+        if broker_ids and (least := min(broker_ids)) < 0:
+            raise TableError(f"broker id {least} is negative")
+        if count > MAX_BROKERS:
+            raise TableError(f"{count} brokers; at most {MAX_BROKERS} fit")
+
     def append(self, broker_id: int) -> int:
-        """A new last row, for an id that has none. TableError for a negative id, and beyond MAX_BROKERS."""
+        """A new last row, for an id that has none. TableError as from `check_new`."""
+        self.check_new([broker_id])
         row = len(self.ids)
-        if broker_id < 0:
-            raise TableError(f"broker id {broker_id} is negative")
-        if row == MAX_BROKERS:
-            raise TableError(f"{row + 1} brokers; at most {MAX_BROKERS} fit")
         if row == len(self._room):
             self._room = grown(self._room, 2 * row)
         if len(self.dense) - 1 <= broker_id < _DENSE_IDS:

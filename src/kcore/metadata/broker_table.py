@@ -224,8 +224,13 @@ class BrokerTable:
         self._show()
         return row
 
+    def add(self, broker_ids: Sequence[int]) -> None:
+        """Rows for brokers that have none, all at once: not registered. TableError changes nothing."""
+        self._by_id.check_new(broker_ids)
+        self.name_each(broker_ids)
+
     def name_each(self, broker_ids: Sequence[int]) -> list[int]:
-        """The same for several."""
+        """The row of each broker, as `name` has it."""
         rows = self._by_id.find_each(broker_ids)
         return [self.name(each) if row is None else row for row, each in zip(rows, broker_ids, strict=True)]
 

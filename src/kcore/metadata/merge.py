@@ -10,33 +10,46 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.request_columns import RequestColumns
+from kcore.metadata.topic_names import reason_invalid
 from kcore.metadata.topics import TopicTable
 from kcore.types import Int32s, Int64s
 
 
-def merge(table: PartitionTable, columns: RequestColumns) -> None:
+def merge(table: PartitionTable, columns: RequestColumns) -> list[str]:
     """Takes the live brokers and the partitions of a decoded UpdateMetadata; topics being deleted go.
 
-    TableError if the request makes no table.
+    Topics with a name that no topic may have are left out; returns their names. TableError if the request makes no
+    table, or more brokers than a table has: then nothing has changed.
     """
     told = PartitionTable.from_columns(columns)
     _merge_brokers(table.brokers, told.brokers)
     _remove_topics(table, columns, told.topics)
+    left_out = [name for name in told.topics.names if reason_invalid(name) is not None]
     for topic_row, name in enumerate(told.topics.names):
-        _add_unknown(table, told, topic_row, name)
-    if not len(told):
-        return
+        if not left_out or name not in left_out:
+            _add_unknown(table, told, topic_row, name)
     topic_rows = np.array([table.topics.row(name) if name in table.topics else -1 for name in told.topics.names])
-    rows = table.rows_of(topic_rows[told.topic_row__p], told.partition_index__p)
-    order = np.argsort(rows)
-    table.set_replicas(rows[order], _ids(told.brokers, told.replicas__ps[order]))
+    taken = np.flatnonzero(topic_rows[told.topic_row__p] >= 0) if len(told) else np.empty(0, np.int64)
+    if len(taken):
+        _merge_states(table, told, taken, topic_rows)
+    return left_out
+
+
+def _merge_states(table: PartitionTable, told: PartitionTable, taken: Int64s, topic_rows: Int64s) -> None:
+    """The states of the told rows `taken`; `topic_rows`: the table's row of each told topic."""
+    rows = table.rows_of(topic_rows[told.topic_row__p[taken]], told.partition_index__p[taken])
+    ascending = np.argsort(rows)
+    rows, order = rows[ascending], taken[ascending]
+    table.set_replicas(rows, _ids(told.brokers, told.replicas__ps[order]))
     table.apply(_changes(told, rows, order), controller_epoch=told.controller_epoch__p[order])
 
 
 def _merge_brokers(known: BrokerTable, told: BrokerTable) -> None:
-    """All that are told get a row; those told to live do, no other does."""
+    """All that are told get a row; those told to live do, no other does. TableError, first of all, if too many are."""
+    if new := [broker_id for broker_id in told.ids.tolist() if broker_id not in known]:
+        known.add(new)
     for row, broker_id in enumerate(told.ids.tolist()):
-        epoch = int(known.epochs[known.row(broker_id)]) if broker_id in known else -1
+        epoch = int(known.epochs[known.row(broker_id)])
         known.register(broker_id, epoch, rack=told.racks[row], endpoints=told.endpoints[row])
     known.set_live(told.ids[told.live])
 
@@ -75,7 +88,7 @@ def _changes(told: PartitionTable, rows: Int32s, order: Int64s) -> PartitionChan
     isr = told.isr__pi[order]
     members = isr != NO_BROKER_ROW
     return PartitionChanges(
-        rows=rows[order],
+        rows=rows,
         leaders=_ids(told.brokers, told.leader__p[order]),
         isr_offsets=np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32),
         isr=told.brokers.ids[isr[members]],

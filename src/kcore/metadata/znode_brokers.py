@@ -9,6 +9,7 @@ from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_json import Fields, encode_json, fault, immutable_order
 from kcore.metadata.znodes import broker_path
 
+NEWEST_VERSION: Final = 5  # Of 2.7 and later; 3.9.1 was the last release that registers in ZooKeeper.
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # SocketServerConfigs' own.
 COORDINATES: Final = "kcore.coordinates"  # Kafka passes over fields that it does not know.
 _PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
@@ -22,7 +23,7 @@ class BrokerNode:
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest and highest level supported
     jmx_port: int = -1
-    version: int = 5  # 4 below metadata version 2.7, 2 below 0.10.0
+    version: int = NEWEST_VERSION  # 4 below metadata version 2.7, 2 below 0.10.0
     coordinates: bool = True  # Groups and transactions; kcore's brokers do not, and say so in a field of their own.
 
 
@@ -52,8 +53,8 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerNode:
     path = broker_path(broker_id)
     fields = Fields.of(path, data)
     version = fields.integer("version")
-    if version < 1:
-        raise fault(path, f"version {version}")
+    if not 1 <= version <= NEWEST_VERSION:
+        raise fault(path, f"version {version}; known are 1 to {NEWEST_VERSION}")
     features = fields.object("features", {})
     return BrokerNode(
         _endpoints(fields) if version > 1 else [_first_endpoint(fields)],

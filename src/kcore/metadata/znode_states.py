@@ -1,16 +1,19 @@
 """States of many partitions, as columns to and from the JSON of their znodes."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from kcore._ext import znodes as kernel
+from kcore.constants import NO_EPOCH, NO_LEADER
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int8s, Int32s, Int64s, UInt8s
 
 _LONGEST_PATH_PART = 64  # What stands beside a topic's name in the path of a state.
+_UNREADABLE: Final = znodes.PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)  # In the place of what is none.
 
 
 class Texts(NamedTuple):
@@ -80,8 +83,17 @@ def encode_states(changes: UnwrittenChanges, controller_epoch: int) -> Texts:
     return Texts(out, offsets)
 
 
-def decode_states(text: UInt8s | bytes, begins: Int64s, ends: Int64s, path: Callable[[int], str]) -> StateColumns:
-    """State c is `text[begins[c]:ends[c]]`, `path(c)` its znode, which a TableError names."""
+def decode_states(
+    text: UInt8s | bytes,
+    begins: Int64s,
+    ends: Int64s,
+    path: Callable[[int], str],
+    on_error: Callable[[int, TableError], None] | None = None,
+) -> StateColumns:
+    """State c is `text[begins[c]:ends[c]]`, `path(c)` its znode, which a TableError names.
+
+    With `on_error` nothing is raised: it is told of each state that cannot be read, whose columns mean nothing then.
+    """
     count = len(begins)
     text = np.frombuffer(text, np.uint8)
     begins, ends = begins.copy(), ends.copy()  # The kernel's checks hold until it is done.
@@ -91,7 +103,15 @@ def decode_states(text: UInt8s | bytes, begins: Int64s, ends: Int64s, path: Call
     kernel.parse_states(text, begins, ends, values, recovery, offsets, isr, is_read)
     columns = StateColumns(values[0], values[1], values[2], recovery, offsets, isr[: offsets[-1]])
     left = np.flatnonzero(is_read == 0)
-    states = [znodes.decode_state(path(row), text[begins[row] : ends[row]].tobytes()) for row in left.tolist()]
+    states = []
+    for row in left.tolist():
+        try:
+            states.append(znodes.decode_state(path(row), text[begins[row] : ends[row]].tobytes()))
+        except TableError as error:
+            if on_error is None:
+                raise
+            on_error(row, error)
+            states.append(_UNREADABLE)
     return _with_states(columns, left, states) if states else columns
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from kcore.errors import TableError
 from kcore.metadata.arrays import padded
-from kcore.metadata.znodes import decode_topic
+from kcore.metadata.znode_json import fault
+from kcore.metadata.znodes import decode_topic, topic_path
 from kcore.types import Int32s, Uuid
 
 _MOVES: Final = ("adding_replicas", "removing_replicas")
@@ -47,6 +48,11 @@ def decode_topics(data: Mapping[str, bytes]) -> TopicAssignments:
         topics = [_careful(name, each) for name, each in data.items()]
     counts = [len(topic.indexes) for topic in topics]
     lists = [each for topic in topics for each in topic.replicas]
+    replicas = _integers(chain.from_iterable(lists))
+    if replicas.size and replicas.min() < 0:
+        named = zip(data, topics, strict=True)
+        wrong = next(name for name, topic in named if min(map(min, topic.replicas), default=0) < 0)
+        raise fault(topic_path(wrong), "a replica on a broker whose id is negative")
     first_rows = np.cumsum([0, *counts]).tolist()
     adding, removing = (
         {
@@ -61,7 +67,7 @@ def decode_topics(data: Mapping[str, bytes]) -> TopicAssignments:
         [topic.topic_id for topic in topics],
         np.repeat(np.arange(len(topics), dtype=np.int32), counts),
         _integers(index for topic in topics for index in topic.indexes),
-        padded(np.cumsum([0, *map(len, lists)]), _integers(chain.from_iterable(lists))),
+        padded(np.cumsum([0, *map(len, lists)]), replicas),
         adding,
         removing,
     )

@@ -1,17 +1,10 @@
 """From an address to a connection that may be used: TCP, TLS, ApiVersions, SASL, in Kafka's order."""
 
 import asyncio
-import ssl
 from typing import Any
 
-from kcore.errors import (
-    AuthenticationError,
-    DecodeError,
-    DisconnectedError,
-    FrameError,
-    NetworkError,
-    RequestTimeoutError,
-)
+from kcore.errors import AuthenticationError, DecodeError, FrameError, NetworkError
+from kcore.net.address import address_text, check_address, network_errors
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
@@ -39,21 +32,22 @@ async def connect(
     """A connection that is ready; all of it within `limits.connect_s`.
 
     Without `ask_versions` no ApiVersions goes first, and every call has to name its version.
-    DisconnectedError, RequestTimeoutError, AuthenticationError, FrameError, UnsupportedVersionError.
+    Host and port may be what a peer told. DisconnectedError, also for a host or a port that cannot be one,
+    RequestTimeoutError, AuthenticationError, FrameError, UnsupportedVersionError.
     """
     limits, security = limits or Limits(), security or Security()
-    connection = Connection(f"{host}:{port}", client_id, limits, metrics or Metrics())
+    check_address(host, port)
+    connection = Connection(address_text(host, port), client_id, limits, metrics or Metrics())
     try:
-        async with asyncio.timeout(limits.connect_s):
-            await _open(connection, host, port, security)
-            if ask_versions:
-                connection.versions = await _ask_versions(connection)
-            if security.sasl is not None:
-                await _authenticate(connection, security.sasl)
-    except BaseException as error:
+        with network_errors(connection.peer, limits.connect_s):
+            async with asyncio.timeout(limits.connect_s):
+                await _open(connection, host, port, security)
+                if ask_versions:
+                    connection.versions = await _ask_versions(connection)
+                if security.sasl is not None:
+                    await _authenticate(connection, security.sasl)
+    except BaseException:
         connection.abort()
-        if isinstance(error, OSError) and not isinstance(error, NetworkError):
-            raise _explained(error, connection) from error
         raise
     return connection
 
@@ -63,15 +57,6 @@ async def _open(connection: Connection, host: str, port: int, security: Security
     if security.tls is not None:
         tls = {"ssl": security.tls, "server_hostname": security.server_name or host}
     await asyncio.get_running_loop().create_connection(lambda: connection, host, port, **tls)
-
-
-def _explained(error: OSError, connection: Connection) -> NetworkError:
-    """In our words: the errors of sockets name no peer."""
-    if isinstance(error, ssl.SSLError):
-        return AuthenticationError(f"TLS to {connection.peer}: {error}")
-    if isinstance(error, TimeoutError):
-        return RequestTimeoutError(f"{connection.peer} is not ready within {connection.limits.connect_s} s")
-    return DisconnectedError(f"no connection to {connection.peer}: {error}")
 
 
 async def _ask_versions(connection: Connection) -> PeerVersions:

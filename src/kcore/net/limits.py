@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of either end; times in seconds."""
+    """Bounds of either end; times in seconds.
+
+    Beside `received_bytes` and `unsent_bytes` each connection has buffers: up to 64 KiB in, twice that out.
+    """
 
     frame_bytes: int = 100 * 1024 * 1024  # socket.request.max.bytes
     write_buffer_bytes: int = 64 * 1024  # No more is written to a peer that lets this much wait.
@@ -15,6 +18,9 @@ class Limits:
     in_flight: int = 5  # max.in.flight.requests.per.connection
     queued: int = 10_000  # Requests that wait for a place in flight; the next is refused.
     request_s: float = 30.0  # request.timeout.ms, from the call of `send` to the answer
-    # Of a server.
-    connections: int = 10_000  # max.connections; the next is closed
+    # Of a server, with all of its connections.
+    connections: int = 10_000  # max.connections; for the next an idle one is closed
+    received_bytes: int = 256 * 1024 * 1024  # queued.max.request.bytes: half frames, and those whose requests run
+    unsent_bytes: int = 512 * 1024 * 1024  # Answers that clients are slow to take.
+    request_values: int = 1_000_000  # In all arrays of a request: objects are far larger than their bytes
     idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request, or answer that the client took

@@ -118,6 +118,7 @@ class LiveLog:
         with disk_failures(self.folder):
             if self._log.truncate_to(offset):
                 self._rebuild_producers()
+        self._start_offset = min(self._start_offset, self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -3,13 +3,18 @@
 Source: LogManager of 3.9.1 and OffsetCheckpointFile.
 """
 
+import logging
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
+from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
+from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
@@ -17,10 +22,11 @@ from kcore.storage.meta_properties import MetaProperties, read_meta_properties, 
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.types import ZERO_UUID, Uuid
 
+logger = logging.getLogger(__name__)
 META_PROPERTIES: Final = "meta.properties"
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
 DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
-MOST_TOPIC: Final = 249 - 41  # Characters: a file's name has 255, and a deleted folder's has an id in it.
+_DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
 
 
 class LogDirectory:
@@ -36,7 +42,7 @@ class LogDirectory:
         """Every log in it. KafkaStorageException if that fails: some may be open then, until `fail`."""
         with disk_failures(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            for folder in self.path.glob(f"*{DELETED}"):
+            for folder in [each for each in self.path.iterdir() if _DELETED.fullmatch(each.name) and each.is_dir()]:
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for key, folder in self._folders():
@@ -52,8 +58,19 @@ class LogDirectory:
 
     def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
         for folder in sorted(self.path.iterdir()):
-            if folder.is_dir() and (key := partition_of(folder)) is not None:
+            if not folder.is_dir():
+                continue
+            key = partition_of(folder)
+            if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != folder.name:
+                logger.warning("%s: no partition of a broker can have that folder; it is left alone", folder)
+            else:
                 yield key, folder
+
+    def _folder(self, key: TopicPartition) -> Path:
+        """Where the partition lies, always a folder of this directory; an ApiException for what no partition can be."""
+        if error := partition_error(*key):
+            raise exception_of(error)(f"{key.topic!r:.300}, partition {key.partition}: no log can have that name")
+        return self.path / str(key)
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """StorageError if it is another broker's, or another cluster's; ours from now on.
@@ -69,22 +86,23 @@ class LogDirectory:
             raise StorageError(f"{path}: it belongs to broker {known.node_id} of cluster {known.cluster_id}")
 
     def topic_id(self, key: TopicPartition) -> Uuid:
-        """As partition.metadata has it; ZERO_UUID if it has none."""
-        path = self.path / str(key) / PARTITION_METADATA
-        return read_partition_metadata(path) if path.exists() else ZERO_UUID
+        """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""
+        path = self._folder(key) / PARTITION_METADATA
+        with disk_failures(self.path):
+            return read_partition_metadata(path) if path.exists() else ZERO_UUID
 
     def create(self, key: TopicPartition) -> LiveLog:
         """The partition's log, made anew if need be."""
         if (known := self.logs.get(key)) is not None:
             return known
-        log = self.logs[key] = LiveLog(self.path / str(key), settings=self._settings)
+        log = self.logs[key] = LiveLog(self._folder(key), settings=self._settings)
         return log
 
     def assign_topic_id(self, key: TopicPartition, topic_id: Uuid) -> None:
         """Which topic of that name it is; on the disk when this returns (KIP-516)."""
         with disk_failures(self.path):
             if topic_id != ZERO_UUID and self.topic_id(key) != topic_id:
-                write_partition_metadata(self.path / str(key) / PARTITION_METADATA, topic_id)
+                write_partition_metadata(self._folder(key) / PARTITION_METADATA, topic_id)
 
     def delete(self, key: TopicPartition) -> None:
         """The folder goes under another name first, so that a crash leaves no half of a log."""
@@ -93,7 +111,8 @@ class LogDirectory:
             return
         log.abandon()
         with disk_failures(self.path):
-            going = self.path / f"{key.topic[:MOST_TOPIC]}-{key.partition}.{uuid.uuid4().hex}{DELETED}"
+            ends = f"-{key.partition}.{uuid.uuid4().hex}{DELETED}"
+            going = self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
             log.folder.rename(going)
             shutil.rmtree(going)
 

@@ -2,27 +2,31 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
 from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import ZnodeStat
 
+from kcore.controller.changes import part
 from kcore.controller.effects import Create, Node, Operation, Outcome, States
-from kcore.errors import ControllerMovedError, ZookeeperError
+from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths, texts_of
 from kcore.types import Bools, Int32s, Int64s
 from kcore.zookeeper.operations import (
+    ANY_VERSION,
     BAD_VERSION,
     CREATE,
+    DELETE,
     GET_DATA,
     MAX_TRANSACTION_BYTES,
     NO_NODE,
     NODE_EXISTS,
+    SEQUENTIAL,
     SET_DATA,
     UNTRIED,
     Ephemeral,
@@ -38,6 +42,7 @@ from kcore.zookeeper.operations import (
 from kcore.zookeeper.session import OnWatch, Session, SessionEvent
 
 T = TypeVar("T")
+Wrong: TypeAlias = dict[int, TableError]  # Of states that cannot be read, by place among the paths.
 
 IN_FLIGHT: Final = 16  # Requests of one call that ZooKeeper has at a time.
 _FEW: Final = 5  # Paths that are read and watched one by one.
@@ -98,7 +103,7 @@ class ZookeeperClient:
         return await _all(self._read_children(path, watch) for path in paths)
 
     async def read_states(self, table: PartitionTable, rows: Int32s) -> States:
-        """The states of the partitions in `rows` that have one; TableError names a znode that holds none."""
+        """The states of the partitions in `rows` that have one that can be read."""
         rows = np.unique(rows).astype(np.int32)
         paths = partition_paths(
             table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows], chroot=self.session.chroot
@@ -106,9 +111,16 @@ class ZookeeperClient:
         found = await self._read(reads_of(paths))
         errors = np.concatenate([results.errors for results in found]) if found else np.empty(0, np.int32)
         firsts = np.cumsum([0, *(len(results.errors) for results in found)]).tolist()
-        columns = [_states(results, paths, first) for results, first in zip(found, firsts, strict=False)]
-        versions = np.concatenate([np.empty(0, np.int32), *(results.versions for results in found)])[errors == 0]
-        return _joined(rows[errors == 0], versions, columns)
+        versions = np.concatenate([np.empty(0, np.int32), *(results.versions for results in found)])
+        wrong: Wrong = {}
+        pairs = zip(found, firsts, strict=False)
+        columns = [_states(results, paths, first, wrong) for results, first in pairs]
+        there = np.flatnonzero(errors == 0)
+        states = _joined(rows[there], versions[there], columns)
+        if not wrong:
+            return states
+        read = ~np.isin(there, list(wrong))
+        return States(part(states.changes, read), states.controller_epochs[read], [*wrong.values()])
 
     async def stat(self, path: str) -> ZnodeStat | None:
         """All that ZooKeeper knows of a znode; None if there is none."""
@@ -162,6 +174,14 @@ class ZookeeperClient:
         )
         taken: Bools = await self._write_all(operations, fence) == 0
         return taken
+
+    async def delete_partitions(self, table: PartitionTable, rows: Int32s, *, fence: Fence | None = None) -> None:
+        """The states of these partitions, then the znodes above them; what is not there, or has others below, stays."""
+        for below in ("/state", ""):
+            nothing = Texts(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+            kinds, versions = np.full(len(rows), DELETE, np.uint8), np.full(len(rows), ANY_VERSION, np.int32)
+            paths = self._partition_paths(table, rows, below)
+            await self._write_all(Operations(kinds, paths, nothing, versions), fence)
 
     async def make_path(self, path: str) -> None:
         """A persistent znode and those above it, the chroot too, where they are not there."""
@@ -281,19 +301,26 @@ class ZookeeperClient:
             failed = await self._try(operations, rows, fence, errors)
             if failed is None:
                 return
-            rows = np.delete(rows, failed)
-            looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
-            found = await self._read_batch(looks, rows)
-            is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
-            errors[rows[is_there & is_new]] = NODE_EXISTS
-            errors[rows[~is_there & ~is_new]] = NO_NODE
-            errors[rows[is_there & ~is_new & (found.versions != operations.versions[rows])]] = BAD_VERSION
-            rows = rows[errors[rows] == UNTRIED]
+            rows = await self._without_hopeless(operations, np.delete(rows, failed), errors)
+
+    async def _without_hopeless(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
+        """Looks at the znodes of those operations, which do not depend on each other; notes what must fail."""
+        looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
+        found = await self._read_batch(looks, rows)
+        is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
+        wanted = operations.versions[rows]
+        is_other = (wanted != ANY_VERSION) & (found.versions != wanted)
+        failures = [is_there & is_new, ~is_there & ~is_new, is_there & ~is_new & is_other]
+        noted = np.select(failures, [NODE_EXISTS, NO_NODE, BAD_VERSION], UNTRIED)
+        errors[rows] = noted
+        open_: Int64s = rows[noted == UNTRIED]
+        return open_
 
     async def _write_batch(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
         """Those operations in order, each on its own. One that fails takes its whole request with it: again without it.
 
-        What stood before it was in order, so it goes alone first; then requests grow again.
+        Then the others are looked at as well: a thousand deletions of what is not there cost two requests, not a
+        thousand. What stood before the failure was in order, so it goes alone next; then requests grow again.
         """
         at, size = 0, len(rows)
         while at < len(rows):
@@ -301,8 +328,26 @@ class ZookeeperClient:
             failed = await self._try(operations, tried, fence, errors)
             if failed is None:
                 at, size = at + len(tried), size * 2
-            else:
-                rows, size = np.delete(rows, at + failed), max(failed, 1)
+                continue
+            left = np.delete(tried, failed)
+            open_ = await self._in_doubt(operations, left, errors)
+            size = max(failed, 1) if len(open_) == len(left) else len(tried)
+            rows = np.concatenate([rows[:at], open_, rows[at + len(tried) :]])
+
+    async def _in_doubt(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
+        """Those of the operations, in order, that need not fail; of the others the error is noted.
+
+        An operation on a path that one before it has, too, depends on that one, and so does a sequential creation on
+        whoever creates meanwhile: these are in doubt.
+        """
+        paths = [operations.paths.at(row) for row in rows.tolist()]
+        first = {path: place for place, path in reversed([*enumerate(paths)])}
+        alone = np.array([first[path] == place for place, path in enumerate(paths)], np.bool_)
+        alone &= (operations.kinds[rows] != CREATE) | (operations.versions[rows] != SEQUENTIAL)
+        if alone.any():
+            await self._without_hopeless(operations, rows[alone], errors)
+        open_: Int64s = rows[errors[rows] == UNTRIED]
+        return open_
 
     async def _try(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> int | None:
         """One transaction: which of `rows` it failed at, and its error is noted; None if all are done."""
@@ -359,11 +404,18 @@ def _nodes(results: Results) -> list[Node | None]:
     ]
 
 
-def _states(results: Results, paths: Texts, first: int) -> StateColumns:
-    """Of the states that are there; the first result is that of path `first`."""
+def _states(results: Results, paths: Texts, first: int, wrong: Wrong) -> StateColumns:
+    """Of the states that are there; the first result is that of path `first`. `wrong` gets those that are none."""
     there = np.flatnonzero(results.errors == 0)
     begins, ends = (np.ascontiguousarray(results.data[k, there]) for k in (0, 1))
-    return decode_states(results.answer, begins, ends, lambda row: paths.at(first + int(there[row])).decode())
+
+    def path(row: int) -> str:
+        return paths.at(first + int(there[row])).decode()
+
+    def note(row: int, error: TableError) -> None:
+        wrong[first + int(there[row])] = error
+
+    return decode_states(results.answer, begins, ends, path, note)
 
 
 def _joined(rows: Int32s, versions: Int32s, parts: list[StateColumns]) -> States:

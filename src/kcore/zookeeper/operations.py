@@ -17,9 +17,10 @@ MAX_BYTES: Final = 512 * 1024  # Half of what ZooKeeper takes (jute.maxbuffer).
 MAX_TRANSACTION_BYTES: Final = 1_000_000
 
 CREATE, DELETE, GET_DATA, SET_DATA, CHECK = 1, 2, 4, 5, 13  # ZooDefs.OpCode
+ANY_VERSION: Final = -1
 END: Final = struct.pack(">i?i", -1, True, -1)  # of a multi
 
-_PERSISTENT, _EPHEMERAL, _SEQUENTIAL = 0, 1, 2  # CreateMode
+_PERSISTENT, _EPHEMERAL, SEQUENTIAL = 0, 1, 2  # CreateMode
 _ANYONE: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")  # ZooDefs.Ids.OPEN_ACL_UNSAFE
 
 OUTCOMES: Final = {
@@ -96,7 +97,7 @@ def _version(operation: Operation | Ephemeral) -> int:
         return operation.version
     if isinstance(operation, Ephemeral):
         return _EPHEMERAL
-    return _SEQUENTIAL if operation.sequential else _PERSISTENT
+    return SEQUENTIAL if operation.sequential else _PERSISTENT
 
 
 def reads_of(paths: Texts) -> Operations:

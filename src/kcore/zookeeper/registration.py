@@ -95,5 +95,5 @@ async def _lost_answer(client: ZookeeperClient, broker_id: int, epoch: int) -> C
         raise ControllerMovedError("the controller that was elected is gone already")
     now = znodes.decode_controller(controller.data).broker_id
     if now != broker_id or znodes.decode_controller_epoch(written.data) != epoch:
-        raise ControllerMovedError(f"broker {now} controls")
+        raise ControllerMovedError(f"controller {now} is active")
     return ControllerEpoch(epoch, written.version)

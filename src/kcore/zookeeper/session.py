@@ -20,6 +20,7 @@ from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 
 from kcore.errors import AuthenticationError, DisconnectedError, RequestTimeoutError, SessionExpiredError
+from kcore.zookeeper.connect_string import check_connect_string
 from kcore.zookeeper.operations import END
 
 Kind: TypeAlias = Literal["created", "changed", "deleted", "children"]
@@ -162,6 +163,7 @@ class Session:
     def __init__(
         self, hosts: str, timeout_s: float, on_event: Callable[[SessionEvent], None] | None, options: dict[str, Any]
     ) -> None:
+        check_connect_string(hosts)
         self.hosts, self._on_event = hosts, on_event
         retry = KazooRetry(**_RECONNECT)
         self._kazoo = KazooClient(hosts, timeout=timeout_s, handler=Handler(), connection_retry=retry, **options)

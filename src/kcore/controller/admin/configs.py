@@ -21,12 +21,12 @@ from kcore.controller.admin.topic_configs import (
     source_of,
     validate_topic_configs,
 )
-from kcore.controller.admin.topic_names import validate_topic_name
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,

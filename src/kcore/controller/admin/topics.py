@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.admin.leaders_awaited import answer_when_led
 from kcore.controller.admin.topic_configs import TOPIC_CONFIGS, source_of, validate_topic_configs
-from kcore.controller.admin.topic_names import colliding, reason_invalid, validate_topic_name
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Node, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.events import CreateTopics, DeleteTopics, TopicChange
@@ -20,6 +19,7 @@ from kcore.controller.topics.deletion_progress import AwaitedDeletion
 from kcore.controller.topics.new_replicas import Replicas
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topic_names import colliding, reason_invalid, validate_topic_name
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreateTopicsResponse, DeleteTopicsResponse

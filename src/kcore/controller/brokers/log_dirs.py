@@ -5,9 +5,12 @@ import numpy as np
 
 from kcore.controller import events
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import Delete, Steps, read_children, read_nodes, write_nodes
+from kcore.controller.effects import Delete, Steps, read_children, read_nodes, tell, write_nodes
 from kcore.controller.leaders import unclean
+from kcore.controller.notices import Said, counted, named_brokers
 from kcore.controller.state_changes import carry_out
+from kcore.controller.znode_reading import pass_over
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.protocol_errors import Errors
@@ -20,11 +23,14 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
     names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
     paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
     nodes = yield from read_nodes(paths)
-    noted = {
-        znodes.decode_log_dir_event(path, node.data)
-        for path, node in zip(paths, nodes, strict=True)
-        if node is not None
-    }
+    noted = set()
+    for path, node in zip(paths, nodes, strict=True):
+        try:
+            noted |= set() if node is None else {znodes.decode_log_dir_event(path, node.data)}
+        except TableError as error:
+            yield from pass_over(context, [error])
+    if noted:
+        yield from tell(Said(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas"))
     batch, brokers = context.batch(), context.table.brokers
     for broker_id in sorted(noted):
         if broker_id in brokers:
@@ -54,6 +60,8 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
     found = {*rows[codes == Errors.NONE].tolist()}
     if fresh := lost - before:
         yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
+    if back := (before & found) - lost:
+        yield from tell(Said(f"broker {broker_id}: {counted(len(back), 'replica')} on failed log directories are back"))
     if left := (before - found) | lost:
         context.offline_dirs[broker_id] = left
     else:
@@ -64,7 +72,9 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
     """Others lead and the ISRs shrink, as if the broker had failed for these partitions; it is told to stop them."""
     table, decisions = context.table, context.decisions
     yield from unclean.learn(context, rows, [broker_id])
-    decision = yield from carry_out(context, lambda: decisions.on_replicas_offline(broker_id, rows))
+    why = f"log directory of broker {broker_id} failed"
+    yield from tell(Said(f"{why}: {counted(len(rows), 'replica')} offline"))
+    decision = yield from carry_out(context, lambda: decisions.on_replicas_offline(broker_id, rows), why)
     context.offline_dirs[broker_id] = context.offline_dirs.get(broker_id, set()) | {*rows.tolist()}
     broker_row = table.brokers.row(broker_id)
     changed = decision.changes.rows

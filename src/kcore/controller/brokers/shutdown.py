@@ -2,13 +2,22 @@
 
 from kcore.controller import events
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import Steps
+from kcore.controller.effects import Steps, tell
+from kcore.controller.notices import Said, counted
 from kcore.controller.state_changes import carry_out
+from kcore.protocol_errors import Errors
 
 
 def on_controlled_shutdown(context: ControllerContext, event: events.ControlledShutdownReceived) -> Steps[None]:
-    """What it led and another can lead, another leads; what it follows, it stops following; the rest it is told."""
+    """Move its leaders, stop its followers, return the partitions that it leads still."""
     decisions = context.decisions
-    decision = yield from carry_out(context, lambda: decisions.on_controlled_shutdown(event.request))
+    why = f"controlled shutdown of broker {event.request.broker_id}"
+    decision = yield from carry_out(context, lambda: decisions.on_controlled_shutdown(event.request), why)
     yield from context.send_decision(decision)
-    yield from context.answer(event.request_id, decisions.shutdown_response(event.request, decision))
+    response = decisions.shutdown_response(event.request, decision)
+    if response.error_code:
+        text = f"{why} (epoch {event.request.broker_epoch}) is refused: {Errors(response.error_code).name}"
+    else:
+        text = f"{why}: it still leads {counted(len(response.remaining_partitions), 'partition')}"
+    yield from tell(Said(text))
+    yield from context.answer(event.request_id, response)

@@ -11,13 +11,14 @@ import numpy as np
 from kcore.constants import NO_LEADER
 from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
-from kcore.controller.effects import Delete, Steps, read_node, write_nodes
+from kcore.controller.effects import Delete, Steps, read_node, tell, write_nodes
 from kcore.controller.events import (
     AutoPreferredReplicaLeaderElection,
     ElectLeaders,
     PreferredElection,
     ZkReplicaLeaderElection,
 )
+from kcore.controller.notices import Said, counted
 from kcore.controller.requests.states import distinct
 from kcore.controller.state_changes import carry_out
 from kcore.errors import TableError
@@ -59,7 +60,7 @@ def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[N
         rows = known_rows(table, named)
     doomed = context.decisions.situation().being_deleted(rows)
     needed = ~doomed & _is_needed(table, rows, request.election_type)
-    elected = yield from _elected(context, rows[needed], request.election_type)
+    elected = yield from _elected(context, rows[needed], request.election_type, "asked for by a client")
     if request.topic_partitions is not None:
         results |= dict.fromkeys(_names(table, rows[~doomed & ~needed]), (Errors.ELECTION_NOT_NEEDED, None))
     results |= dict.fromkeys(_names(table, rows[doomed]), BEING_DELETED)
@@ -91,7 +92,7 @@ def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools
     return nowhere
 
 
-def _elected(context: ControllerContext, rows: Int32s, election_type: int) -> Steps[set[int]]:
+def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: str) -> Steps[set[int]]:
     """Elects, tells the brokers, and returns the rows that have another leader now."""
 
     def decide() -> Decision:
@@ -106,7 +107,11 @@ def _elected(context: ControllerContext, rows: Int32s, election_type: int) -> St
 
     if not len(rows):
         return set()
-    decision = yield from carry_out(context, decide)
+    kind = "preferred" if election_type == PREFERRED else "unclean"
+    why = f"{kind} election of {counted(len(rows), 'partition')}, {by}"
+    decision = yield from carry_out(context, decide, why)
+    if not len(decision.changes):
+        yield from tell(Said(f"{why}: no replica can be elected"))
     yield from context.send_decision(decision)
     return {*decision.changes.rows[decision.changes.leaders != NO_LEADER].tolist()}
 
@@ -140,7 +145,9 @@ def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLe
         except TableError:
             named = []  # Kafka reads nothing out of it, too.
         rows = known_rows(context.table, named)
-        yield from _elected(context, rows[_is_needed(context.table, rows, PREFERRED)], PREFERRED)
+        yield from _elected(
+            context, rows[_is_needed(context.table, rows, PREFERRED)], PREFERRED, f"asked for in {path}"
+        )
         yield from write_nodes([Delete(path)])
 
 
@@ -157,4 +164,4 @@ def on_auto_preferred_election(context: ControllerContext, event: AutoPreferredR
     preferring, missing = (np.bincount(first[chosen], minlength=len(table.brokers)) for chosen in (..., elsewhere))
     percentage = context.config.leader_imbalance_per_broker_percentage
     imbalanced = missing * 100 > preferring * percentage
-    yield from _elected(context, rows[elsewhere & imbalanced[first]], PREFERRED)
+    yield from _elected(context, rows[elsewhere & imbalanced[first]], PREFERRED, "of brokers that lead too few")

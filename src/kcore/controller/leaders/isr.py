@@ -12,11 +12,12 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
 from kcore.controller.context import ControllerContext
 from kcore.controller.decision import Decision
-from kcore.controller.effects import Delete, Node, Steps, read_children, read_nodes, read_states, write_nodes
+from kcore.controller.effects import Delete, Node, Steps, read_children, read_nodes, write_nodes
 from kcore.controller.events import AlterPartitionReceived, IsrChangeNotification
 from kcore.controller.leaders.elections import known_rows
 from kcore.controller.state_changes import carry_out
 from kcore.controller.topics import reassignment
+from kcore.controller.znode_reading import read_states
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
@@ -59,7 +60,8 @@ def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived
         return
     rows = _rows(table, event)
     asked = _asked(event, rows)
-    decision = yield from carry_out(context, lambda: _decide(table, event, asked))
+    why = f"AlterPartition of broker {event.request.broker_id}"
+    decision = yield from carry_out(context, lambda: _decide(table, event, asked), why, "detail")
     errors = _judge(table, event, asked)
     errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Somebody was faster every time.
     yield from context.answer(event.request_id, _response(table, event, rows, asked, errors))
@@ -258,7 +260,7 @@ def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotif
     paths = [f"{parent}/{child}" for child in children]
     notes = yield from read_nodes(paths)
     rows = _named_rows(context.table, [(path, note) for path, note in zip(paths, notes, strict=True) if note])
-    states = yield from read_states(rows)
+    states = yield from read_states(context, rows)
     context.table.apply(states.changes, controller_epoch=states.controller_epochs)
     batch = context.batch()
     batch.add_update_metadata(np.flatnonzero(context.table.brokers.live), states.changes.rows)

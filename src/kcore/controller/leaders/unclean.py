@@ -10,6 +10,8 @@ import numpy as np
 
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Steps, read_nodes
+from kcore.controller.znode_reading import pass_over
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.types import Int32s
 
@@ -33,7 +35,12 @@ def learn(
     topic_rows = np.unique(table.topic_row__p[asked])
     names = [table.topics.names[row] for row in topic_rows.tolist()]
     nodes = yield from read_nodes([znodes.config_path("topics", name) for name in names])
-    allowed = np.array([_allowed(name, node and node.data, default) for name, node in zip(names, nodes, strict=True)])
+    allowed = np.full(len(names), default)
+    for place, (name, node) in enumerate(zip(names, nodes, strict=True)):
+        try:
+            allowed[place] = _allowed(name, node and node.data, default)
+        except TableError as error:  # The default, as for a topic without settings.
+            yield from pass_over(context, [error])
     if (allowed != default).any():
         by_partition = np.full(len(table), default)
         by_partition[asked] = allowed[np.searchsorted(topic_rows, table.topic_row__p[asked])]

@@ -17,6 +17,7 @@ from kcore.controller.requests.states import (
     TopicStates,
     distinct,
     leader_and_isr_states,
+    of_topics,
     update_metadata_states,
 )
 from kcore.controller.requests.versions import RequestVersions
@@ -29,13 +30,13 @@ from kcore.wire.fanout import Fanout, encode_fanout
 
 NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: that is for KRaft controllers (KIP-866).
 # Some 20 MB of UpdateMetadata; what is more goes in several requests, far from a socket's 100 MB (linkedin PR 519).
-# LeaderAndIsr is never cut: a broker that starts takes its first one for all that it holds (KAFKA-7235).
+# LeaderAndIsr and StopReplica are cut when they are sent (`outbox.py`).
 MAX_PARTITIONS: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ControlRequest:
-    """One message for one broker or many; they differ in the broker epoch alone (KIP-380)."""
+    """One message for one broker or many; they differ in the broker epoch alone (KIP-380). Equal only to itself."""
 
     message: type[Message]
     version: int
@@ -79,7 +80,7 @@ class RequestBatch:
         self._table, self._versions, self._listed = table, versions, listed
         self._listener, self._max = inter_broker_listener, max_partitions
         # Of these no replica is ordered any more: one that is deleted already would come back.
-        self._ended = [table.topics.row(name) for name in topics_with_deletion_started]
+        self._ended = topics_with_deletion_started
         self._situation = Situation(table, topics_to_be_deleted, offline_dirs or {})
         self._orders: list[tuple[Int16s, Int32s, Bools]] = []  # Of LeaderAndIsr: broker row, partition row, is new.
         self._shown: list[tuple[Bools, Int32s]] = []  # Of UpdateMetadata: by broker row whether, partition rows.
@@ -149,8 +150,7 @@ class RequestBatch:
             return
         broker_rows, rows, is_new = (np.concatenate(each) for each in zip(*self._orders, strict=True))
         wanted = table.brokers.live[broker_rows] & (table.leader_epoch__p[rows] >= 0)
-        if self._ended:
-            wanted &= ~np.isin(table.topic_row__p[rows], self._ended)
+        wanted &= ~of_topics(table, rows, self._ended)
         broker_rows, rows, is_new = broker_rows[wanted], rows[wanted], is_new[wanted]
         order = np.lexsort((~is_new, rows, table.topic_row__p[rows], broker_rows))
         broker_rows, rows, is_new = broker_rows[order], rows[order], is_new[order]

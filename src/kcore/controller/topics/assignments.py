@@ -11,6 +11,8 @@ from kcore.controller.changes import no_changes
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Outcome, SetData, Steps, read_nodes, write_nodes
 from kcore.controller.requests.versions import at_least
+from kcore.controller.znode_reading import pass_over, read_topic
+from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable
@@ -159,7 +161,11 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
         [node] = yield from read_nodes([znodes.topic_path(name)])
         if node is None or not replicas:
             continue
-        topic = znodes.decode_topic(name, node.data)
+        try:
+            topic = read_topic(name, node.data)
+        except TableError as error:
+            yield from pass_over(context, [error])
+            continue
         for index, each in zip(table.partition_index__p[mended].tolist(), replicas, strict=True):
             topic.partitions[index] = ReplicaAssignment(each)
         [outcome] = yield from write_nodes(

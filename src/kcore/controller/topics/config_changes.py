@@ -8,6 +8,8 @@ from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Steps, read_children, read_nodes
 from kcore.controller.leaders import unclean
 from kcore.controller.state_changes import carry_out
+from kcore.controller.znode_reading import pass_over
+from kcore.errors import TableError
 from kcore.metadata import znodes
 
 
@@ -17,11 +19,12 @@ def on_config_change(context: ControllerContext, event: events.ConfigChange) -> 
     paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in context.config_changes_seen]
     context.config_changes_seen = {*names}
     nodes = yield from read_nodes(paths)
-    entities = {
-        znodes.decode_config_change(path, node.data)
-        for path, node in zip(paths, nodes, strict=True)
-        if node is not None
-    }
+    entities = set()
+    for path, node in zip(paths, nodes, strict=True):
+        try:
+            entities |= set() if node is None else {znodes.decode_config_change(path, node.data)}
+        except TableError as error:
+            yield from pass_over(context, [error])
     for entity in sorted(entities):
         kind, _, topic = entity.partition("/")
         if kind == "topics" and topic in context.table.topics:
@@ -35,5 +38,6 @@ def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncle
     rows = context.table.rows_of_topic(event.topic)
     rows.sort()
     yield from unclean.learn(context, rows)
-    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows))
+    why = f"settings of topic {event.topic} changed"
+    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows), why)
     yield from context.send_decision(decision)

@@ -1,34 +1,45 @@
-"""How far the deletion of topics is: their replicas' states, and who waits for the end.
+"""How far the deletion of topics is: their replicas' states, what is to be done next, and who waits for the end.
 
 Source: TopicDeletionManager and ReplicaStateMachine of 3.9.1.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
+from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import DeleteTopicsResponse
-from kcore.types import Int8s, Int16s, Int32s
+from kcore.types import Int8s, Int32s
 
-# Of a replica; NOBODY: there is none in that slot.
-OFFLINE, STARTED, INELIGIBLE, SUCCESSFUL, NOBODY = range(5)
-OVER: Final = (SUCCESSFUL, NOBODY)
+# Of a replica: not asked for yet, its broker was told to delete it, could not be reached or failed, has deleted it.
+OFFLINE, STARTED, INELIGIBLE, SUCCESSFUL = range(4)
+
+
+class ReplicaStates:
+    """A state for each replica of the table, by partition row and slot; OFFLINE for those of topics that stay."""
+
+    def __init__(self) -> None:
+        self._states__ps: Int8s = np.zeros((0, 0), np.int8)
+
+    def of(self, table: PartitionTable) -> Int8s:
+        """The states, in the shape of `table.replicas__ps`, to be read and changed in place."""
+        shape = table.replicas__ps.shape
+        if self._states__ps.shape != shape:  # The table has grown; rows and slots stay where they are.
+            wider = np.zeros(shape, np.int8)
+            rows, slots = self._states__ps.shape
+            wider[:rows, :slots] = self._states__ps
+            self._states__ps = wider
+        return self._states__ps
 
 
 @dataclass(slots=True)
 class DoomedTopic:
-    """A topic whose deletion has begun: its partitions, by ascending index, and what became of each replica."""
+    """A topic whose deletion has begun: its partitions, and how many of their replicas are in which state."""
 
-    rows: Int32s  # p
-    partition_indexes: Int32s  # p
-    replicas__ps: Int16s  # broker rows, as in the table; they change no more.
-    states__ps: Int8s
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no broker has anything of it any more."""
-        return bool(np.isin(self.states__ps, OVER).all())
+    rows: Int32s  # by ascending partition index
+    left: int  # replicas that are not SUCCESSFUL
+    asked: int = 0  # those of them that are STARTED: their brokers have not answered
 
 
 @dataclass(slots=True)
@@ -46,4 +57,21 @@ class TopicDeletions:
 
     ineligible: set[str] = field(default_factory=set)  # They wait for a broker, or for the end of a reassignment.
     started: dict[str, DoomedTopic] = field(default_factory=dict)
+    states: ReplicaStates = field(default_factory=ReplicaStates)
     awaited: dict[int, AwaitedDeletion] = field(default_factory=dict)  # By request id.
+    # What is done in parts, in this order: topics whose replicas brokers are to be told to delete, and topics that no
+    # broker has any more, with the number of their partitions that are out of ZooKeeper.
+    to_start: dict[str, None] = field(default_factory=dict)
+    to_remove: dict[str, int] = field(default_factory=dict)
+    is_next_step_due: bool = False  # A TopicDeletionStep is in the queue.
+
+    def forget(self, table: PartitionTable, names: Collection[str]) -> None:
+        """These topics are about to leave the table: their rows may be another topic's next."""
+        states = self.states.of(table)
+        for name in names:
+            self.ineligible.discard(name)
+            self.to_start.pop(name, None)
+            self.to_remove.pop(name, None)
+            doomed = self.started.pop(name, None)
+            if doomed is not None:
+                states[doomed.rows] = OFFLINE

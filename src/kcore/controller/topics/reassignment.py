@@ -11,17 +11,27 @@ B3. The topic's znode says TRS, `/admin/reassign_partitions` forgets the move, a
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from kcore.controller.context import ControllerContext
-from kcore.controller.effects import Delete, Operation, Outcome, SetData, Steps, read_node, read_states, write_nodes
+from kcore.controller.effects import (
+    Delete,
+    Operation,
+    Outcome,
+    SetData,
+    Steps,
+    read_node,
+    tell,
+    write_nodes,
+)
 from kcore.controller.events import ZkPartitionReassignment
 from kcore.controller.leaders import one_by_one
+from kcore.controller.notices import Reassignments
 from kcore.controller.requests.states import distinct
 from kcore.controller.state_changes import carry_out
-from kcore.controller.topics import assignments, deletion
+from kcore.controller.topics import assignments, deletion, deletion_steps
 from kcore.controller.topics.replica_assignments import (
     assignment_of,
     is_being_reassigned,
@@ -29,6 +39,7 @@ from kcore.controller.topics.replica_assignments import (
     target_replicas,
     without,
 )
+from kcore.controller.znode_reading import are_replicas, read_states
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
@@ -38,14 +49,16 @@ from kcore.types import Int32s
 
 Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.
 Removed: TypeAlias = Mapping[int, tuple[int, ...]]  # Broker ids by partition row, ascending.
+REASSIGNMENT: Final = "reassignment"  # As the reason of a change.
 
 
 def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
     """A1 and what follows from it, for partitions that there are; returns the rows whose topic has no znode."""
     table = context.table
-    deletion.mark_ineligible(context, _topics(table, moves))
+    yield from deletion_steps.make_ineligible(context, _topics(table, moves), deletion.BEING_REASSIGNED)
     before = {row: assignment_of(table, row) for row in moves}
     written = yield from _write_assignments(context, {row: each for row, each in moves.items() if each != before[row]})
+    yield from _tell(table, "begun", {row: target_replicas(each) for row, each in written.items()})
     overruled = {row: without(before[row].replicas, each.replicas) for row, each in written.items()}
     _assign(table, written)
     yield from _stop_removed(context, {row: brokers for row, brokers in overruled.items() if brokers})
@@ -72,6 +85,8 @@ def resume(context: ControllerContext) -> Steps[None]:
     handled = yield from take_up(context)
     table = context.table
     others = sorted((table.adding.keys() | table.removing.keys()) - handled)
+    under_way = {row: target_replicas(assignment_of(table, row)) for row in others}
+    yield from _tell(table, "under way since before this controller", under_way)
     yield from begin(context, {row: assignment_of(table, row) for row in others})
 
 
@@ -86,7 +101,8 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
     """Topics are gone: what `/admin/reassign_partitions` still wants of them cannot be."""
-    yield from strike_out(context, lambda partition, _: partition[0] in names)
+    gone = {*names}
+    yield from strike_out(context, lambda partition, _: partition[0] in gone)
 
 
 def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:
@@ -101,8 +117,9 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
     moves, unknown = {}, set()
     for partition, target in wanted.items():
         row = movable_row(context, partition)
-        move = None if row is None or not target else reassign_to(assignment_of(table, row), target)
-        if row is None or move is None or not keeps_data(table, row, move):
+        is_possible = row is not None and target and are_replicas(target)
+        move = reassign_to(assignment_of(table, row), target) if row is not None and is_possible else None
+        if row is None or move is None or not are_replicas(move.replicas) or not keeps_data(table, row, move):
             unknown.add(partition)
         else:
             assignments.name_brokers(table.brokers, target)
@@ -159,7 +176,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
     if not moves:
         return
     table = context.table
-    found = yield from read_states(np.array(sorted(moves), np.int32))
+    found = yield from read_states(context, np.array(sorted(moves), np.int32))
     table.apply(found.changes, controller_epoch=found.controller_epochs)
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}
@@ -175,7 +192,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
 
 def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
     """A2. The raised epoch is in the table before anything is sent: no broker learns an older one (KAFKA-9212)."""
-    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised))
+    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised), REASSIGNMENT)
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
         for row in decision.changes.rows.tolist()
@@ -206,7 +223,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
             return _raised(row, state)
         return elect_one("reassign", replicas, state, live=online)
 
-    yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead))
+    yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead), REASSIGNMENT)
     removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
     yield from _stop_removed(context, removed, tell=rows)
     # After the replicas have stopped: a controller that dies in between finds the move under way, and ends it.
@@ -216,6 +233,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     batch = context.batch()
     batch.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
     yield from context.send(batch)
+    yield from _tell(table, "ended", {row: each.replicas for row, each in targets.items()})
     yield from deletion.resume_for(context, _topics(table, targets))
 
 
@@ -228,7 +246,7 @@ def _stop_removed(context: ControllerContext, removed: Removed, tell: Int32s | N
             after = remove_from_isr(broker, after) or after
         return None if after == state else after
 
-    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, removed, shrink))
+    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, removed, shrink), REASSIGNMENT)
     rows = decision.changes.rows if tell is None else distinct(np.concatenate([decision.changes.rows, tell]))
     batch = context.batch()
     if len(rows):
@@ -270,6 +288,12 @@ def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[i
     outcomes = (yield from write_nodes(operations)) if operations else []
     written = {topic for topic, outcome in zip(by_topic, outcomes, strict=True) if outcome is Outcome.DONE}
     return {row: each for row, each in moves.items() if _name(table, row)[0] in written}
+
+
+def _tell(table: PartitionTable, what: str, replicas: Removed) -> Steps[None]:
+    if replicas:
+        names = {row: "{}-{}".format(*_name(table, row)) for row in replicas}
+        yield from tell(Reassignments(what, {names[row]: each for row, each in replicas.items()}))
 
 
 def _name(table: PartitionTable, row: int) -> TopicPartition:

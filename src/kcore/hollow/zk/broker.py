@@ -7,7 +7,8 @@ import numpy as np
 
 from kcore.broker.broker import Broker
 from kcore.errors import FrameError
-from kcore.net.server import KEY_AND_VERSION, RequestContext, Server, serve
+from kcore.net.served import KEY_AND_VERSION
+from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     LeaderAndIsrRequest,

@@ -1,18 +1,23 @@
 """What can be done to a controller in ZooKeeper mode: one coroutine a scenario, over a ZkStorm, giving an Outcome."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kcore.controller.effects import Delete
 from kcore.errors import TargetError
 from kcore.hollow.outcome import Outcome
-from kcore.hollow.zk.storm import ZkMeasure, ZkStorm
-from kcore.metadata.znodes import CONTROLLER
+from kcore.hollow.zk.storm import QUIET_S, ZkMeasure, ZkStorm
+from kcore.metadata.znodes import CONTROLLER, DELETE_TOPICS, TOPICS
 from kcore.net.connect import connect
-from kcore.schema import ControlledShutdownRequest, UpdateMetadataRequest
+from kcore.protocol_errors import Errors
+from kcore.schema import ControlledShutdownRequest, DeleteTopicsRequest, UpdateMetadataRequest
+from kcore.schema.topics import DeleteTopicState
 
 Scenario = Callable[[ZkStorm], Awaitable[Outcome]]
+POLL_S: Final = 0.02
+DELETION_S: Final = 570.0  # Within the ten minutes that a scenario has: Kafka's controller takes minutes.
 
 
 async def failover(storm: ZkStorm) -> Outcome:
@@ -80,6 +85,53 @@ async def bounce(storm: ZkStorm) -> Outcome:
     return await measure.end("it to be told of everything", lambda: storm.knows_all(bounced))
 
 
+async def delete_topics(storm: ZkStorm) -> Outcome:
+    """All topics are deleted at once; until their znodes are gone, and the last request that follows from it.
+
+    Brokers that were lost register first: a topic with a replica on one of them would wait for it. Kafka's controller
+    answers when its own broker has forgotten the topics, kcore's when they are gone; the wave "znodes gone" compares.
+    """
+    if away := sorted(storm.fleet.brokers.keys() - storm.fleet.live):
+        storm.forget()
+        await storm.fleet.register(away)
+        what = "the brokers that are back to be told of everything"
+        await storm.fleet.until(what, lambda: all(map(storm.knows_all, away)), storm.timeout_s)
+        await storm.fleet.quiet(QUIET_S, storm.timeout_s)
+    measure = ZkMeasure(storm, "delete-topics")
+    asked = asyncio.create_task(_delete_all(storm, measure))
+    try:
+        await _until_gone(storm)
+        measure.outcome.waves_ms["znodes gone"] = (time.monotonic_ns() - measure.intended_ns) / 1e6
+        await asked
+    finally:
+        asked.cancel()
+    return await measure.end("the last request", lambda: True)
+
+
+async def _delete_all(storm: ZkStorm, measure: ZkMeasure) -> None:
+    """One request for all topics. TargetError unless all were deleted."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in storm.table.topics.names],
+        timeout_ms=int(DELETION_S * 1e3),
+    )
+    controller = storm.controller
+    async with await connect(controller.host, controller.port, client_id="storm") as connection:
+        answer = await connection.send(request, timeout_s=DELETION_S)
+    measure.answered()
+    if codes := {each.error_code for each in answer.responses} - {Errors.NONE}:
+        raise TargetError(f"topics are not deleted: {', '.join(sorted(Errors(code).name for code in codes))}")
+
+
+async def _until_gone(storm: ZkStorm) -> None:
+    """Returns when ZooKeeper has neither topics nor wishes to delete them."""
+    client = storm.fleet.client
+    end = time.monotonic() + DELETION_S
+    while any([stat and stat.numChildren for stat in [await client.stat(path) for path in (DELETE_TOPICS, TOPICS)]]):
+        if time.monotonic() > end:
+            raise TargetError(f"the topics are still there after {DELETION_S:g} s")
+        await asyncio.sleep(POLL_S)
+
+
 def _others_know(storm: ZkStorm, broker_id: int) -> bool:
     """Whether all others have been told as much as the witness, who knows that this one leads nothing any more."""
     told = storm.fleet.told
@@ -94,5 +146,6 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "broker-back": broker_back,
     "controlled-shutdown": controlled_shutdown,
     "bounce": bounce,
+    "delete-topics": delete_topics,
 }
 """In the order in which they run when all are asked for."""

@@ -9,6 +9,7 @@ from kcore.broker.fetcher import ReplicaFetcher
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -31,6 +32,7 @@ class BrokerFetchers:
         self._manager, self._endpoint, self._now_ms, self._perform = manager, endpoint, now_ms, perform
         self._changes: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._faults = BoundedLog(logger)
 
     def changed(self, leader_id: int) -> None:
         """There is something new to fetch from it, or nothing more."""
@@ -47,21 +49,26 @@ class BrokerFetchers:
 
     async def _run(self, leader_id: int) -> None:
         connection: Connection | None = None
+        told = ""
         try:
             while (fetcher := self._manager.fetchers.get(leader_id)) is not None:
                 try:
                     if connection is None:
                         connection = await self._connect(leader_id)
                     await self._step(fetcher, leader_id, connection)
+                    told = ""
+                    continue
                 except (NetworkError, UnsupportedVersionError) as error:
-                    logger.info("fetching from broker %s: %s", leader_id, error)
-                    if connection is not None:
-                        connection.abort()
-                        connection = None
-                    fetcher.failed(self._now_ms())
-                    await self._wait(leader_id, self._manager.config.replica_fetch_backoff_ms)
-        except Exception:
-            logger.exception("fetching from broker %s ended", leader_id)
+                    if str(error) != told:  # Once for each reason.
+                        told = str(error)
+                        logger.info("fetching from broker %s: %s; again and again", leader_id, told)
+                except Exception:  # Our own fault: its partitions are fetched all the same.
+                    self._faults.exception("fetching from broker %s failed", leader_id)
+                if connection is not None:
+                    connection.abort()
+                    connection = None
+                fetcher.failed(self._now_ms())
+                await self._wait(leader_id, self._manager.config.replica_fetch_backoff_ms)
         finally:
             if connection is not None:
                 connection.abort()

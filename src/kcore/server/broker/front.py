@@ -145,8 +145,8 @@ class BrokerFront:
 
     def answer(self, request_id: int, response: Message) -> None:
         """To whoever waits for it."""
-        future = self._waiting.pop(request_id)
-        if not future.done():
+        future = self._waiting.pop(request_id, None)
+        if future is not None and not future.done():
             future.set_result(response)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
@@ -154,24 +154,28 @@ class BrokerFront:
         manager = self._manager
         match request:
             case ProduceRequest():
-                return await self._produce(request, context.version)
+                return await self._produce(context, request)
             case FetchRequest():
-                return await self._waited(lambda id_, now: on_fetch(manager, id_, request, context.version, now))
+                return await self._waited(
+                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now)
+                )
             case ListOffsetsRequest():
-                return on_list_offsets(manager, request)
+                return on_list_offsets(manager, request, context.version)
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
                 return self._view().metadata(request, context.version)
             case DescribeClusterRequest():
                 return self._view().describe(request)
-            case InitProducerIdRequest():
-                return await self._init_producer_id(request)
+            case InitProducerIdRequest():  # It waits for an active controller.
+                return await context.while_here(self._init_producer_id(request))
             case WriteTxnMarkersRequest():
                 date_ms = self._date_ms()
-                return await self._waited(lambda id_, now: on_write_txn_markers(manager, id_, request, now, date_ms))
+                return await self._waited(
+                    context, lambda id_, now: on_write_txn_markers(manager, id_, request, now, date_ms)
+                )
             case DeleteRecordsRequest():
-                return await self._waited(lambda id_, now: on_delete_records(manager, id_, request, now))
+                return await self._waited(context, lambda id_, now: on_delete_records(manager, id_, request, now))
             case DescribeProducersRequest():
                 return on_describe_producers(manager, request)
             case FindCoordinatorRequest():
@@ -190,18 +194,28 @@ class BrokerFront:
             return EMPTY[type(request)]()
         return coordination.refuse(manager, request, context.version)
 
-    async def _waited(self, start: Callable[[int, int], None]) -> Message:
+    async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
+        """The machine's answer, when it has one; None if the client is gone before."""
         self._requests += 1
-        future = self._waiting[self._requests] = asyncio.get_running_loop().create_future()
-        start(self._requests, self._now_ms())
+        request_id = self._requests
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        start(request_id, self._now_ms())
         self._perform()
-        response: Message = await future
-        return response
+        if future.done():
+            return future.result()
+        answer = await context.while_here(future)
+        if answer is None:
+            self._waiting.pop(request_id, None)
+            self._manager.forget(request_id)
+        return answer
 
-    async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
-        date_ms = self._date_ms()
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now, date_ms, version))
-        if request.acks:
+    async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
+        manager, date_ms = self._manager, self._date_ms()
+        answer = await self._waited(
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version)
+        )
+        if request.acks or answer is None:
             return answer
         assert isinstance(answer, ProduceResponse)
         if any(each.error_code for topic in answer.responses for each in topic.partition_responses):

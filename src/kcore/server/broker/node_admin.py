@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from kcore.broker.replica_manager import ReplicaManager
@@ -9,9 +10,10 @@ from kcore.controller.admin import scram
 from kcore.controller.admin.broker_configs import ConfigNode
 from kcore.controller.admin.configs import alter_configs, describe_configs, replace_configs
 from kcore.controller.effects import ReadChildren, ReadNodes, Steps, WriteNodes
-from kcore.errors import KcoreError
+from kcore.controller.znode_reading import read_broker
+from kcore.errors import KcoreError, TableError
 from kcore.metadata import znodes
-from kcore.metadata.znode_brokers import BrokerNode, decode_broker
+from kcore.metadata.znode_brokers import BrokerNode
 from kcore.schema import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -89,9 +91,12 @@ class NodeAdmin:
         """Those that coordinate: brokers of Kafka's."""
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
-            nodes = await self._zookeeper.read_nodes([znodes.broker_path(int(name)) for name in names or ()])
-            found = [(int(name), node.data) for name, node in zip(names or (), nodes, strict=True) if node is not None]
-            self._coordinators = [broker for each in found if (broker := decode_broker(*each)).coordinates]
+            nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
+            found = []
+            for name, node in zip(names or (), nodes, strict=True):
+                with suppress(TableError):  # The controller tells of it.
+                    found += [] if node is None else [read_broker(name, node.data)[1]]
+            self._coordinators = [each for each in found if each.coordinates]
             self._read_s = time.monotonic()
         return self._coordinators
 

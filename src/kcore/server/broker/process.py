@@ -15,7 +15,8 @@ from typing import Any, Final, Self
 from kcore.broker.broker import Key
 from kcore.broker.config import BrokerConfig
 from kcore.broker.isr_changes import for_version
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Verify
+from kcore.broker.notices import NoticeKind
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
 from kcore.broker.producing import on_verified
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.controller.admin.configs import settings_of
@@ -24,6 +25,8 @@ from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.net.bounded_log import BoundedLog
+from kcore.net.served import PEER
 from kcore.net.server import Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
@@ -96,6 +99,7 @@ class BrokerServer:
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
+        self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -289,6 +293,8 @@ class BrokerServer:
                         self._isr_changes_wait.set()
                     case LogFailed(key, why):
                         self._directories_failed(self.logs.fail(key, why))
+                    case Notice(kind, text):
+                        self._notices[kind].warning("%s: %s", PEER.get(), text)
 
     def _verified(self, request_id: int, refused: Mapping[Key, Errors]) -> None:
         on_verified(self.manager, request_id, refused, now_ms())
@@ -335,6 +341,7 @@ class BrokerServer:
             await asyncio.sleep(CHECKPOINT_S)
             if self.manager.heard_of_replicas:
                 self._directories_failed(self.logs.checkpoint())
+                self._topics.keep_only({topic for topic, _ in self.manager.partitions})
                 self.perform()
 
     # What is asked of the controller.

@@ -5,7 +5,8 @@ Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from kcore.broker.config import BrokerConfig
@@ -14,12 +15,15 @@ from kcore.broker.partition import TopicSettings
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.errors import KcoreError, ZookeeperError
 from kcore.metadata import znodes
+from kcore.metadata.topic_names import reason_invalid
 from kcore.wire.record_building import CODECS, LEVELS
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 AGAIN_S: Final = 0.3
+INT32_END: Final = 2**31
 TOPICS: Final = "topics/"
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
@@ -39,11 +43,18 @@ class TopicSettingsWatch:
         self._changed = asyncio.Event()
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Reads what is not known yet; returns when it is."""
-        new = sorted({*topics} - self._known)
-        if new:
+        """Reads what is not known yet; returns when it is. Names that no topic may have are passed over."""
+        wanted = {name for name in topics if reason_invalid(name) is None}
+        while new := sorted(wanted - self._known):  # `keep_only` may have forgotten others during the read.
             await self._read(new)
             self._known |= {*new}
+
+    def keep_only(self, topics: Collection[str]) -> None:
+        """Other topics are forgotten: they are deleted, or were never held."""
+        self._known.intersection_update(topics)
+        settings = self._manager.settings
+        for topic in settings.keys() - {*topics}:
+            del settings[topic]
 
     async def begin(self) -> None:
         """In a new session: all is read, and watched, anew."""
@@ -100,9 +111,9 @@ def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -
     compression = read.choice("compression.type", _COMPRESSION_TYPES)
     policies = [each.strip() for each in config.get("cleanup.policy", "delete").split(",")]
     return TopicSettings(
-        read.integer("min.insync.replicas", defaults.min_insync_replicas),
+        read.integer("min.insync.replicas", defaults.min_insync_replicas, range(1, INT32_END)),
         LogConfig(
-            read.integer("max.message.bytes", defaults.message_max_bytes),
+            read.integer("max.message.bytes", defaults.message_max_bytes, range(INT32_END)),
             compression,
             read.level(compression),
             "compact" in policies,
@@ -120,24 +131,31 @@ class _Reader:
     def __init__(self, topic: str, config: Mapping[str, str]) -> None:
         self._topic, self._config = topic, config
 
-    def integer(self, name: str, default: int) -> int:
-        value = self._config.get(name)
-        try:
-            return default if value is None else int(value)
-        except ValueError:
-            logger.warning("topic %s: %s is %r, which is no number", self._topic, name, value)
+    def integer(self, name: str, default: int, among: range = range(NO_LIMIT_MS + 1)) -> int:
+        """The default for what is no number, or none of `among`."""
+        text = self._config.get(name)
+        if text is None:
             return default
+        if (number := _number(text)) is not None and number in among:
+            return number
+        logger.warning("topic %s: %s is %.40r; %s holds, the broker's default", self._topic, name, text, default)
+        return default
 
     def level(self, compression: str) -> int | None:
         """None: the codec's default, which is -1 for gzip."""
-        name = f"compression.{compression}.level"
-        level = self.integer(name, 0) if name in self._config else 0
+        text = self._config.get(f"compression.{compression}.level", "")
+        level = _number(text)
         return level if level and level in LEVELS.get(compression, ()) else None
 
     def choice(self, name: str, among: tuple[str, ...]) -> str:
         """The first of `among` is the default."""
         value = self._config.get(name, among[0])
         if value not in among:
-            logger.warning("topic %s: %s is %r, which is none of %s", self._topic, name, value, ", ".join(among))
+            logger.warning("topic %s: %s is %.40r, which is none of %s", self._topic, name, value, ", ".join(among))
             return among[0]
         return value
+
+
+def _number(text: str) -> int | None:
+    """As ConfigDef.parseType reads an INT or a LONG, of any size."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else None

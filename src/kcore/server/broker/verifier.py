@@ -10,6 +10,7 @@ from kcore.broker.outputs import Verify
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.errors import DisconnectedError, KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -41,6 +42,7 @@ class TransactionVerifier:
         self._manager, self._endpoint, self._on_verified = manager, endpoint, on_verified
         self._queues: dict[int, asyncio.Queue[Verify]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._log = BoundedLog(logger)
 
     def ask(self, asked: Verify) -> None:
         """Who coordinates is asked after all that waits for it."""
@@ -84,7 +86,7 @@ class TransactionVerifier:
                 except UnsupportedVersionError:
                     self._tell([*batch.values()], Errors.NONE)  # A broker before KIP-890: nobody verifies.
                 except KcoreError as error:
-                    logger.info("verifying transactions with broker %s: %s", coordinator, error)
+                    self._log.info("verifying transactions with broker %s: %s", coordinator, error)
                     if connection is not None:
                         connection.abort()
                         connection = None

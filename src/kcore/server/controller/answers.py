@@ -1,6 +1,6 @@
 """Which event a broker's answer to a control request is."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,36 +11,51 @@ from kcore.controller.events import (
     UpdateMetadataResponseReceived,
 )
 from kcore.controller.requests.builder import ControlRequest
-from kcore.schema import StopReplicaResponse, UpdateMetadataResponse
+from kcore.controller.requests.states import taken
+from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from kcore.schema.structure import Message
-from kcore.wire.columns import Columns
+from kcore.wire.columns import Columns, Rows
 
 DELETES_BY_PARTITION: Final = 3  # StopReplica's version from which each partition says so (KIP-570).
+IN_COLUMNS: Final = (LeaderAndIsrResponse, StopReplicaResponse)  # They name every partition: no object for each.
 
 
 def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns) -> Event:
-    """`broker_epoch`: of the incarnation that was asked; a LeaderAndIsrResponse comes as columns."""
-    if isinstance(response, Columns):
-        return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
+    """`broker_epoch`: of the incarnation that was asked; answers of the kinds IN_COLUMNS come as columns."""
     if isinstance(response, UpdateMetadataResponse):
         return UpdateMetadataResponseReceived(broker_id, broker_epoch, response)
-    assert isinstance(response, StopReplicaResponse)
+    assert isinstance(response, Columns)
+    if response.message is LeaderAndIsrResponse:
+        return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
     if request.version < DELETES_BY_PARTITION:
         return StopReplicaResponseReceived(broker_id, broker_epoch, request.columns.delete_partitions, response)
-    deleted = _deleted(request.columns)
-    if deleted:
-        response.partition_errors = [
-            each for each in response.partition_errors if (each.topic_name, each.partition_index) in deleted
-        ]
-    return StopReplicaResponseReceived(broker_id, broker_epoch, bool(deleted), response)
+    delete = request.columns.topic_states.partition_states.delete_partition
+    if delete.any() and not delete.all():
+        response = _of_deleted(response, request.columns)
+    return StopReplicaResponseReceived(broker_id, broker_epoch, bool(delete.any()), response)
 
 
-def _deleted(columns: Columns) -> set[tuple[str | None, int]]:
-    """Topic and index of the partitions that a StopReplica had a broker delete; it may name others beside them."""
-    topics = columns.topic_states
+def _of_deleted(response: Columns, request: Columns) -> Columns:
+    """The answers for partitions that the broker was told to delete; the others only stopped (KAFKA-9946)."""
+    errors = response.partition_errors
+    deleted = _deleted(request)
+    named = zip(errors.topic_name.tolist(), errors.partition_index.tolist(), strict=True)
+    rows = np.flatnonzero([each in deleted for each in named])
+    left: dict[str, Any] = {
+        "topic_name": taken(errors.topic_name, rows),
+        "partition_index": errors.partition_index[rows],
+        "error_code": errors.error_code[rows],
+    }
+    counts = np.array([0, len(rows)], np.int32)
+    return Columns(StopReplicaResponse, error_code=response.error_code, partition_errors=Rows(counts, **left))
+
+
+def _deleted(request: Columns) -> set[tuple[str | None, int]]:
+    """Topic and index of the partitions that a StopReplica had a broker delete."""
+    topics = request.topic_states
     states = topics.partition_states
     deleted = np.flatnonzero(states.delete_partition)
     owners = np.searchsorted(states.row_offsets, deleted, side="right") - 1
-    return {
-        (topics.topic_name[topic], int(states.partition_index[row])) for topic, row in zip(owners, deleted, strict=True)
-    }
+    names = topics.topic_name.tolist()
+    indexes = states.partition_index[deleted].tolist()
+    return {(names[topic], index) for topic, index in zip(owners.tolist(), indexes, strict=True)}

@@ -5,19 +5,23 @@ Source: ControllerChannelManager and RequestSendThread of 3.9.1.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from kcore.controller.requests.builder import ControlRequest
+from kcore.controller.requests.merging import SharedMerges, count_of
+from kcore.controller.requests.outbox import Outbox
 from kcore.errors import DecodeError, NetworkError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.net.address import address_text
 from kcore.net.connect import connect, error_name
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.versions import api_name, response_of
-from kcore.schema import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.structure import Message
+from kcore.server.controller.answers import IN_COLUMNS
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.wire.codec import decode_from
 from kcore.wire.column_codec import decode_columns
@@ -33,11 +37,11 @@ OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message | Columns], No
 
 
 class Order(NamedTuple):
-    """A request that waits for its turn or its answer."""
+    """A request that is sent, and not answered yet."""
 
     request: ControlRequest
     fanout: Fanout
-    queued_s: float
+    since_s: float  # When it, or the oldest that it was merged from, came into the outbox.
 
     @property
     def api(self) -> str:
@@ -48,8 +52,28 @@ class Order(NamedTuple):
         return f"{self.api}, {len(self.fanout.body):,} bytes"
 
 
+class Fanouts:
+    """The bodies of requests, each encoded once for all brokers that it goes to, and kept while the request is."""
+
+    def __init__(self) -> None:
+        self._encoded: WeakKeyDictionary[ControlRequest, Fanout] = WeakKeyDictionary()
+
+    def of(self, request: ControlRequest) -> Fanout:
+        """The body."""
+        if request not in self._encoded:
+            self._encoded[request] = request.fanout()
+        return self._encoded[request]
+
+
+class Unacknowledged(NamedTuple):
+    """Leadership that a broker was ordered to take or to follow, and has not acknowledged."""
+
+    since_s: float  # of the oldest order
+    partitions: int
+
+
 class BrokerChannel:
-    """The queue and the connection of one incarnation of a broker."""
+    """The outbox and the connection of one incarnation of a broker."""
 
     def __init__(
         self,
@@ -59,62 +83,73 @@ class BrokerChannel:
         client_id: str,
         on_answer: OnAnswer,
         metrics: ControllerMetrics,
+        outbox: Outbox,
+        fanouts: Fanouts,
     ) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
-        self.alarmed: Order | None = None  # The last order that an alarm was raised for.
+        self.alarmed_s: float | None = None  # Since when orders are not acknowledged, if an alarm was raised for that.
         self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
-        self._orders: deque[Order] = deque()
+        self._outbox, self._fanouts = outbox, fanouts
+        self._sent: Order | None = None
         self._connection: Connection | None = None
         self._loop = asyncio.get_running_loop()
         self._queued = asyncio.Event()
         self._task = self._loop.create_task(self._run(), name=f"channel to broker {broker_id}")
 
     def __len__(self) -> int:
-        return len(self._orders)
+        return len(self._outbox) + (self._sent is not None)
 
     def __str__(self) -> str:
-        return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {self._endpoint.host}:{self._endpoint.port}"
+        where = address_text(self._endpoint.host, self._endpoint.port)
+        return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {where}"
 
-    def send(self, request: ControlRequest, fanout: Fanout) -> None:
-        """Behind all that was sent before."""
-        self._orders.append(Order(request, fanout, self._loop.time()))
+    def send(self, request: ControlRequest) -> None:
+        """Behind all that was sent before; what waits together becomes one request."""
+        self._outbox.add(request, self._loop.time())
         self._queued.set()
 
-    def oldest(self, message: type[Message]) -> Order | None:
-        """The first order of that kind that is not answered."""
-        return next((order for order in self._orders if order.fanout.message is message), None)
+    def unacknowledged(self) -> Unacknowledged | None:
+        """The orders of leadership that are not answered; None if all are."""
+        waiting = [(each.request, each.since_s) for each in self._outbox]
+        if self._sent is not None:
+            waiting.append((self._sent.request, self._sent.since_s))
+        orders = [(request, since_s) for request, since_s in waiting if request.message is LeaderAndIsrRequest]
+        if not orders:
+            return None
+        return Unacknowledged(min(since_s for _, since_s in orders), sum(count_of(request) for request, _ in orders))
 
     def close(self) -> "asyncio.Task[None]":
         """The broker is gone, or this controller's time: what was not sent is dropped. Returns what may be awaited."""
-        self._orders.clear()
+        self._outbox.clear()
+        self._sent = None
         self._task.cancel()
         return self._task
 
     async def _run(self) -> None:
         try:
             while True:
-                while not self._orders:
+                while (waiting := self._outbox.next()) is None:
                     self._queued.clear()
                     await self._queued.wait()
-                order = self._orders[0]
-                self._metrics.request_queue_time.add(self._loop.time() - order.queued_s)
+                self._sent = order = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
+                self._metrics.request_queue_time.add(self._loop.time() - order.since_s)
                 body = await self._ask_until_answered(order)
-                self._metrics.requests[order.api].add(self._loop.time() - order.queued_s)
-                self._orders.popleft()
+                self._metrics.requests[order.api].add(self._loop.time() - order.since_s)
+                self._sent = None
                 self._answered(order, body)
         finally:
             if self._connection is not None:
                 self._connection.abort()
 
     async def _ask_until_answered(self, order: Order) -> memoryview:
-        failures = 0
+        told = ""
         while True:
             try:
                 answer = await self._ask(order)
             except NetworkError as error:
-                level = logging.DEBUG if failures else logging.INFO
-                logger.log(level, "%s: %s; again every %s s", self, error, BACKOFF_S)
-                failures += 1
+                if str(error) != told:  # Once for each reason.
+                    told = str(error)
+                    logger.info("%s: %s; again every %s s", self, told, BACKOFF_S)
                 self._metrics.request_retries += 1
                 await self._disconnect()
                 await asyncio.sleep(BACKOFF_S)
@@ -140,7 +175,7 @@ class BrokerChannel:
         message, version = response_of(order.fanout.message), order.fanout.version
         response: Any
         try:
-            if message is LeaderAndIsrResponse:  # It names all partitions of the broker: no object for each.
+            if message in IN_COLUMNS:
                 response = decode_columns(message, version, body)
             else:
                 response, _ = decode_from(message, version, body)
@@ -161,6 +196,7 @@ class BrokerChannels:
         """`listener`: where brokers listen for each other; `alarm_s`: a LeaderAndIsr must be answered in that time."""
         self._client_id, self._listener, self._on_answer, self._metrics = client_id, listener, on_answer, metrics
         self._alarm_s = alarm_s
+        self._merges, self._fanouts = SharedMerges(), Fanouts()
         self._channels: dict[int, BrokerChannel] = {}
         self._closed: set[asyncio.Task[None]] = set()
 
@@ -173,17 +209,16 @@ class BrokerChannels:
         return sum(map(len, self._channels.values()))
 
     def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
-        """To each broker that it is for, as that incarnation is live; the body is encoded once."""
-        fanout = request.fanout()
+        """To each broker that it is for, as that incarnation is live."""
         for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
             channel = self._channel(broker_id, epoch, brokers)
             if channel is None:
-                name = api_name(fanout.message)
+                name = api_name(request.message)
                 logger.info(
                     "%s not sent to broker %s: it is gone, or has no listener %s", name, broker_id, self._listener
                 )
             else:
-                channel.send(request, fanout)
+                channel.send(request)
 
     def _channel(self, broker_id: int, epoch: int, brokers: BrokerTable) -> BrokerChannel | None:
         known = self._channels.get(broker_id)
@@ -193,7 +228,8 @@ class BrokerChannels:
         if endpoint is None:
             return None
         self._close(broker_id)
-        channel = BrokerChannel(broker_id, epoch, endpoint, self._client_id, self._on_answer, self._metrics)
+        told = self._client_id, self._on_answer, self._metrics
+        channel = BrokerChannel(broker_id, epoch, endpoint, *told, Outbox(self._merges), self._fanouts)
         self._channels[broker_id] = channel
         return channel
 
@@ -212,19 +248,22 @@ class BrokerChannels:
                 self._close(broker_id)
 
     def check_acknowledgements(self, now_s: float) -> None:
-        """An order of leadership that is not acknowledged in time raises an alarm, once."""
+        """A broker that leaves leadership unacknowledged for too long raises one alarm, until it has caught up."""
         late = 0
         for channel in self:
-            order = channel.oldest(LeaderAndIsrRequest)
-            if order is None or now_s - order.queued_s < self._alarm_s:
+            open_ = channel.unacknowledged()
+            if open_ is None or now_s - open_.since_s < self._alarm_s:
+                if channel.alarmed_s is not None:
+                    logger.info("%s has caught up, after %.1f s", channel, now_s - channel.alarmed_s)
+                    channel.alarmed_s = None
                 continue
             late += 1
-            if order is not channel.alarmed:
-                channel.alarmed = order
+            if channel.alarmed_s is None:
+                channel.alarmed_s = open_.since_s
                 self._metrics.alarms += 1
-                waited_s = now_s - order.queued_s
                 logger.error(
-                    "ALARM: %s has not acknowledged %s for %.1f s; %s wait", channel, order, waited_s, len(channel)
+                    "ALARM: %s has not acknowledged LeaderAndIsr of %s partitions for %.1f s; %s requests wait",
+                    *(channel, f"{open_.partitions:,}", now_s - open_.since_s, len(channel)),
                 )
         self._metrics.unacknowledged_brokers = late
 

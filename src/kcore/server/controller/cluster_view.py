@@ -10,6 +10,7 @@ from typing import Final
 from kcore.constants import INTERNAL_TOPICS
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topic_names import reason_invalid
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,
@@ -23,6 +24,7 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
+TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
 # A bit for each AclOperation that AclEntry knows for the kind of resource: with no authorizer all are allowed.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
@@ -99,6 +101,13 @@ class ClusterView:
                     yield known
             return
         by_id = [each.topic_id for each in asked if each.topic_id != ZERO_UUID]
+        is_by_name = version < TOPIC_IDS_SINCE or not by_id
+        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and any(each.name is None for each in asked)):
+            for each in asked:  # MetadataRequest.getErrorResponse: no name is null there.
+                yield MetadataResponseTopic(
+                    error_code=Errors.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id
+                )
+            return
         if by_id:
             names = {topic_id: name for topic_id, name in zip(topics.ids, topics.names, strict=True) if name}
             for topic_id in by_id:
@@ -110,10 +119,11 @@ class ClusterView:
     def _asked(self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]) -> MetadataResponseTopic:
         if name is None:
             return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
-        unknown = MetadataResponseTopic(
-            error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=name in INTERNAL_TOPICS
-        )
-        return self._topic(name, version, nodes) or unknown
+        known = self._topic(name, version, nodes)
+        if known is not None:
+            return known
+        error = Errors.INVALID_TOPIC_EXCEPTION if reason_invalid(name) else Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
     def _topic(self, name: str, version: int, nodes: Collection[int]) -> MetadataResponseTopic | None:
         """None where brokers would not know it: it is new, or going."""

@@ -54,6 +54,7 @@ class EventQueue:
 
     async def take(self) -> Queued:
         """The first, once there is one."""
+        await asyncio.sleep(0)  # Events that wait for nothing must not keep the loop from those that do.
         await self._filled.wait()
         queued = self._events.popleft()
         self._metrics.event_queue_time.add(self._loop.time() - queued.queued_s)

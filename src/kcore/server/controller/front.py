@@ -133,14 +133,14 @@ class Front:
     def answer(self, answer: Answer) -> None:
         """To whoever waits for it."""
         future = self._waiting.pop(answer.request_id)
-        if not future.done():
+        if not future.done():  # Cancelled, if the client is gone.
             future.set_result(answer.response)
 
     def brokers_changed(self) -> None:
         """Others may know other APIs."""
         self._brokers_changed.set()
 
-    async def _handle(self, context: RequestContext, request: Message) -> Message:
+    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
         if _is_of_all_brokers(request) and (told := await self._relay.forward(request, context.version)) is not None:
             return told
         if (make := _EVENTS.get(type(request))) is not None:
@@ -148,7 +148,7 @@ class Front:
             answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
             self._waiting[request_id] = answer
             self._put(make(request_id, request, context.version))
-            return await answer
+            return await context.while_here(answer)
         if isinstance(request, DescribeLogDirsRequest):
             return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=NO_LOG_DIR)])
         if type(request) in _EMPTY:

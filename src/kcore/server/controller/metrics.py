@@ -38,7 +38,7 @@ class ControllerMetrics:
     request_queue_time: Duration = field(default_factory=Duration)  # RequestRateAndQueueTimeMs
     request_retries: int = 0
     unacknowledged_brokers: int = 0  # gauge: who owe an answer to a LeaderAndIsr for longer than they may
-    alarms: int = 0  # Orders of leadership that were not acknowledged in time.
+    alarms: int = 0  # Times that a broker left leadership unacknowledged for longer than it may.
     relayed: int = 0  # Clients' requests that a broker answered.
 
     def count_relayed(self) -> None:

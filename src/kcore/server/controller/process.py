@@ -18,27 +18,40 @@ from kcore.controller.config import ControllerConfig
 from kcore.controller.effects import (
     Answer,
     Delete,
+    DeletePartitions,
     Effect,
+    HandleLater,
     ReadChildren,
     ReadNodes,
     ReadStates,
     Send,
+    Tell,
     WriteNodes,
     WriteStates,
 )
+from kcore.controller.notices import Level, Notice
 from kcore.controller.requests.builder import ControlRequest
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.controller.watches import Kind, event_of
-from kcore.errors import ControllerMovedError, NetworkError, SessionExpiredError
+from kcore.controller.znode_reading import read_broker
+from kcore.errors import (
+    ControllerMovedError,
+    ElectionRefusedError,
+    KcoreError,
+    NetworkError,
+    SessionExpiredError,
+    TableError,
+)
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
-from kcore.metadata.znode_brokers import decode_broker
 from kcore.schema.structure import Message
+from kcore.server.controller import eligibility
 from kcore.server.controller.answers import event_of_answer
 from kcore.server.controller.broker_channel import BrokerChannels
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.controller.front import Front
+from kcore.server.controller.holder import Holder, Twin, read_holder
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address
 from kcore.types import Uuid
@@ -53,6 +66,17 @@ TICK_S: Final = 0.5
 FIRST_REBALANCE_S: Final = 5.0  # After the failover, as KafkaController has it.
 REELECT_AFTER_FAULT_S: Final = 1.0
 STOP_S: Final = 5.0
+
+
+_LEVELS: Final[dict[Level, int]] = {"detail": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+
+
+def _log(notice: Notice) -> None:
+    """Its line, and with --verbose a line for each partition or topic."""
+    logger.log(_LEVELS[notice.level], "%s", notice)
+    if logger.isEnabledFor(logging.DEBUG):
+        for line in notice.details():
+            logger.debug("%s", line)
 
 
 def random_topic_id() -> Uuid:
@@ -91,6 +115,7 @@ class ControllerServer:
         self._front = Front(self._queue.put, self._view, self._addresses, self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
+        self._twin = Twin(config.broker_id, session_s)
         self._stopped = asyncio.Event()  # It has resigned, and stands for election no more.
 
     async def __aenter__(self) -> Self:
@@ -134,6 +159,9 @@ class ControllerServer:
             self.metrics,
             config.acknowledgement_timeout_ms / 1000,
         )
+        await eligibility.check_chroot(self._zookeeper)
+        await eligibility.check_may_control(self._zookeeper, config.broker_id)
+        await eligibility.check_cluster(self._zookeeper)
         for path in znodes.PERSISTENT_PATHS:
             await self._zookeeper.make_path(path)
         await self._read_cluster_id()
@@ -146,7 +174,8 @@ class ControllerServer:
     async def _read_cluster_id(self) -> None:
         """The first broker of a cluster makes it."""
         [node] = await self._zookeeper.read_nodes([znodes.CLUSTER_ID])
-        self._cluster_id = znodes.decode_cluster_id(node.data) if node is not None else None
+        with suppress(TableError):  # Looked at when it started; a client is told of none.
+            self._cluster_id = znodes.decode_cluster_id(node.data) if node is not None else None
 
     # What comes in.
 
@@ -178,7 +207,7 @@ class ControllerServer:
         while True:
             try:
                 await self._front.keep_learning()
-            except NetworkError as error:
+            except KcoreError as error:  # ZooKeeper is away, or a broker's znode is none.
                 logger.info("which brokers are live is not known: %s", error)
                 await asyncio.sleep(TICK_S)
 
@@ -201,6 +230,10 @@ class ControllerServer:
                 await self._take(event)
             except SessionExpiredError as error:
                 logger.warning("%s: %s", type(event).__name__, error)  # SessionLost comes next.
+            except ElectionRefusedError:
+                await self._move()
+                self._stopped.set()
+                raise
             except Exception:  # The event was left half way: the table may not be what ZooKeeper has.
                 logger.exception("%s failed: this controller resigns", type(event).__name__)
                 await self._move()
@@ -214,10 +247,12 @@ class ControllerServer:
         elif isinstance(event, Reelect):
             if not self._stopped.is_set():
                 await self._reelect()
+        elif isinstance(event, events.BrokerChange):
+            await eligibility.check_id(self._zookeeper, self.config.broker_id)
+            await self._handle(event)
+            await self._brokers_changed()
         else:
             await self._handle(event)
-            if isinstance(event, events.BrokerChange):
-                await self._brokers_changed()
 
     async def _brokers_changed(self) -> None:
         self._front.brokers_changed()
@@ -233,7 +268,7 @@ class ControllerServer:
     async def _handle(self, event: events.Event) -> None:
         """To its end, or to where it fails."""
         was_active = self.active.is_active
-        steps = self.active.handle(event, time.time_ns() // 1_000_000)
+        steps = self.active.handle(event, time.monotonic_ns() // 1_000_000)  # Deadlines know no wall clock.
         try:
             effect = next(steps)
             while True:
@@ -276,11 +311,17 @@ class ControllerServer:
             case WriteStates(changes):
                 epoch = active.decisions.controller_epoch
                 return await zookeeper.write_states(active.table, changes, epoch, fence=fence)
+            case DeletePartitions(rows):
+                await zookeeper.delete_partitions(active.table, rows, fence=fence)
             case Send(requests):
                 for request in requests:
                     self._channels.send(request, active.table.brokers)
             case Answer():
                 self._front.answer(effect)
+            case HandleLater(event):
+                self._queue.put(event)
+            case Tell(notice):
+                _log(notice)
         return None
 
     # Who controls.
@@ -288,12 +329,13 @@ class ControllerServer:
     async def _reelect(self) -> None:
         """KafkaController.maybeResign and elect."""
         broker_id = self.config.broker_id
-        holder = await self._controller()
-        if self.active.is_active and holder != broker_id:
-            await self._handle(events.ControllerChange(-1 if holder is None else holder))
+        holder = await read_holder(self._zookeeper, self._watch_fired)
+        if self.active.is_active and not (holder and holder.is_here):
+            await self._handle(events.ControllerChange(-1))
         if holder is not None and not await self._may_be_replaced(holder):
-            logger.info("broker %s controls", holder)
+            await self._stand_by(holder)
             return
+        await eligibility.check_may_control(self._zookeeper, broker_id)
         try:
             get_it = elect if holder is None else take_over
             elected = await get_it(self._zookeeper, broker_id, time.time_ns() // 1_000_000)
@@ -310,24 +352,33 @@ class ControllerServer:
         took_s = asyncio.get_running_loop().time() - begin_s
         table = self.active.table
         logger.info(
-            "controller %s is active with epoch %s: %s live brokers, %s topics, %s partitions; failover took %.0f ms",
+            "controller %s is active, epoch %s: %s live brokers, %s topics, %s partitions; failover took %.0f ms",
             *(self.config.broker_id, elected.epoch, int(table.brokers.live.sum())),
             *(len(table.topics), len(table), took_s * 1e3),
         )
         await self._brokers_changed()
 
-    async def _controller(self) -> int | None:
-        """Who holds `/controller`; that znode is watched from now on."""
-        [node] = await self._zookeeper.read_nodes([znodes.CONTROLLER], self._watch_fired)
-        return znodes.decode_controller(node.data).broker_id if node is not None else None
+    async def _may_be_replaced(self, holder: Holder) -> bool:
+        """Ourselves, left from before a fault; or a broker, if we take over (another kcore controller is none)."""
+        if holder.is_here:
+            return not self.active.is_active
+        if not self._take_over or holder.broker_id in (None, self.config.broker_id):
+            return False
+        [node] = await self._zookeeper.read_nodes([znodes.broker_path(holder.broker_id)])
+        return node is not None
 
-    async def _may_be_replaced(self, holder: int) -> bool:
-        """A broker, if we take over (another kcore controller is none); or ourselves, left from before a fault."""
-        if holder == self.config.broker_id:
-            stat = await self._zookeeper.stat(znodes.CONTROLLER)
-            return not self.active.is_active and stat is not None and stat.ephemeralOwner == self._zookeeper.session.id
-        [node] = await self._zookeeper.read_nodes([znodes.broker_path(holder)])
-        return self._take_over and node is not None
+    async def _stand_by(self, holder: Holder) -> None:
+        """Another controls; ElectionRefusedError if it is one of our own id that runs."""
+        if holder.is_here or holder.broker_id is None:
+            return
+        loop = asyncio.get_running_loop()
+        if holder.broker_id == self.config.broker_id:
+            if self._twin.is_new(holder.session, loop.time()):
+                loop.call_later(self._twin.wait_s, self._queue.put, Reelect())
+            return
+        [node] = await self._zookeeper.read_nodes([znodes.CONTROLLER_EPOCH])
+        epoch = node.data.decode(errors="replace") if node is not None else "not known"
+        logger.info("controller %s is active, epoch %s", holder.broker_id, epoch)
 
     async def _move(self) -> None:
         """KafkaController.triggerControllerMove: let go of what is ours."""
@@ -367,11 +418,10 @@ class ControllerServer:
             lists = [brokers.endpoints[row] for row in rows]
         else:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
-            nodes = await self._zookeeper.read_nodes([znodes.broker_path(int(name)) for name in names or ()])
-            found = [
-                decode_broker(int(name), node.data)
-                for name, node in zip(names or (), nodes, strict=True)
-                if node is not None
-            ]
+            nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
+            found = []
+            for name, node in zip(names or (), nodes, strict=True):
+                with suppress(TableError):  # Who controls tells of it.
+                    found += [] if node is None else [read_broker(name, node.data)[1]]
             lists = [tuple(each.endpoints) for each in sorted(found, key=lambda each: not each.coordinates)]
         return [Address(each.host, each.port) for endpoints in lists for each in endpoints if each.listener == listener]

@@ -10,7 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from kcore.errors import DisconnectedError, FrameError, KcoreError
+from kcore.errors import DisconnectedError, FrameError, KcoreError, NetworkError
+from kcore.net.address import address_text, check_address, network_errors
+from kcore.net.admission import may_be_connections
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.net.versions import answer_of
@@ -21,6 +24,7 @@ from kcore.schema.versions import Versions
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
+MOST_FORWARDED: Final = 16  # Decoded requests that are passed on at once: each has a connection of its own.
 # What only leaders are asked, or controllers tell, what belongs to one connection, and what changes one broker's disks.
 NOT_RELAYED: Final = frozenset(
     {
@@ -55,6 +59,8 @@ class BrokerRelay:
         self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self._versions: dict[int, Versions] = {}
+        self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
+        self._log = BoundedLog(logger, burst=1, every_s=60.0)
 
     def takes(self, api_key: int, version: int) -> bool:
         """What a broker knows and this controller does not own."""
@@ -76,15 +82,16 @@ class BrokerRelay:
 
     async def forward(self, request: Message, version: int) -> Message | None:
         """The answer of the first live broker that gives one to a request that was decoded; None if none does."""
-        for address in await self._brokers():
-            try:
-                async with await connect(*address, client_id="kcore-controller", limits=LIMITS) as connection:
-                    answer: Message = await connection.send(request, version)
-            except KcoreError as error:
-                logger.info("%s:%s: %s", *address, error)
-                continue
-            self._on_relayed()
-            return answer
+        async with self._forwarding:
+            for address in await self._brokers():
+                try:
+                    async with await connect(*address, client_id="kcore-controller", limits=LIMITS) as connection:
+                        answer: Message = await connection.send(request, version)
+                except KcoreError as error:
+                    self._log.info("a request that any broker can answer: %s", error)
+                    continue
+                self._on_relayed()
+                return answer
         return None
 
     def forget(self, connection_id: int) -> None:
@@ -96,11 +103,16 @@ class BrokerRelay:
     async def _connect(self, connection_id: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         for address in await self._brokers():
             try:
-                async with asyncio.timeout(LIMITS.connect_s):
-                    streams = await asyncio.open_connection(*address)
-            except OSError as error:
-                logger.info("%s:%s: %s", *address, error)
+                check_address(*address)
+                with network_errors(address_text(*address), LIMITS.connect_s):
+                    async with asyncio.timeout(LIMITS.connect_s):
+                        streams = await asyncio.open_connection(*address)
+            except NetworkError as error:
+                self._log.info("a request that a broker is to answer: %s", error)
                 continue
+            if not may_be_connections(streams[1].get_extra_info("socket").fileno()):
+                streams[1].transport.abort()
+                raise DisconnectedError("no descriptor is left for a request that a broker is to answer")
             self._streams[connection_id] = streams
             return streams
         raise DisconnectedError("no live broker")
@@ -113,7 +125,7 @@ class BrokerRelay:
                     assert connection.versions is not None
                     return self._with_own(own, connection.versions.answer)
             except KcoreError as error:
-                logger.debug("%s:%s: %s", *address, error)
+                self._log.info("what a broker serves is not known: %s", error)
         return None
 
     def _passes_on(self, api: str) -> bool:

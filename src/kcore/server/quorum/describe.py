@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.net.address import address_text
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -68,11 +69,11 @@ class _Search:
                 except (NetworkError, RetriableException) as error:
                     if not is_retriable(error):
                         raise
-                    problems.append(f"{leader.host}:{leader.port}: {error}")
+                    problems.append(f"{address_text(*leader)}: {error}")
                     break
                 if isinstance(found, QuorumDescription):
                     return found
-                problems.append(f"{leader.host}:{leader.port} does not lead")
+                problems.append(f"{address_text(*leader)} does not lead")
                 leader = found if found != leader else None
         raise DisconnectedError("; ".join(dict.fromkeys(problems)))
 

@@ -80,7 +80,7 @@ class QuorumFront:
         if future is not None and not future.done():
             future.set_result(answer.response)
 
-    async def _handle(self, context: RequestContext, request: Message) -> Message:
+    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
         if type(request) in _OTHERS:
             refused: Message = response_of(type(request))(error_code=Errors.NOT_CONTROLLER.value)
             return refused
@@ -90,7 +90,10 @@ class QuorumFront:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[reply_to] = answer
         self._take(request, context.version, reply_to)
-        return await answer
+        try:
+            return await context.while_here(answer)
+        finally:
+            self._waiting.pop(reply_to, None)
 
     def _described(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
         if request.endpoint_type != CONTROLLERS:

@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from random import Random
 from typing import Final
 
-from kcore.errors import NetworkError, UnsupportedVersionError
+from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
+from kcore.net.retry import Backoff
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Send
@@ -23,10 +26,10 @@ from kcore.schema.structure import Message
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=2.0, request_s=2.0, close_s=0.2)
-RECONNECT_S: Final = 0.05  # reconnect.backoff.ms: a peer that is down is not dialled in a loop.
-MOST_LANES: Final = (
-    128  # Connections; whoever claims to lead is connected to, and anybody may, under any number of ids.
-)
+# As RaftManager has reconnect.backoff.ms and its maximum: a peer that is down is not dialled in a loop.
+RECONNECT: Final = Backoff(first_s=0.05, highest_s=0.5)
+MOST_WAITING: Final = 1_000  # Requests, until a connection is made.
+MOST_LANES: Final = 128  # Connections: whoever claims to lead, under any id, is connected to.
 LONG: Final = (FetchRequest, FetchSnapshotRequest)  # A leader may hold these back; a vote must not wait behind one.
 
 # The newest version that a release's nodes speak among themselves.
@@ -67,12 +70,14 @@ OnResponse = Callable[[int, Message | None], None]
 class _Lane:
     """One connection, and what waits until it is made."""
 
-    __slots__ = ("address", "connecting", "connection", "waiting")
+    __slots__ = ("address", "connecting", "connection", "delays_s", "problem", "waiting")
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.connection: Connection | None = None
         self.connecting: asyncio.Task[None] | None = None
+        self.delays_s: Iterator[float] | None = None  # Until the next try, while there is no connection.
+        self.problem = ""  # Why there is none, as it was logged.
         self.waiting: list[Send] = []
 
 
@@ -82,6 +87,8 @@ class QuorumPeers:
     def __init__(self, level: str, client_id: str, on_response: OnResponse) -> None:
         self._newest, self._client_id, self._on_response = NEWEST[level], client_id, on_response
         self._lanes: dict[tuple[int, bool], _Lane] = {}
+        self._random = Random()
+        self._log = BoundedLog(logger)  # Anybody may claim to lead, under any id.
         self._loop = asyncio.get_running_loop()
 
     def send(self, effect: Send) -> None:
@@ -97,6 +104,9 @@ class QuorumPeers:
         self._lanes[key] = lane  # As the one that was used last.
         if lane.connection is not None and not lane.connection.closed:
             self._ask(lane.connection, effect)
+            return
+        if len(lane.waiting) >= MOST_WAITING:
+            self._lost(effect, NetworkError(f"{len(lane.waiting)} requests wait for the connection already"))
             return
         lane.waiting.append(effect)
         if lane.connecting is None:
@@ -133,17 +143,31 @@ class QuorumPeers:
             self._on_response(effect.correlation_id, answer.result())
 
     async def _connect(self, lane: _Lane) -> None:
+        """Once; what waited meanwhile is asked, or lost after the back-off: the node asks again."""
+        problem: Exception = DisconnectedError("it was not connected")
         try:
             lane.connection = await connect(*lane.address, client_id=self._client_id, limits=LIMITS)
+            self._connected(lane, lane.connection)
         except (NetworkError, UnsupportedVersionError) as error:
-            await asyncio.sleep(RECONNECT_S)
-            for effect in lane.waiting:
-                self._lost(effect, error)
-        else:
-            for effect in lane.waiting:
-                self._ask(lane.connection, effect)
-        lane.waiting = []
-        lane.connecting = None
+            problem = error
+            if str(error) != lane.problem:  # Once for each reason.
+                lane.problem = str(error)
+                self._log.info("%s; again and again", lane.problem)
+            lane.delays_s = lane.delays_s or RECONNECT.delays_s(self._random)
+            await asyncio.sleep(next(lane.delays_s))
+        finally:
+            lane.connecting = None
+            lost, lane.waiting = lane.waiting, []
+            for effect in lost:
+                self._lost(effect, problem)
+
+    def _connected(self, lane: _Lane, connection: Connection) -> None:
+        if lane.problem:
+            self._log.info("%s: connected", connection.peer)
+        lane.problem, lane.delays_s = "", None
+        waiting, lane.waiting = lane.waiting, []
+        for effect in waiting:
+            self._ask(connection, effect)
 
     def _lost(self, effect: Send, error: Exception) -> None:
         logger.debug("node %s: %s", effect.destination, error)
@@ -153,7 +177,7 @@ class QuorumPeers:
         if lane.connecting is not None:
             lane.connecting.cancel()
         for effect in lane.waiting:
-            self._lost(effect, ConnectionAbortedError("its address has changed"))
+            self._lost(effect, ConnectionAbortedError("its address has changed, or others need the connection"))
         lane.waiting = []
         if lane.connection is not None:
             lane.connection.abort()

@@ -1,4 +1,7 @@
-"""What a topic may be called (org.apache.kafka.common.internals.Topic of 3.9.1)."""
+"""What a topic may be called, and what a partition of it (org.apache.kafka.common.internals.Topic of 3.9.1).
+
+A name becomes a folder, a znode and a key, so it is checked wherever one comes in.
+"""
 
 import re
 from collections.abc import Iterable
@@ -7,6 +10,9 @@ from typing import Final
 from kcore.protocol_errors import Errors
 
 MAX_LENGTH: Final = 249
+MAX_PARTITION: Final = 2**31 - 1  # An index is an int32.
+MAX_FOLDER_NAME: Final = 255  # Bytes: NAME_MAX of Linux's file systems.
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def validate_topic_name(name: str) -> None:
@@ -23,9 +29,21 @@ def reason_invalid(name: str) -> str | None:
         return f"'{name}' is not allowed"
     if len(name) > MAX_LENGTH:
         return f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
-    if not re.fullmatch(r"[a-zA-Z0-9._-]+", name):
+    if not _LEGAL.fullmatch(name):
         return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
+
+
+def partition_error(name: str, partition: int) -> Errors:
+    """What a partition is refused with that no topic can have; NONE for one that may be.
+
+    Its folder must have a name too: `name-partition` in at most 255 bytes.
+    """
+    if reason_invalid(name) is not None:
+        return Errors.INVALID_TOPIC_EXCEPTION
+    if not 0 <= partition <= MAX_PARTITION or len(f"{name}-{partition}") > MAX_FOLDER_NAME:
+        return Errors.INVALID_PARTITIONS
+    return Errors.NONE
 
 
 def colliding(name: str, others: Iterable[str]) -> list[str]:

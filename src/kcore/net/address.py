@@ -1,0 +1,55 @@
+"""Hosts and ports as peers and znodes tell them: checked, and every failure to resolve or connect a NetworkError."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kcore.errors import AuthenticationError, DisconnectedError, KcoreError, RequestTimeoutError
+from kcore.net.bounded_log import one_line
+
+LARGEST_PORT: Final = 65_535
+LONGEST_NAME: Final = 254  # Bytes of a domain name with its last dot (RFC 1035).
+
+
+def address_flaw(host: str, port: int) -> str | None:
+    """Why nobody can listen at this host and port, as a clause; None if somebody may."""
+    if not 0 <= port <= LARGEST_PORT:
+        return f"port {port} is not in 0..{LARGEST_PORT}"
+    if not host or not host.isprintable():
+        return f"{host!r:.80} is no host name"
+    try:
+        name = host.encode("idna")
+    except UnicodeError as error:
+        return f"{host!r:.80} is no host name: {error}"
+    return f"{host!r:.80}... is too long for a host name" if len(name) > LONGEST_NAME else None
+
+
+def check_address(host: str, port: int) -> None:
+    """DisconnectedError for a host or a port that cannot be one: whoever told it may tell another."""
+    if flaw := address_flaw(host, port):
+        raise DisconnectedError(f"no connection to {address_text(host, port)}: {flaw}")
+
+
+def address_text(host: str, port: int) -> str:
+    """HOST:PORT for messages: one line, whatever the host is."""
+    return f"{one_line(host)}:{port}"
+
+
+@contextmanager
+def network_errors(address: str, timeout_s: float, *, failed: str = "no connection to") -> Iterator[None]:
+    """What resolving, connecting and listening raise becomes a NetworkError that names the address.
+
+    AuthenticationError for TLS, RequestTimeoutError if `timeout_s` were over, DisconnectedError for the rest. Beside
+    OSError, the resolver and the sockets raise UnicodeError, ValueError and OverflowError for odd addresses.
+    """
+    try:
+        yield
+    except KcoreError:
+        raise
+    except ssl.SSLError as error:
+        raise AuthenticationError(f"TLS to {address}: {error}") from error
+    except TimeoutError as error:
+        raise RequestTimeoutError(f"{address} is not ready within {timeout_s} s") from error
+    except (OSError, ValueError, OverflowError) as error:
+        raise DisconnectedError(f"{failed} {address}: {error}") from error

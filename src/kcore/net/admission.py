@@ -1,0 +1,118 @@
+"""Which connections a server keeps when there is no room for all: by their number, and by the process's descriptors."""
+
+import resource
+from collections import Counter
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, Generic, Protocol, TypeVar
+
+KEPT_FOR_FILES: Final = 4  # A quarter of the descriptors that the process may have.
+
+
+class Rank(IntEnum):
+    """What a connection that waits for its client has shown of that client; the lowest rank is closed first."""
+
+    SILENT = 0  # No whole request has come yet.
+    ANSWERED = 1
+    AUTHENTICATED = 2  # Its client has shown a certificate.
+
+
+class Guest(Protocol):
+    """A connection."""
+
+    @property
+    def address(self) -> str:
+        """Of the host at its other end."""
+
+    @property
+    def rank(self) -> Rank:
+        """As it waits for its client now."""
+
+
+G = TypeVar("G", bound=Guest)
+
+
+def may_be_connections(descriptor: int) -> bool:
+    """Whether a new descriptor is not among those that are kept for files.
+
+    The kernel gives the lowest that is free: all below it are in use, by connections, files or whatever.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most == resource.RLIM_INFINITY or descriptor < most - most // KEPT_FOR_FILES
+
+
+class Admission(Generic[G]):
+    """The connections of a server by address: those that wait for their clients, by rank, and those that do not.
+
+    Each kind is kept in the order in which it began to be so.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._all: set[G] = set()
+        self._of_address: Counter[str] = Counter()
+        self._waiting: tuple[dict[str, dict[G, None]], ...] = tuple({} for _ in Rank)
+        self._running: dict[str, dict[G, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def has_room(self) -> bool:
+        """For one more connection, by their number."""
+        return len(self._all) < self._most
+
+    def join(self, guest: G) -> None:
+        """A connection was made; it waits for its client."""
+        self._all.add(guest)
+        self._of_address[guest.address] += 1
+        self.wait(guest)
+
+    def wait(self, guest: G) -> None:
+        """A connection waits for its client from now on."""
+        self._move(guest, self._waiting[guest.rank])
+
+    def run(self, guest: G) -> None:
+        """A request of the connection runs from now on."""
+        self._move(guest, self._running)
+
+    def _move(self, guest: G, to: dict[str, dict[G, None]]) -> None:
+        if guest in self._all:
+            self._take_out(guest)
+            to.setdefault(guest.address, {})[guest] = None
+
+    def _take_out(self, guest: G) -> None:
+        for addresses in (*self._waiting, self._running):
+            guests = addresses.get(guest.address, {})
+            if guest in guests:
+                del guests[guest]
+                if not guests:
+                    del addresses[guest.address]
+
+    def leave(self, guest: G) -> None:
+        """A connection is gone."""
+        if guest not in self._all:
+            return
+        self._take_out(guest)
+        self._all.remove(guest)
+        self._of_address[guest.address] -= 1
+        if not self._of_address[guest.address]:
+            del self._of_address[guest.address]
+
+    def victim(self, newcomer: str = "") -> G | None:
+        """The connection to close for a newcomer from that address; None if there is none.
+
+        It has the lowest rank that there is. Of those it is of the address that has the most connections, and of those
+        it has waited longest. Where every connection has a request that runs, it is of an address that has more of them
+        than the newcomer's would: requests may wait as long as their clients like.
+        """
+        for addresses in self._waiting:
+            if addresses:
+                return next(iter(addresses[self._greediest(addresses)]))
+        if self._running:
+            greediest = self._greediest(self._running)
+            if self._of_address[greediest] > self._of_address[newcomer] + 1:
+                return next(iter(self._running[greediest]))
+        return None
+
+    def _greediest(self, addresses: Iterable[str]) -> str:
+        return max(addresses, key=self._of_address.__getitem__)

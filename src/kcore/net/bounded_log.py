@@ -1,0 +1,76 @@
+"""Lines about what strangers do, at a bounded rate: whoever sends garbage must not fill the log."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+LONGEST_LINE: Final = 1_000  # Characters: a peer's text may be megabytes.
+
+
+class _Kind:
+    """The lines of one format string: a bucket of tokens, and how many lines found it empty."""
+
+    __slots__ = ("filled_s", "left_out", "tokens")
+
+    def __init__(self, tokens: float, now_s: float) -> None:
+        self.tokens, self.filled_s, self.left_out = tokens, now_s, 0
+
+
+class BoundedLog:
+    """Writes at most `burst` lines of a kind at once, and one more every `every_s` after that.
+
+    A kind is a format string, which is a constant in the code. The next line that is written says how many were left
+    out. Control characters in a line are escaped and a long line is cut: most of it may be a stranger's text.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        *,
+        burst: int = 10,
+        every_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._logger, self._burst, self._every_s, self._clock = logger, burst, every_s, clock
+        self._kinds: dict[str, _Kind] = {}
+
+    def info(self, message: str, *arguments: object) -> None:
+        """A line at INFO; `message` and `arguments` as `logging` has them."""
+        self._write(logging.INFO, message, arguments)
+
+    def warning(self, message: str, *arguments: object) -> None:
+        """A line at WARNING."""
+        self._write(logging.WARNING, message, arguments)
+
+    def error(self, message: str, *arguments: object) -> None:
+        """A line at ERROR."""
+        self._write(logging.ERROR, message, arguments)
+
+    def exception(self, message: str, *arguments: object) -> None:
+        """A line at ERROR with the traceback of the exception that is being handled: for faults of our own."""
+        self._write(logging.ERROR, message, arguments, traceback=True)
+
+    def _write(self, level: int, message: str, arguments: tuple[object, ...], *, traceback: bool = False) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
+        now_s = self._clock()
+        kind = self._kinds.setdefault(message, _Kind(self._burst, now_s))
+        kind.tokens = min(self._burst, kind.tokens + (now_s - kind.filled_s) / self._every_s)
+        kind.filled_s = now_s
+        if kind.tokens < 1:
+            kind.left_out += 1
+            return
+        kind.tokens -= 1
+        more = f" ({kind.left_out} more of this kind are left out)" if kind.left_out else ""
+        kind.left_out = 0
+        self._logger.log(level, "%s%s", one_line(message % arguments), more, exc_info=traceback)
+
+
+def one_line(text: str) -> str:
+    """The text without control characters, and no longer than a line of the log may be."""
+    if len(text) > LONGEST_LINE:
+        text = f"{text[:LONGEST_LINE]}... ({len(text)} characters)"
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,0 +1,64 @@
+"""The bytes that a server's connections hold together, and who pays when they are too many."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar
+
+RELIEVED: Final = 0.9  # Of the bound: the next few bytes shall not have to look for somebody again.
+
+
+class Holder(Protocol):
+    """A connection."""
+
+    @property
+    def address(self) -> str:
+        """Of the host at its other end."""
+
+    @property
+    def may_end(self) -> bool:
+        """Whether its bytes are free once it is closed: those of a request that runs are not."""
+
+
+H = TypeVar("H", bound=Holder)
+
+
+class HeldBytes(Generic[H]):
+    """A sum over all connections that stays below a bound: above it connections are closed.
+
+    The address that holds most pays first, with its largest connections. Nobody is made to wait instead: half frames
+    that wait for each other would hold the bound for ever.
+    """
+
+    def __init__(self, bound: int, end: Callable[[H, int], None]) -> None:
+        """`end` closes a connection; it is told what that connection holds."""
+        self.total = 0
+        self._bound, self._end = bound, end
+        self._held: dict[H, int] = {}
+
+    def hold(self, holder: H, count: int) -> None:
+        """A connection holds so many bytes from now on. This may close it."""
+        before = self._held.get(holder, 0)
+        if count:
+            self._held[holder] = count
+        elif before:
+            del self._held[holder]
+        self.total += count - before
+        if self.total > self._bound and count > before:
+            self._relieve(int(self._bound * RELIEVED))
+
+    def _relieve(self, wanted: int) -> None:
+        while self.total > wanted:
+            sums: Counter[str] = Counter()
+            for holder, held in self._held.items():
+                if holder.may_end:
+                    sums[holder.address] += held
+            if not sums:
+                return
+            [(address, _)] = sums.most_common(1)
+            theirs = [each for each in self._held if each.may_end and each.address == address]
+            for holder in sorted(theirs, key=self._held.__getitem__, reverse=True):
+                if self.total <= wanted:
+                    return
+                held = self._held.pop(holder)
+                self.total -= held
+                self._end(holder, held)

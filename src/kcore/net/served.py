@@ -1,0 +1,311 @@
+"""One client of a server: its requests are read, handed to the server's handler and answered, one after the other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
+from kcore.net.admission import Rank
+from kcore.net.framed import Framed, Piece, frame_of
+from kcore.net.versions import api_name, for_version, refusal, response_of
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.schema.versions import NONE
+from kcore.wire.codec import decode_from, encode
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from kcore.net.server import Arrival, Server
+
+# Who sent the request that runs, for the log; empty where none does.
+PEER: ContextVar[str] = ContextVar("PEER", default="")
+KEY_AND_VERSION = Struct(">hh")  # What every request begins with, whatever its header's version.
+QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
+
+
+class RequestContext(NamedTuple):
+    """What a handler knows beyond the message."""
+
+    peer: str
+    connection_id: int  # Of this server, never used twice.
+    header: RequestHeader
+    gone: "asyncio.Future[None] | None" = None  # Done once the client is: nobody will read an answer.
+
+    @property
+    def version(self) -> int:
+        return self.header.request_api_version
+
+    async def while_here(self, answer: Awaitable[T]) -> T | None:
+        """What is awaited; None, and it is cancelled, if the client is gone before: it may have had years to wait."""
+        waiting = asyncio.ensure_future(answer)
+        if self.gone is None or waiting.done():
+            return await waiting
+        try:
+            await asyncio.wait((waiting, self.gone), return_when=asyncio.FIRST_COMPLETED)
+            return await waiting if waiting.done() else None
+        finally:
+            waiting.cancel()
+
+
+Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
+
+
+class Relay(Protocol):
+    """Somebody else who answers some requests: whole frames without their sizes, headers and all, in and out."""
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether a request is for the relay."""
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
+
+    def forget(self, connection_id: int) -> None:
+        """That connection is gone."""
+
+
+class ServedConnection(Framed):
+    """One client. It is read on only when its request is answered, so what waits is bounded by one buffer.
+
+    A request that was taken up runs to its end even if the client is gone, as in Kafka.
+    """
+
+    def __init__(self, server: "Server", arrival: "Arrival") -> None:
+        super().__init__("nobody yet", server.limits, server.metrics)
+        self.address = arrival.address
+        self.rank = Rank.SILENT
+        self._server, self._arrival = server, arrival
+        self._id = next(server.connection_ids)
+        self._next: asyncio.Future[bytes | None] | None = None  # Waited for while no request runs; None ends it.
+        self._drained: asyncio.Future[None] | None = None
+        self._reading_paused = False
+        self._handling = False
+        self._running_bytes = 0  # Of the frame whose request runs.
+        self._active_s = self._loop.time()
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        host, port, *_ = transport.get_extra_info("peername") or ("a client that is gone", 0)
+        self.peer = f"{host}:{port}"
+        server = self._server
+        if server.closing:
+            self.abort()
+            return
+        server.begun(self, self._arrival)
+        task = self._loop.create_task(self._run())
+        server.tasks.add(task)
+        task.add_done_callback(server.tasks.discard)
+        self._check_idle()
+
+    def __str__(self) -> str:
+        return f"{self.peer}, idle for {self.idle_s:.1f} s"
+
+    @property
+    def may_end(self) -> bool:
+        """Whether no request of its own runs: what that holds would not be free with the connection."""
+        return not self._handling
+
+    @property
+    def idle_s(self) -> float:
+        """Since the last whole request, or answer that the client took."""
+        return 0.0 if self._handling else self._loop.time() - self._active_s
+
+    def finish(self) -> None:
+        """No more requests."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+
+    def end_for(self, what: str, why: str) -> None:
+        """Closes the connection for the sake of others; counted as `what`."""
+        self.metrics.errors[what] += 1
+        self._server.log.warning("%s: %s: closed", self.peer, why)
+        self.abort()
+
+    # One request after the other.
+
+    async def _run(self) -> None:
+        PEER.set(self.peer)
+        try:
+            while (frame := await self._next_frame()) is not None:
+                self._begin_request(frame)
+                answer = await self._answer(frame)
+                del frame  # An answer may take its time to leave.
+                self._end_request()
+                if answer is not None:
+                    await self._write(answer)
+                    del answer
+        except (FrameError, DecodeError) as error:
+            self._refuse(error)
+        finally:
+            self._handling = False
+            self._server.received.hold(self, 0)
+            self._server.unsent.hold(self, 0)
+            self._forget_relay()
+            self.close_soon()
+
+    def _begin_request(self, frame: bytes) -> None:
+        self._active_s = self._loop.time()
+        self._handling = True
+        self._server.admission.run(self)
+        self._running_bytes = len(frame) if len(frame) > QUIET_BYTES else 0
+        self._weigh()
+
+    def _end_request(self) -> None:
+        self._active_s = self._loop.time()
+        self._handling = False
+        self._running_bytes = 0
+        self._weigh()
+        if self.rank is Rank.SILENT:
+            has_shown = self._transport is not None and self._transport.get_extra_info("peercert")
+            self.rank = Rank.AUTHENTICATED if has_shown else Rank.ANSWERED
+
+    def _weigh(self) -> None:
+        """Tells what this connection holds of its client's."""
+        self._server.received.hold(self, self._splitter.held_bytes - QUIET_BYTES + self._running_bytes)
+
+    async def _next_frame(self) -> bytes | None:
+        assert self._transport is not None
+        await self._drain()
+        if self._server.closing or self.closed:
+            return None
+        frame = self._splitter.next_frame()
+        if frame is not None:
+            return frame
+        self._splitter.trim()
+        self._weigh()
+        self._server.admission.wait(self)
+        self._next = self._loop.create_future()
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+        return await self._next
+
+    async def _drain(self, rest: int = 0) -> None:
+        """Returns once the client has taken enough for more to be written; of its answer `rest` bytes are still to be.
+
+        A client that does not is closed in the end: by its idle time, or because it holds too much.
+        """
+        if self._may_write or self.closed:
+            return
+        assert self._transport is not None
+        self._server.unsent.hold(self, rest + self._transport.get_write_buffer_size())
+        self._drained = self._loop.create_future()
+        await self._drained
+        self._server.unsent.hold(self, 0)
+
+    async def _answer(self, frame: bytes) -> list[Piece] | None:
+        """The answer's frame; None if there is none, or no more requests are taken from this client."""
+        if len(frame) < KEY_AND_VERSION.size:
+            raise FrameError(f"a request of {len(frame)} bytes")
+        api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        relay = self._server.relay
+        try:
+            if relay is not None and relay.takes(api_key, version):
+                self.metrics.requests += 1
+                return frame_of(None, 0, await relay.ask(self._id, frame))
+            header, message = self._read(frame, api_key, version)
+            self.metrics.requests += 1
+            return await self._serve(header, message)
+        except (NetworkError, DecodeError) as error:
+            self._refuse(error)
+        except Exception as error:  # Our own fault: only this connection pays for it.
+            self.metrics.errors[type(error).__name__] += 1
+            name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
+            self._server.log.exception("%s: %s %s was not answered", self.peer, name, version)
+        self.close_soon()
+        return None
+
+    def _read(self, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
+        """None stands for a version of ApiVersions that is too new: nobody knows how to read that (KIP-511)."""
+        request, versions = self._server.served.get(api_key, (None, NONE))
+        if request is None or (version not in versions and request is not ApiVersionsRequest):
+            name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
+            raise FrameError(f"{name} {version} is not served")
+        most = self.limits.request_values
+        header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
+        if version not in versions:
+            return header, None
+        return header, decode_from(request, version, frame, at, most_values=most)[0]
+
+    async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
+        version = header.request_api_version
+        if message is None:
+            _, versions = self._server.served[ApiVersionsRequest.api_key]
+            return _encoded(refusal(versions), 0, header)
+        if isinstance(message, ApiVersionsRequest):
+            return _encoded(for_version(self._server.versions_answer, version), version, header)
+        context = RequestContext(self.peer, self._id, header, self._gone)
+        response = await self._server.handler(context, message)
+        if response is None:
+            return None
+        if type(response) is not response_of(type(message)):
+            raise TypeError(f"{type(response).__name__} is no answer to {type(message).__name__}")
+        return _encoded(response, version, header)
+
+    async def _write(self, frame: list[Piece]) -> None:
+        rest = sum(map(len, frame))
+        for piece in frame:
+            await self._drain(rest)
+            if self.closed:
+                return
+            self.write(piece)
+            rest -= len(piece)
+        self.metrics.responses += 1
+
+    def _refuse(self, error: KcoreError) -> None:
+        self.metrics.errors[type(error).__name__] += 1
+        self._server.log.warning("%s: %s: closed", self.peer, error)
+
+    # What wakes it.
+
+    def frames_may_be_here(self) -> None:
+        assert self._transport is not None
+        if self._next is None or self._next.done():
+            self._reading_paused = True  # The client sends on before its answer.
+            self._transport.pause_reading()
+            self._weigh()
+            return
+        try:
+            frame = self._splitter.next_frame()
+            if frame is not None:
+                self._next.set_result(frame)
+            else:
+                self._weigh()
+        except FrameError as error:
+            self._next.set_exception(error)
+
+    def writing_resumed(self) -> None:
+        self._active_s = self._loop.time()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def _check_idle(self) -> None:
+        """Half a frame keeps nobody alive, nor does a client that takes no answers."""
+        idle_s = self.idle_s
+        if idle_s >= self.limits.idle_s:
+            self.metrics.errors["idle"] += 1
+            self.abort()
+        else:
+            self._idle_timer = self._loop.call_later(self.limits.idle_s - idle_s, self._check_idle)
+
+    def _forget_relay(self) -> None:
+        if self._server.relay is not None:
+            self._server.relay.forget(self._id)
+
+    def lost(self, why: str) -> None:
+        self._server.lost(self, why)
+        self._forget_relay()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self.finish()
+        self.writing_resumed()
+
+
+def _encoded(response: Message, version: int, header: RequestHeader) -> list[Piece]:
+    head = ResponseHeader(correlation_id=header.correlation_id)
+    return frame_of(head, response.header_version(version), encode(response, version))

@@ -1,0 +1,131 @@
+"""Every request that a server has, as bad as it may be: answered or refused, and never a fault of our own."""
+
+from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.constants import METADATA_TOPIC
+from kcore.controller.config import ControllerConfig
+from kcore.net.connect import connect
+from kcore.net.server import RequestContext, serve
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.server.broker import front as broker_front
+from kcore.server.controller import front as controller_front
+from kcore.server.controller import process
+from kcore.server.controller.process import ControllerServer
+from kcore.server.quorum.front import apis_of
+from kcore.types import Uuid
+from net.hostile_messages import Hostile, assert_quiet, send_all
+from net.loops import settled, story, until
+from server.brokers import FakeBroker
+from server.quorum_nodes import CLUSTER_ID, started
+from server.replicas import TOPIC_ID, Brokers
+from server.zookeepers import Client, Zookeeper, elect, take_over
+from storage import building
+
+BATCH = building.batch(0, [b"a"])
+ROUNDS = 8
+KNOWN = {
+    **{name: "t" for name in ("topic_name", "topic", "name")},
+    **{name: 0 for name in ("partition_index", "partition", "index")},
+    **{"controller_epoch": 5, "broker_epoch": -1, "leader": 1, "replicas": [1, 2], "isr": [1]},
+}
+KNOWN_OF_QUORUM = {
+    **{name: METADATA_TOPIC for name in ("topic_name", "topic", "name")},
+    **{name: 0 for name in ("partition_index", "partition")},
+    "cluster_id": CLUSTER_ID,
+}
+CONTROL = {"LeaderAndIsr", "StopReplica", "UpdateMetadata"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@story
+async def test_18_a_broker(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with AsyncExitStack() as stack:
+        brokers = await Brokers(stack, tmp_path).open()
+        await brokers.elect(1)
+        port = brokers.servers[1].port
+        hostile = Hostile(Random(seed), KNOWN, uuids=(TOPIC_ID,), records=(BATCH,))
+        apis = {name: versions for name, versions in broker_front.APIS.items() if name not in CONTROL}
+        outcome = await send_all(port, apis, hostile, ROUNDS)
+        assert outcome.answered > 10 * outcome.closed
+        outcome = await send_all(port, {name: broker_front.APIS[name] for name in CONTROL}, hostile, ROUNDS)
+        assert outcome.answered > 10 * outcome.closed
+        assert_quiet(caplog)
+        assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
+        brokers.servers[1].manager.controller_id = -1  # As far as it knows by now, nobody would answer its good-bye.
+
+
+@pytest.mark.parametrize("seed", range(2))
+@story
+async def test_18_a_controller(seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
+        monkeypatch.setattr(process, name, stand_in)
+    zookeeper = Zookeeper()
+    async with AsyncExitStack() as stack:
+        broker = await FakeBroker().open(stack)
+        server = ControllerServer(ControllerConfig(1000), zookeeper)  # type: ignore[arg-type]
+        await stack.enter_async_context(server)
+        await until(lambda: server.active.is_active)
+        zookeeper.register(1, broker.port)
+        zookeeper.write_topic("t", [1], [1])
+        await until(lambda: broker.seen)
+        hostile = Hostile(Random(seed), uuids=(TOPIC_ID,))
+        outcome = await send_all(server.port, controller_front.APIS, hostile, ROUNDS)
+        assert outcome.answered > 10 * outcome.closed
+        assert_quiet(caplog)
+        assert server.active.is_active
+
+
+@pytest.mark.parametrize("level", ["3.9", "4.3"])
+@pytest.mark.parametrize("seed", range(2))
+@story
+async def test_18_a_node_of_a_quorum(seed: int, level: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with started(3, level) as nodes:
+        leader = await nodes.leader()
+        hostile = Hostile(Random(seed), KNOWN_OF_QUORUM, last_epochs=False)  # What these do is told by tests/raft.
+        outcome = await send_all(leader.port, apis_of(level), hostile, ROUNDS)
+        assert outcome.answered > 10 * outcome.closed
+        assert_quiet(caplog)
+        await nodes.leader()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@story
+async def test_18_a_controller_among_brokers_that_answer_nonsense(
+    seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their answers are well encoded and say what cannot be; the controller stays, and tells them on."""
+    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
+        monkeypatch.setattr(process, name, stand_in)
+    hostile = Hostile(Random(seed), {"topic_name": "t", "partition_index": 0, "topic_id": Uuid(b"i" * 16)})
+    asked = Counter[str]()
+
+    async def nonsense(context: RequestContext, message: Any) -> Any:
+        asked[type(message).__name__] += 1
+        return hostile.message(response_of(type(message)), context.version)
+
+    zookeeper, apis = Zookeeper(), {"LeaderAndIsr": (7, 7), "UpdateMetadata": (8, 8), "StopReplica": (4, 4)}
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(await serve("127.0.0.1", 0, nonsense, apis))
+        server = ControllerServer(ControllerConfig(1000), zookeeper)  # type: ignore[arg-type]
+        await stack.enter_async_context(server)
+        await until(lambda: server.active.is_active)
+        for broker_id in (1, 2, 3):
+            zookeeper.register(broker_id, broker.port)
+        for number in range(10):
+            zookeeper.write_topic(f"t{number or ''}", [1, 2], [2, 3], [3, 1])
+        async with await connect("127.0.0.1", server.port) as connection:
+            await until(lambda: asked["LeaderAndIsrRequest"] >= 3)
+            names = [f"t{number}" for number in range(1, 10)]
+            await connection.send(s.DeleteTopicsRequest(topic_names=names, timeout_ms=300), 3)
+        await until(lambda: asked["StopReplicaRequest"])
+        await settled(lambda: asked.total())
+        assert server.active.is_active
+        assert not any(record.exc_info for record in caplog.records)
