@@ -84,6 +84,10 @@ def numbered(groups: Array) -> Int32s:
     return numbers
 
 
+HUGE_PAGE: Final = 1 << 21
+_NUMPY_ASKS_FROM: Final = 1 << 22  # Bytes from which NumPy asks the kernel for huge pages.
+
+
 def together(columns: Mapping[str, Array]) -> dict[str, Array]:
     """The columns in one allocation with huge pages, where they are too small to have any by themselves.
 
