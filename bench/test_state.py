@@ -139,4 +139,4 @@ def test_snapshot(benchmark: BenchmarkFixture, image: ClusterImage) -> None:
 
 def test_memory(image: ClusterImage) -> None:
     """10 million partitions are ten times these: 1.3 GB."""
-    assert sum(image.memory_bytes().values()) <= 130 * PARTITIONS
+    assert image.memory_bytes()["total"] <= 130 * PARTITIONS

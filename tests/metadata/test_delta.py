@@ -5,9 +5,11 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcore.metadata import replay as replaying
 from kcore.metadata.delta import MetadataDelta
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
@@ -54,10 +56,10 @@ class Lived:
             self.offset += len(values)
             self.states[self.offset] = deepcopy(story.image)
 
-    def keys_of(self, delta: MetadataDelta) -> set[Key]:
-        table = self.image.table
-        topics = [table.topics.ids[row] for row in table.topic_row__p[delta.rows].tolist()]
-        return set(zip(topics, table.partition_index__p[delta.rows].tolist(), strict=True))
+
+def keys_of(image: ClusterImage, delta: MetadataDelta) -> set[Key]:
+    topics = [image.topics.ids[row] for row in image.table.topic_row__p[delta.rows].tolist()]
+    return set(zip(topics, image.table.partition_index__p[delta.rows].tolist(), strict=True))
 
 
 Counts = st.lists(st.integers(1, 60), min_size=1, max_size=6)
@@ -76,7 +78,7 @@ def test_what_two_offsets_part(dice: Random, counts: list[int], bulk: list[bool]
     assert delta.deleted_topics == {each: before.topics[each] for each in before.topics.keys() - after.topics.keys()}
     touched = set[Key]().union(*(keys for offset, keys in lived.touched.items() if begin <= offset < end))
     later = set[Key]().union(*(keys for offset, keys in lived.touched.items() if offset >= end))
-    assert touched & now.partitions.keys() <= lived.keys_of(delta) <= (touched | later) & now.partitions.keys()
+    assert touched & now.partitions.keys() <= keys_of(lived.image, delta) <= (touched | later) & now.partitions.keys()
     changed = {
         each
         for each in before.brokers.keys() | after.brokers.keys()
@@ -88,6 +90,30 @@ def test_what_two_offsets_part(dice: Random, counts: list[int], bulk: list[bool]
         assert {each for each in old.keys() | new.keys() if old.get(each) != new.get(each)} <= delta.touched(part), part
     if begin == end:
         assert not len(delta.rows) and not delta.keys
+
+
+@given(Dice, st.integers(20, 200), st.data())
+@settings(max_examples=150, deadline=None)
+def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.DataObject) -> None:
+    """Topics that are created together are told where their records stand."""
+    values = Story(dice).values(count)
+    bulk, alone = ClusterImage(), ClusterImage()
+    bulk.keep_deltas(0)
+    alone.keep_deltas(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replaying, "FEW_TOPICS", 0)
+        replay(bulk, log_of(values))
+    for offset, value in enumerate(values):
+        alone.apply(decode_metadata_record(value)[0], offset)
+    for _ in range(5):
+        begin = data.draw(st.integers(0, len(values)))
+        end = data.draw(st.one_of(st.just(len(values)), st.integers(begin, len(values))))
+        found, wanted = bulk.changes_between(begin, end), alone.changes_between(begin, end)
+        assert found is not None and wanted is not None
+        assert found.keys == wanted.keys
+        # Before the end, rows that others have taken since are told, and which they are differs.
+        assert end < len(values) or keys_of(bulk, found) == keys_of(alone, wanted)
+        assert found.created_topics == wanted.created_topics and found.deleted_topics == wanted.deleted_topics
 
 
 @given(Dice, Counts, Ways, st.integers(1, 120))

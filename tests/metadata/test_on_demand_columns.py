@@ -1,8 +1,11 @@
 """The columns that a table has on demand: log directories and eligible leader replicas."""
 
+import numpy as np
 import pytest
 
 from kcore.errors import TableError
+from kcore.metadata import partition_columns
+from kcore.metadata.arrays import grown
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.columns import ALL_COLUMNS
 from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
@@ -76,3 +79,23 @@ def test_columns_cannot_be_written_by_readers() -> None:
     for name in ALL_COLUMNS:
         with pytest.raises(ValueError, match="read-only"):
             getattr(table, name)[0] = 1
+
+
+def test_rows_that_come_are_free_whatever_memory_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dirty(array: np.ndarray, length: int) -> np.ndarray:
+        room = grown(array, length)
+        room[len(array) :] = 77
+        return room
+
+    monkeypatch.setattr(partition_columns, "grown", dirty)
+    table = PartitionTable.from_arrays([[0, 1]], elr=[[1]], directories=[[0, 0]])
+    nobody = np.empty((0, 2), np.int16)
+    for partition in range(1, 200):
+        offered = table.offer_rows(partition % 40)  # More than there is room for, now and then.
+        for name, array in table.columns_in_use().items():
+            assert (array[offered] == ALL_COLUMNS[name].nothing).all(), (name, partition)
+        table.settle_rows(offered, 0, offered[:0], nobody)
+        row = table.new_row(0, partition)
+        held = {name: array[row] for name, array in table.columns_in_use().items()}
+        assert (held.pop("topic_row__p"), held.pop("partition_index__p")) == (0, partition)
+        assert all((each == ALL_COLUMNS[name].nothing).all() for name, each in held.items()), partition

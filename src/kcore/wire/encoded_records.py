@@ -30,8 +30,20 @@ class EncodedRecords:
         np.cumsum([len(each) for each in values], out=offsets[1:])
         return cls(np.frombuffer(b"".join(values), np.uint8), offsets)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The records of all parts, in order."""
+        ends = np.cumsum([0, *(int(part.offsets[-1] - part.offsets[0]) for part in parts)])
+        begins = [part.offsets[:-1] - part.offsets[0] + end for part, end in zip(parts, ends, strict=False)]
+        values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
+        return cls(np.concatenate([np.empty(0, np.uint8), *values]), np.concatenate([*begins, ends[-1:]]))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def fit_one_batch(self, max_bytes: int = MAX_BATCH_BYTES) -> bool:
+        """Whether `batches` makes one of them at the most, whatever their offsets; it may be so where this is False."""
+        return HEADER_END + int(self.offsets[-1] - self.offsets[0]) + _AROUND_RECORD * len(self) <= max_bytes
 
     def __iter__(self) -> Iterator[bytes]:
         data, offsets = self.values.tobytes(), self.offsets.tolist()
