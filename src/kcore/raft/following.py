@@ -9,7 +9,7 @@ from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
 from kcore.raft.batches import split_batches
-from kcore.raft.config import FETCH_MAX_WAIT_MS, MAX_BATCH_BYTES
+from kcore.raft.config import FETCH_MAX_WAIT_MS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import replay_batches
 from kcore.raft.effects import Committed
@@ -61,7 +61,7 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
         cluster_id=node.cluster_id,
         replica_state=ReplicaState(replica_id=node.local.id),
         max_wait_ms=max_wait_ms,
-        max_bytes=MAX_BATCH_BYTES,
+        max_bytes=node.config.fetch_max_bytes,
         topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
     )
 

@@ -9,7 +9,6 @@ from typing import Final
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
-from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import snapshot_batches
 from kcore.raft.effects import Committed, SnapshotLoaded
@@ -157,7 +156,7 @@ def fetch_snapshot_request(node: NodeContext, loading: LoadingSnapshot) -> Fetch
     return FetchSnapshotRequest(
         cluster_id=node.cluster_id,
         replica_id=node.local.id,
-        max_bytes=FETCH_SNAPSHOT_MAX_BYTES,
+        max_bytes=node.config.fetch_snapshot_max_bytes,
         topics=[FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
     )
 

@@ -41,16 +41,16 @@ def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed:
     began = process_time()
     with planted(plant):
         world, broken, healed_us = _live(seed, events, fixed)
-    invariants = world.invariants
+    facts = world.facts
     return Outcome(
         seed,
         world.count,
         world.now_us // 1000,
         process_time() - began,
         f"{world.hash:016x}",
-        invariants.committed.end,
-        invariants.acknowledged,
-        len(invariants.leaders),
+        facts.committed.end,
+        facts.acknowledged,
+        len(facts.leaders),
         healed_us // 1000,
         broken.invariant if broken else None,
         broken.text if broken else "",
@@ -65,7 +65,7 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
         world.begin()
         world.take(events - world.count)
         healed_us = heal_and_demand(world)
-        world.invariants.at_end()
+        world.checkers.at_end()
     except Violation as violation:
         return world, violation, -1
     except Exception as error:  # Whatever a node raises, it must not.
