@@ -76,7 +76,8 @@ def kill(world: "World") -> None:
 
 def power_cut(world: "World") -> None:
     """One machine loses its power, and what it has not flushed is in doubt: also one whose process is gone already."""
-    machine = chosen(world) if world.dice() < 0.7 else world.random.choice(world.machines)
+    behind = [machine for machine in world.machines if machine.log.end_offset > machine.log.durable_end]
+    machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
     if machine is not None:
         note(world, "power_cut")
         is_up = machine.is_up
@@ -97,9 +98,12 @@ def outage(world: "World") -> None:
 
 
 def trap(world: "World") -> None:
-    """A crash at a moment that matters, whenever it comes."""
+    """Crashes at moments that matter, whenever they come; some machines at once wait for theirs."""
     note(world, "trap")
-    traps.lay(world, world.random.choice(world.machines), duration_us(world))
+    share = world.random.choice((0.2, 0.7))
+    for machine in world.machines:
+        if world.dice() < share:
+            traps.lay(world, machine, duration_us(world))
 
 
 def stop(world: "World") -> None:
