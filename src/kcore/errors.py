@@ -91,6 +91,10 @@ class RaftLogError(KcoreError, RuntimeError):
     """What a log was told to do would break a promise of the quorum: a gap, a cut below the high watermark."""
 
 
+class NewerReleaseError(KcoreError, RuntimeError):
+    """A quorum's log or snapshot has what only a newer release can read; the message says what, and where."""
+
+
 class TargetError(KcoreError, RuntimeError):
     """The controller to put under load cannot be fetched, started or reached, or refuses what it must do."""
 

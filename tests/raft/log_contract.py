@@ -62,6 +62,19 @@ class LogContract:
         assert log.end_offset_for_epoch(1) == OffsetAndEpoch(2, 1)
         assert log.append_as_follower(b"", 5) is None
 
+    def test_the_epoch_of_each_record(self, log: RaftLog) -> None:
+        append(log, (1, 2), (3, 1), (4, 2))
+        assert [log.epoch_at(offset) for offset in range(5)] == [1, 1, 3, 4, 4]
+        for offset in (-1, 5):
+            with pytest.raises(RaftLogError, match="not in the log"):
+                log.epoch_at(offset)
+        log.update_high_watermark(5)
+        snapshot(log, OffsetAndEpoch(2, 1))
+        log.delete_before(OffsetAndEpoch(2, 1))
+        assert log.epoch_at(2) == 3
+        with pytest.raises(RaftLogError, match="not in the log"):
+            log.epoch_at(1)
+
     def test_a_follower_leaves_a_cut_off_batch_out(self, log: RaftLog) -> None:
         whole = batch(0, 1)
         for size in range(len(whole)):
@@ -189,6 +202,18 @@ class LogContract:
         log.append_snapshot(end, b"abc")
         log.begin_snapshot(end)
         assert log.append_snapshot(end, b"d") == 1
+
+    def test_a_snapshot_that_was_begun_is_dropped(self, log: RaftLog) -> None:
+        """Only that one; a whole one stays, and one that was never begun is no error."""
+        whole, begun = OffsetAndEpoch(4, 2), OffsetAndEpoch(5, 2)
+        snapshot(log, whole, b"abc")
+        log.begin_snapshot(begun)
+        log.append_snapshot(begun, b"defg")
+        for end in (begun, begun, whole, OffsetAndEpoch(9, 9)):
+            log.drop_snapshot(end)
+        assert log.snapshots == [whole]
+        log.begin_snapshot(begun)
+        assert log.append_snapshot(begun, b"h") == 1
 
     def test_a_log_that_ends_before_a_snapshot_is_emptied(self, log: RaftLog) -> None:
         append(log, (1, 4))

@@ -5,12 +5,13 @@ import pytest
 from kcore.errors import RaftLogError
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
-from kcore.raft.states import Candidate, Follower, Resigned
+from kcore.raft.states import Follower, Resigned, Unattached
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import EndQuorumEpochRequest, VoteRequest
 from raft.nodes import (
     answer,
     directory,
+    grant,
     leaders,
     log_of,
     partition,
@@ -65,13 +66,26 @@ def test_a_restarted_leader_goes_on_in_the_next_epoch() -> None:
     assert state(node) == ("Prospective", 6, -1)
 
 
-def test_a_voted_candidate_is_one_again() -> None:
-    """In the same epoch: it may have had votes that count still."""
-    node, effects = started(election=ElectionState(4, -1, OWN))
-    assert state(node) == ("Candidate", 4, -1)
-    assert isinstance(node.state, Candidate)
-    asked = partition(sent(effects, VoteRequest)[0].request)
-    assert (asked.replica_epoch, asked.pre_vote) == (4, False)
+@pytest.mark.parametrize("level", ["4.3", "3.9"])
+def test_a_candidate_that_restarts_does_not_go_on_with_its_election(level: str) -> None:
+    """A vote may have been given for a longer log than the crash has left: it counts for that election no more."""
+    node, effects = started(election=ElectionState(4, -1, OWN), level=level)
+    assert state(node) == ("Unattached", 4, -1)
+    assert node.state.voted == OWN
+    assert sent(effects, VoteRequest) == stored(effects) == []
+    assert not partition(answer(node.on_request(vote_request(4, 3), 2, "a", 0))).vote_granted, "its vote of epoch 4"
+    effects = node.on_timer(1000)
+    if level == "4.3":
+        effects = grant(node, effects, 1000, 1)
+    assert state(node) == ("Candidate", 5, -1)
+    assert stored(effects)[-1] == ElectionState(5, -1, OWN)
+    assert partition(sent(effects, VoteRequest)[0].request).replica_epoch == 5
+
+
+def test_a_candidate_that_lost_follows_its_leader_again() -> None:
+    node, effects = started(election=ElectionState(4, 3, OWN))
+    assert state(node) == ("Follower", 4, 3)
+    assert (node.state.voted, sent(effects, VoteRequest)) == (OWN, [])
 
 
 def test_a_vote_for_an_earlier_directory_of_its_own_is_not_for_itself() -> None:
@@ -85,6 +99,7 @@ def test_a_vote_for_an_earlier_directory_of_its_own_is_not_for_itself() -> None:
 def test_a_voted_candidate_that_votes_no_more_is_none() -> None:
     """E7 (KAFKA-17067), at a start."""
     node, _ = started(election=ElectionState(4, -1, OWN), voters=(2, 3, 4))
+    node.on_timer(60_000)
     assert state(node) == ("Unattached", 4, -1)
 
 
@@ -127,11 +142,10 @@ def test_a_log_that_is_ahead_counts_more() -> None:
 )
 @pytest.mark.parametrize("level", ["4.3", "3.9"])
 def test_an_only_voter_leads_at_once(election: ElectionState | None, level: str) -> None:
-    """A new epoch, but for a candidate that had won already."""
+    """In a new epoch."""
     node, effects = started(election=election, voters=(1,), level=level)
     before = 0 if election is None else election.epoch
-    was_candidate = election is not None and election.voted is not None
-    assert state(node) == ("Leader", before + (not was_candidate), 1)
+    assert state(node) == ("Leader", before + 1, 1)
     assert stored(effects)[-1] == ElectionState(node.epoch, 1)
 
 
@@ -144,7 +158,7 @@ def test_a_vote_needs_an_id() -> None:
     ("election", "first"),
     [
         (ElectionState(5, 1), Resigned),
-        (ElectionState(5, -1, OWN), Candidate),
+        (ElectionState(5, -1, OWN), Unattached),
         (ElectionState(5, 2), Follower),
     ],
 )

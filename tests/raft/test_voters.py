@@ -1,8 +1,11 @@
 """Voter sets, their history in a log, and how both are written and read."""
 
+from collections.abc import Sequence
+from itertools import combinations, product
+
 import pytest
 
-from kcore.errors import DecodeError
+from kcore.errors import RaftLogError
 from kcore.raft.batches import split_batches
 from kcore.raft.control_records import (
     control_batch,
@@ -81,12 +84,38 @@ def test_versions_that_all_support() -> None:
     assert (mixed.supports(0), mixed.supports(1), THREE.supports(1), THREE.supports(2)) == (True, False, True, False)
 
 
-@pytest.mark.parametrize(
-    ("ids", "overlaps"), [((1, 2, 3), True), ((1, 2), True), ((1, 2, 4), True), ((1, 4, 5), False), ((1,), False)]
-)
-def test_majorities_that_overlap(ids: tuple[int, ...], overlaps: bool) -> None:
-    """One in and one out at most: else two majorities could decide without each other."""
-    assert THREE.has_overlapping_majority(VoterSet.of(dynamic_voters(*ids))) == overlaps
+def majorities(voters: VoterSet) -> list[set[ReplicaKey]]:
+    """By the definition: all sets of voters that are more than half of them."""
+    sizes = range(len(voters) // 2 + 1, len(voters) + 1)
+    return [set(chosen) for size in sizes for chosen in combinations(voters.keys, size)]
+
+
+def voter_sets(ids: Sequence[int], directories: Sequence[int]) -> list[VoterSet]:
+    """All that can be made of these ids, each absent or with one of its directories."""
+    choices = product([None, *directories], repeat=len(ids))
+    return [
+        VoterSet.of(
+            voter(node_id, directory(number)) for node_id, number in zip(ids, choice, strict=True) if number is not None
+        )
+        for choice in choices
+        if any(number is not None for number in choice)
+    ]
+
+
+@pytest.mark.parametrize(("ids", "directories"), [((1, 2, 3, 4), (7, 8)), ((1, 2, 3, 4, 5, 6), (7,))])
+def test_majorities_overlap_as_defined(ids: Sequence[int], directories: Sequence[int]) -> None:
+    """Every pair of small sets: no majority of one may miss a majority of the other, replica by replica."""
+    sets = [(voters, majorities(voters)) for voters in voter_sets(ids, directories)]
+    for (one, of_one), (other, of_other) in product(sets, repeat=2):
+        defined = not any(a.isdisjoint(b) for a, b in product(of_one, of_other))
+        assert one.has_overlapping_majority(other) is defined, (one.keys, other.keys)
+
+
+def test_a_voter_whose_directory_is_replaced_is_two_changes() -> None:
+    """{1, 2} of the old voters and {1 with its new directory, 3} of the new ones have no replica in common."""
+    replaced = VoterSet.of([voter(1, directory(9)), *dynamic_voters(2, 3)])
+    assert not THREE.has_overlapping_majority(replaced)
+    assert all(THREE.has_overlapping_majority(VoterSet.of(dynamic_voters(*ids))) for ids in ((2, 3), (1, 2, 3, 4)))
 
 
 def test_a_record_says_it_all() -> None:
@@ -198,7 +227,7 @@ def test_a_snapshot_without_voters_leaves_the_configured_ones() -> None:
 def test_a_damaged_snapshot_is_told() -> None:
     log = MemoryLog()
     snapshot(log, OffsetAndEpoch(5, 1), bytes(100))
-    with pytest.raises(DecodeError):
+    with pytest.raises(RaftLogError, match="cannot be loaded: a record batch shorter than its header"):
         replay_log(VoterHistory(THREE), log)
 
 

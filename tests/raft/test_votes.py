@@ -85,6 +85,16 @@ def test_only_a_log_that_is_as_good_gets_a_vote(last: tuple[int, int], granted: 
     assert partition(answer(effects)).vote_granted is granted
 
 
+def test_a_vote_given_again_is_for_a_log_that_is_still_as_good() -> None:
+    """A candidate that crashed in between may have lost a record that was committed when it got the vote first."""
+    node, _ = started(log=log_of(1, 1))
+    assert partition(answer(node.on_request(vote_request(2, last=(1, 2)), 2, "a", 0))).vote_granted
+    assert not partition(answer(node.on_request(vote_request(2, last=(1, 1)), 2, "b", 0))).vote_granted
+    again = node.on_request(vote_request(2, last=(1, 2)), 2, "c", 0)  # The first answer was lost, nothing else.
+    assert partition(answer(again)).vote_granted
+    assert not stored(again)
+
+
 @pytest.mark.parametrize(
     ("epoch", "last", "pre_vote", "error"),
     [

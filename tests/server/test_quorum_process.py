@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kcore.errors import RaftLogError, StorageError
+from kcore.errors import NewerReleaseError, RaftLogError, StorageError
 from kcore.net.connect import connect
-from kcore.raft.effects import Answer, Effect, Flush, Stopped, StoreElection
+from kcore.raft.control_records import control_batch, kraft_version_record
+from kcore.raft.effects import Answer, Effect, Flush, Notice, Stopped, StoreElection
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
@@ -230,6 +231,32 @@ async def test_a_log_that_cannot_be_replayed_keeps_the_node_from_its_start() -> 
     server, _ = scripted(Refusing())
     with pytest.raises(StorageError, match="a damaged batch"):
         await server.__aenter__()
+
+
+@story
+async def test_what_only_a_newer_release_can_read_ends_the_process_with_a_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No traceback: nothing is wrong with this release but its age."""
+    caplog.set_level("INFO")
+    log = MemoryLog()
+    log.append_as_leader(control_batch([kraft_version_record(2)], 0, 1, 0), 1)
+    server = QuorumServer(Nodes(1).config(1), log, MemoryElections(), host="127.0.0.1", port=0, listener=None)
+    with pytest.raises(NewerReleaseError, match=r"kraft\.version 2"):
+        await server.__aenter__()
+    (told,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert told.getMessage().startswith("node 1 cannot go on: the control record at offset 0 has kraft.version 2")
+    assert not told.exc_info
+
+
+@story
+async def test_a_notice_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    server, _ = scripted(Scripted())
+    async with server:
+        server._perform([Notice("100% of what node 2 sends is damaged")])
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("WARNING", "100% of what node 2 sends is damaged")
+    ]
 
 
 @story

@@ -1,17 +1,21 @@
 """What a raft log promises to be durable is: by a disk that keeps only what was fsynced, names and bytes."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kcore.raft.config import RaftConfig
+from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.storage.raft_format import format_directory
 from kcore.storage.raft_log import DiskRaftLog
-from storage.raft_logs import FOLDER, SMALL, fill, opened, read_all, snapshot
+from kcore.types import ZERO_UUID
+from storage.raft_logs import FOLDER, SMALL, files, fill, opened, read_all, snapshot
 
 
 class Disk:
@@ -22,6 +26,10 @@ class Disk:
         self._bytes: dict[int, bytes] = {}  # By inode.
         self._names: dict[Path, dict[str, int]] = {}  # By folder.
         self._kept: list[int] = []  # Descriptors, so that no inode is given again.
+        self.watch(monkeypatch)
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sees every fsync from here on."""
         monkeypatch.setattr(os, "fsync", self._fsync)
 
     def _fsync(self, descriptor: int) -> None:
@@ -138,4 +146,113 @@ def test_a_closed_log_has_nothing_to_recover(tmp_path: Path, disk: Disk) -> None
         batches = fill(log, 30)
     with opened(disk.cut_power(tmp_path / "after")) as again:
         assert read_all(again) == b"".join(batches)
+    disk.close()
+
+
+# What a process that was killed had written and not flushed: with the operating system, and not on the disk.
+
+
+def config() -> RaftConfig:
+    return RaftConfig(None, 1, ZERO_UUID, {}, lambda below: 0)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 30])
+def test_what_a_restart_finds_and_counts_is_there_after_a_power_cut(tmp_path: Path, disk: Disk, count: int) -> None:
+    """The first Fetch tells the leader of it, and the leader counts it."""
+    log = opened(disk.root)
+    batches = fill(log, count)
+    log.abandon()
+    again = opened(disk.root)
+    node = RaftNode(config(), again)
+    assert node.flushed_end_offset == again.end_offset == count
+    with opened(disk.cut_power(tmp_path / "after")) as after:
+        assert read_all(after) == b"".join(batches)
+    again.abandon()
+    disk.close()
+
+
+def test_segments_of_a_process_that_keeps_no_recovery_point(tmp_path: Path, disk: Disk) -> None:
+    """Kafka's controllers flush a segment some time after they have begun the next one."""
+    with opened(tmp_path / "kafka") as log:
+        batches = fill(log, 30)
+    (tmp_path / "kafka" / "recovery-point-offset-checkpoint").unlink()
+    shutil.copytree(tmp_path / "kafka", disk.root, dirs_exist_ok=True)
+    again = opened(disk.root)
+    assert again.end_offset == 30
+    with opened(disk.cut_power(tmp_path / "after")) as after:
+        assert read_all(after) == b"".join(batches)
+    again.abandon()
+    disk.close()
+
+
+def test_only_what_may_not_be_on_the_disk_is_flushed(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large log starts as fast as a small one: its older segments are on the disk."""
+    log = opened(disk.root)
+    fill(log, 30)
+    log.abandon()
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    again = opened(disk.root)
+    segments = [path.name for path in files(disk.root)]
+    assert len(segments) > 2
+    assert [name for name in flushed if name.endswith(".log")] == segments[-1:]
+    again.abandon()
+    disk.close()
+
+
+def test_a_snapshot_that_got_its_name_last_is_there_before_the_log_gives_way(tmp_path: Path, disk: Disk) -> None:
+    """The process was killed between the rename and the fsync of the folder."""
+    log = opened(disk.root)
+    fill(log, 30)
+    log.flush()
+    end = OffsetAndEpoch(100, 3)
+    log.begin_snapshot(end)
+    log.append_snapshot(end, b"all of it")
+    (part,) = files(disk.root, [".part"])
+    synced = os.open(part, os.O_RDONLY)
+    os.fsync(synced)
+    os.close(synced)
+    part.rename(part.with_suffix(""))
+    log.abandon()
+    again = opened(disk.root)
+    assert (again.start_offset, again.end_offset) == (100, 100)
+    with opened(disk.cut_power(tmp_path / "after")) as after:
+        assert (after.latest_snapshot, after.end_offset) == (end, 100)
+    again.abandon()
+    disk.close()
+
+
+def test_an_election_that_got_its_name_last_is_there(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node that starts goes by it, and does not store it again."""
+    format_directory(disk.root, node_id=1, features={"metadata.version": 30})
+    directory = RaftDirectory(disk.root)
+    log, _ = directory.open()
+    fill(log, 1)
+    log.close()
+    log, _ = directory.open()  # From here on there is nothing to recover, and so nothing else to write.
+    directory.store_election(ElectionState(1), 1)
+
+    def killed(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kcore.storage.files.sync_folder", killed)
+    with pytest.raises(KeyboardInterrupt):
+        directory.store_election(ElectionState(2, -1, ReplicaKey(3)), 1)
+    monkeypatch.undo()
+    disk.watch(monkeypatch)
+    log.abandon()
+    log, election = RaftDirectory(disk.root).open()
+    assert election == ElectionState(2, -1, ReplicaKey(3))
+    after, stored = RaftDirectory(disk.cut_power(tmp_path / "after")).open()
+    assert stored == election
+    after.close()
+    log.abandon()
     disk.close()

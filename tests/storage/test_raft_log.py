@@ -242,6 +242,20 @@ def test_a_snapshot_in_pieces(tmp_path: Path) -> None:
             assert files(directory, [".part"]) == []
 
 
+def test_a_snapshot_that_is_given_up_leaves_no_file_and_no_descriptor(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        before = os.listdir("/proc/self/fd")
+        for offset in range(10, 60):
+            id = OffsetAndEpoch(offset, 1)
+            log.begin_snapshot(id)
+            log.append_snapshot(id, b"abc")
+            log.drop_snapshot(id)
+        assert files(tmp_path, [".part"]) == []
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+        with pytest.raises(RaftLogError, match="was not begun"):
+            log.append_snapshot(id, b"a")
+
+
 def test_which_snapshots_may_be_made(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         fill(log, 4)

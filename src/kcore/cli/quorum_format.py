@@ -11,12 +11,12 @@ from kcore.cli.console import fail
 from kcore.cli.processes import address_of
 from kcore.errors import StorageError
 from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.storage.raft_dir import random_directory_id
 from kcore.storage.raft_format import format_directory
 from kcore.types import Uuid
 
 CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
-MOST_KRAFT_VERSION: Final = 1
 # What the first active controller is to finalise, by the release that is followed (Feature.PRODUCTION_FEATURES).
 FEATURES: Final = {
     "3.9": {"metadata.version": 21},
@@ -88,7 +88,7 @@ def _controllers(text: str, listener: str) -> tuple[Voter, ...]:
 
 
 def _voter(node_id: int, address: Address, directory_id: Uuid, listener: str) -> Voter:
-    return Voter(ReplicaKey(node_id, directory_id), {listener: address}, 0, MOST_KRAFT_VERSION)
+    return Voter(ReplicaKey(node_id, directory_id), {listener: address}, 0, MAX_KRAFT_VERSION)
 
 
 def _uuid(option: str, text: str) -> Uuid:

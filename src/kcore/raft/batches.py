@@ -14,6 +14,8 @@ from kcore.wire.record_building import CONTROL
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 MAGIC: Final = 2
 CRC_END: Final = 21
+ATTRIBUTES_END: Final = 23
+COMPRESSION: Final = 0x07  # The codec's bits in the attributes.
 
 
 class StoredBatch(NamedTuple):
@@ -24,6 +26,15 @@ class StoredBatch(NamedTuple):
     epoch: int
     is_control: bool
     data: bytes
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.data[ATTRIBUTES_END - 1] & COMPRESSION != 0
+
+    @property
+    def record_count(self) -> int:
+        """As the header says."""
+        return int.from_bytes(self.data[HEADER_END - 4 : HEADER_END], signed=True)
 
 
 def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBatch], DecodeError | None]:

@@ -4,10 +4,11 @@ Source: KIP-595, "Cluster Bootstrapping". In Kafka as it became, `format` gives 
 without one, so that this is for quorums of kcore's alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kcore.errors import DecodeError
+from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
 from kcore.raft.log import RaftLog
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -61,26 +62,36 @@ class ClusterIdHook:
 
     def _read_to(self, high_watermark: int) -> None:
         while self.cluster_id is None and self._position < high_watermark:
-            data = self._log.read(self._position, PIECE_BYTES, high_watermark)
-            if not data:
+            batches, _ = split_batches(self._log.read(self._position, PIECE_BYTES, high_watermark), check_crc=False)
+            if not batches:
                 return
-            self._look(data)
+            self._look(batches)
+            self._position = batches[-1].last_offset + 1
 
     def _read_snapshot(self) -> None:
-        if self._log.latest_snapshot is not None:
-            self._look(b"".join(self._snapshot_pieces()), is_snapshot=True)
-
-    def _snapshot_pieces(self) -> Iterator[bytes]:
-        snapshot, position = self._log.latest_snapshot, 0
-        assert snapshot is not None
+        """Batch by batch: a snapshot may be larger than the memory should be."""
+        snapshot, position, unread = self._log.latest_snapshot, 0, b""
+        if snapshot is None:
+            return
         while (piece := self._log.snapshot_piece(snapshot, position, PIECE_BYTES)) is not None and piece.data:
-            yield piece.data
             position += len(piece.data)
+            unread += piece.data
+            batches, problem = split_batches(unread, check_crc=False)
+            self._look(batches)
+            if self.cluster_id is not None or problem is not None:
+                return
+            unread = unread[sum(len(batch.data) for batch in batches) :]
 
-    def _look(self, data: bytes, *, is_snapshot: bool = False) -> None:
-        """Through whole batches; the offsets of a snapshot's are its own."""
-        records = decode_records(data, stop=True)
-        if not is_snapshot:
-            self._position = int(records.batches.last_offset[-1]) + 1
-        found = (decode_cluster_id(record.value or b"") for record in records if record.control_type < 0)
-        self.cluster_id = next((each for each in found if each is not None), None)
+    def _look(self, batches: Sequence[StoredBatch]) -> None:
+        """Compressed batches are passed over: no leader compresses this record, and they may hold any number of bytes.
+
+        So are batches that are damaged; whoever replays the log finds those.
+        """
+        for batch in batches:
+            if batch.is_control or batch.is_compressed:
+                continue
+            records = decode_records(batch.data, check_crc=False, stop=True)
+            found = (decode_cluster_id(record.value or b"") for record in records)
+            self.cluster_id = next((each for each in found if each is not None), None)
+            if self.cluster_id is not None:
+                return

@@ -10,6 +10,9 @@ LONGEST_LINGER_MS = 25
 FETCH_MAX_WAIT_MS = 500
 MAX_BATCH_BYTES = 8 << 20
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
+# What a leader keeps for replicas that anybody can make up: far more of each than a cluster has brokers.
+MOST_OBSERVERS = 4096
+MOST_WAITING = 4096  # Fetches, and requests for kraft.version.
 
 
 @dataclass(frozen=True, slots=True)

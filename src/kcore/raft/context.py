@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import Connections
-from kcore.raft.effects import Answer, Effect, Flush
+from kcore.raft.effects import Answer, Effect, Flush, Notice
+from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NO_LEADER, State
 from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class NodeContext:
         "local",
         "log",
         "next_deadline_ms",
+        "noticed",
         "quorum",
         "shutdown_deadline_ms",
         "voter_history",
@@ -61,6 +64,7 @@ class NodeContext:
         self.clean_deadline_ms = 0  # When old snapshots are looked at next.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
         self.is_stopped = False
+        self.noticed: set[str] = set()  # Kinds of notices that were given in this state.
         self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
 
     @property
@@ -88,9 +92,34 @@ class NodeContext:
         return self.voter_history.last_voters
 
     @property
+    def durable_end(self) -> OffsetAndEpoch:
+        """The end of the log that a crash of the machine leaves at least: of what is flushed, or of a later snapshot.
+
+        A leader's high watermark may be ahead of its own disk, and then a snapshot may be, too.
+        """
+        return self._end_at(self.flushed_end_offset)
+
+    @property
+    def committed_end(self) -> OffsetAndEpoch:
+        """The end of what this node knows to be committed."""
+        return self._end_at(self.log.high_watermark)
+
+    def _end_at(self, offset: int) -> OffsetAndEpoch:
+        """`offset` and the epoch of the record before it; the latest snapshot's end if that is there or later."""
+        snapshot = self.log.latest_snapshot
+        if snapshot is not None and snapshot.offset >= offset:
+            return snapshot
+        return OffsetAndEpoch(offset, self.log.epoch_at(offset - 1) if offset else 0)
+
+    @property
     def is_voter(self) -> bool:
         """It is in the latest voter set, with this directory."""
         return self.voter_history.last_voters.is_voter(self.local)
+
+    @property
+    def may_stand(self) -> bool:
+        """It is a voter, and there is an epoch behind this one."""
+        return self.is_voter and self.quorum.state.epoch < LAST_EPOCH
 
     # For the handlers.
 
@@ -104,6 +133,12 @@ class NodeContext:
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         if self.flushed_end_offset < self.log.end_offset:
             self.flush()
+
+    def notice(self, kind: str, text: str) -> None:
+        """Tells the operator, once in this state: what a peer sends again and again must not fill the log."""
+        if kind not in self.noticed:
+            self.noticed.add(kind)
+            self.effects.append(Notice(text))
 
     def answer(self, reply_to: Hashable, response: Message) -> None:
         """A response now to a request that was left waiting."""

@@ -1,12 +1,18 @@
-"""The control records of a metadata log: built by its leader, read by all (KIP-595, KIP-853, KIP-630)."""
+"""The control records of a metadata log: built by its leader, read by all (KIP-595, KIP-853, KIP-630).
+
+A node reads every control record before it stores it, by the function that reads it again at the next start
+(`control_messages`): so it stores nothing that it cannot load. What a newer release wrote is not stored either: the
+node ends with a sentence that says so, and a newer release can go on in its directory.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from kcore.errors import DecodeError, NewerReleaseError, RaftLogError
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.log import RaftLog
-from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.raft.voters import MAX_KRAFT_VERSION, VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.control_records import (
     KRaftVersionRecord,
@@ -16,12 +22,16 @@ from kcore.schema.control_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from kcore.schema.structure import Data
+from kcore.schema.structure import Data, Message
 from kcore.wire.codec import encode
+from kcore.wire.record_batch import HEADER_END
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, decode_records
 
 READ_BYTES: Final = 1 << 20
+# Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
+MOST_CONTROL_BYTES: Final = 1 << 20
+MOST_CONTROL_RECORDS: Final = 1_000
 TYPES: Final = {
     LeaderChangeMessage: CONTROL_TYPES.index("LEADER_CHANGE"),
     SnapshotHeaderRecord: CONTROL_TYPES.index("SNAPSHOT_HEADER"),
@@ -29,6 +39,8 @@ TYPES: Final = {
     KRaftVersionRecord: CONTROL_TYPES.index("KRAFT_VERSION"),
     VotersRecord: CONTROL_TYPES.index("KRAFT_VOTERS"),
 }
+NEWEST: Final = {number: kind.versions.highest for kind, number in TYPES.items()}  # Version of each, by type.
+TRANSACTIONS: Final = CONTROL_TYPES[:2]  # Of partitions that producers write to.
 
 
 def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms: int) -> bytes:
@@ -83,23 +95,87 @@ def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:
 def replay_batches(history: VoterHistory, batches: Iterable[StoredBatch], at: int | None = None) -> None:
     """Takes versions and voters out of control batches; `at`: the offset where all of them count, for a snapshot's.
 
-    DecodeError for a control record that is none.
+    DecodeError and NewerReleaseError as of `control_messages`.
     """
     for batch in batches:
         if not batch.is_control:
             continue
-        for record in decode_records(batch.data, check_crc=False):
-            message = control_message(record)
-            offset = record.offset if at is None else at
+        for record_offset, message in control_messages(batch):
+            offset = record_offset if at is None else at
             if isinstance(message, KRaftVersionRecord):
                 history.kraft_versions.add(offset, message.kraft_version)
             elif isinstance(message, VotersRecord):
                 history.voters.add(offset, VoterSet.from_record(message))
 
 
+def control_messages(batch: StoredBatch) -> list[tuple[int, Message]]:
+    """The offset and the message of each record of a control batch whose CRC was checked.
+
+    Its size is checked before anything is decoded, and a compressed one is refused: Kafka's leaders compress none.
+    DecodeError for what no leader writes, NewerReleaseError for what only a newer release can read. Source:
+    RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
+    """
+    where = f"the control batch at offset {batch.base_offset}"
+    if batch.is_compressed:
+        raise DecodeError(f"{where} is compressed", HEADER_END)
+    if len(batch.data) > MOST_CONTROL_BYTES or batch.record_count > MOST_CONTROL_RECORDS:
+        raise DecodeError(f"{where} has {batch.record_count} records and {len(batch.data)} bytes", HEADER_END)
+    records = list(decode_records(batch.data, check_crc=False))
+    offsets = [batch.base_offset + k for k in range(batch.record_count)]
+    if not offsets or offsets[-1] != batch.last_offset or offsets != [record.offset for record in records]:
+        raise DecodeError(f"{where} has records of other offsets than its header says", HEADER_END)
+    return [(record.offset, _message_of(record)) for record in records]
+
+
+def _message_of(record: Record) -> Message:
+    where = f"the control record at offset {record.offset}"
+    name = record.control
+    if name is None or name in TRANSACTIONS or record.control_type < 0:
+        raise DecodeError(f"{where} is of type {record.control_type}, which is none of a metadata log's", HEADER_END)
+    newest = NEWEST.get(record.control_type)
+    if newest is None:
+        raise NewerReleaseError(f"{where} is of type {record.control_type}, which a newer release has written")
+    version = int.from_bytes((record.value or b"")[:2], signed=True)
+    if version > newest:
+        raise NewerReleaseError(f"{where} is a {name} of version {version}: this release reads {newest} at most")
+    message = control_message(record)
+    assert message is not None  # Its type is known.
+    if isinstance(message, KRaftVersionRecord):
+        _check_kraft_version(message.kraft_version, where)
+    elif isinstance(message, VotersRecord):
+        _check_voters(message, where)
+    return message
+
+
+def _check_kraft_version(version: int, where: str) -> None:
+    if version < 0:
+        raise DecodeError(f"{where} has kraft.version {version}", HEADER_END)
+    if version > MAX_KRAFT_VERSION:
+        raise NewerReleaseError(f"{where} has kraft.version {version}: this release knows {MAX_KRAFT_VERSION} at most")
+
+
+def _check_voters(record: VotersRecord, where: str) -> None:
+    ids = [voter.voter_id for voter in record.voters]
+    if not ids or min(ids) < 0 or len({*ids}) < len(ids):
+        raise DecodeError(f"{where} has the voters {ids}, which are no voter set", HEADER_END)
+    ranges = [voter.kraft_version_feature for voter in record.voters]
+    if any(not 0 <= each.min_supported_version <= each.max_supported_version for each in ranges):
+        raise DecodeError(f"{where} has a voter without a range of kraft.version", HEADER_END)
+
+
 def replay_log(history: VoterHistory, log: RaftLog) -> None:
-    """All that the latest snapshot and the log behind it say, in place of what was known before."""
+    """All that the latest snapshot and the log behind it say, in place of what was known before.
+
+    RaftLogError for a log that holds what no node stores, NewerReleaseError for one of a newer release.
+    """
     history.clear()
+    try:
+        _replay(history, log)
+    except DecodeError as error:
+        raise RaftLogError(f"the log or its latest snapshot cannot be loaded: {error}") from error
+
+
+def _replay(history: VoterHistory, log: RaftLog) -> None:
     offset = log.start_offset
     if log.latest_snapshot is not None:
         replay_snapshot(history, log, log.latest_snapshot)
@@ -133,5 +209,8 @@ def last_contained_log_timestamp(log: RaftLog, snapshot: OffsetAndEpoch) -> int 
     batches, _ = split_batches(piece.data) if piece is not None else ([], None)
     if not batches or not batches[0].is_control:
         return None
-    header = control_message(next(iter(decode_records(batches[0].data, check_crc=False))))
+    try:
+        _, header = control_messages(batches[0])[0]
+    except (DecodeError, NewerReleaseError):
+        return None
     return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else None

@@ -80,8 +80,17 @@ class SnapshotLoaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """A line for the operator's log; of each kind at most one in each state of the node, whatever peers send."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """A graceful shutdown is through: the process may end."""
 
 
-Effect: TypeAlias = StoreElection | Flush | Send | Answer | Committed | LeaderChanged | SnapshotLoaded | Stopped
+Effect: TypeAlias = (
+    StoreElection | Flush | Send | Answer | Committed | LeaderChanged | SnapshotLoaded | Notice | Stopped
+)

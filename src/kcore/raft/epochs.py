@@ -56,6 +56,8 @@ def _believe(node: NodeContext, leader_id: int, epoch: int, named: Sequence[Lead
     error = voter_only_error(node, leader_id, epoch)
     if error is not Errors.NONE:
         return error
+    if epoch > node.epoch and not node.quorum.allows(epoch, now_ms):
+        return Errors.INVALID_REQUEST
     endpoints: Endpoints = {endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in named}
     believed = maybe_transition(node, leader_id, epoch, endpoints or voter_endpoints(node, leader_id), now_ms)
     return Errors.NONE if believed else Errors.UNKNOWN_SERVER_ERROR

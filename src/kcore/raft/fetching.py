@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 from kcore.protocol_errors import Errors
+from kcore.raft.config import MAX_BATCH_BYTES, MOST_WAITING
 from kcore.raft.context import NodeContext
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
@@ -49,14 +50,19 @@ def on_fetch_request(
     partition = metadata_partition(request)
     if partition is None:
         return FetchResponse(error_code=Errors.INVALID_REQUEST)
-    fetch = WaitingFetch(request, partition, version, now_ms + request.max_wait_ms)
+    wait_ms = min(request.max_wait_ms, node.config.fetch_timeout_ms)  # No follower waits longer for its leader.
+    fetch = WaitingFetch(request, partition, version, now_ms + wait_ms)
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     response = answer(node, fetch, now_ms)
     data = response.responses[0].partitions[0]
     if request.max_wait_ms == 0 or has_news(data, partition) or has_early_news(node, fetch, data):
         return told(node, fetch, response)
-    node.leading.fetches[reply_to] = fetch
+    leading = node.leading
+    if len(leading.fetches) >= MOST_WAITING:
+        _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
+    leading.fetches[reply_to] = fetch
+    leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, fetch.deadline_ms)
     return None
 
 
@@ -115,7 +121,8 @@ def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool 
     valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
     records = b""
     if valid.kind == "VALID":
-        records = node.log.read(partition.fetch_offset, fetch.request.max_bytes, node.log.end_offset)
+        max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
+        records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
         if is_new or partition.log_start_offset < 0:
             node.leading.on_fetch(node, key, flushed_end_offset(partition), now_ms)
     response = fetch_response(node, version, Errors.NONE, records, valid)
@@ -200,15 +207,18 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers those whose wait is over with nothing; when the next one's is."""
-    deadline_ms = NEVER_MS
-    if node.leading is None or not node.leading.fetches:
-        return deadline_ms
-    fetches = node.leading.fetches
-    for reply_to, fetch in list(fetches.items()):
-        if fetch.deadline_ms <= now_ms:
-            del fetches[reply_to]
-            node.answer(reply_to, error_response(node, fetch.version, Errors.NONE))
-        elif fetch.deadline_ms < deadline_ms:
-            deadline_ms = fetch.deadline_ms
-    return deadline_ms
+    """Answers those whose wait is over with nothing; when the next one's is, at the earliest."""
+    leading = node.leading
+    if leading is None or not leading.fetches:
+        return NEVER_MS
+    if leading.fetch_deadline_ms <= now_ms:  # Else no wait is over: with thousands of them it is not looked at each.
+        for reply_to, fetch in list(leading.fetches.items()):
+            if fetch.deadline_ms <= now_ms:
+                _end_wait(node, reply_to)
+        leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
+    return leading.fetch_deadline_ms
+
+
+def _end_wait(node: NodeContext, reply_to: Hashable) -> None:
+    fetch = node.leading.fetches.pop(reply_to)
+    node.answer(reply_to, error_response(node, fetch.version, Errors.NONE))

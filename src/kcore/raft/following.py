@@ -4,14 +4,16 @@ It fetches only behind what it has flushed, as the leader counts on the fetch of
 Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
+from collections.abc import Sequence
+
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
-from kcore.raft.batches import split_batches
+from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.config import FETCH_MAX_WAIT_MS
 from kcore.raft.context import NodeContext
-from kcore.raft.control_records import replay_batches
+from kcore.raft.control_records import control_messages, replay_batches
 from kcore.raft.effects import Committed
 from kcore.raft.responses import PARTITION, handle_common, leader_endpoints
 from kcore.raft.states import Follower
@@ -128,30 +130,65 @@ def _hear(node: NodeContext, state: Follower, high_watermark: int) -> None:
 
 
 def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
-    """Cuts what the leader does not have, voter sets in it too; never below the high watermark."""
+    """Cuts what the leader does not have, voter sets in it too; never below the high watermark.
+
+    False where nothing was cut: the leader is left alone for a while.
+    """
+    before = node.log.end_offset
     try:
         offset = node.log.truncate_to_end_offset(end)
-    except RaftLogError:
+    except RaftLogError as error:
+        node.notice("divergence", f"the leader, node {node.leader_id}, asks for a cut of the log at {end}: {error}")
         return False
     node.voter_history.truncate_new_entries(offset)
     node.was_cut(offset)
-    return True
+    return offset < before  # A leader that asks for a cut that changes nothing would do so again at once.
 
 
 def append(node: NodeContext, records: bytes) -> bool:
-    """Writes what came; voter sets in it count at once. What is damaged is left out, and fetched again."""
+    """Writes what came up to the first batch that is damaged; voter sets in it count at once.
+
+    False where something was left out: it is fetched again, but not at once, or a leader whose disk is damaged would be
+    asked without end. NewerReleaseError, and nothing is written, for what only a newer release can load.
+    """
     before = node.log.end_offset
+    batches, _ = split_batches(records, check_crc=False)
+    size, problem = _loadable(node, records, batches)
     try:
-        node.log.append_as_follower(records, node.epoch)
-    except DecodeError:
-        pass  # What comes before the damage is in the log.
-    except RaftLogError:
-        return False
-    if node.log.end_offset > before:
+        node.log.append_as_follower(records[:size], node.epoch)
+    except (DecodeError, RaftLogError) as error:
+        problem = error
+    end_offset = node.log.end_offset
+    if end_offset > before:
         node.flush()
-        batches, _ = split_batches(records, check_crc=False)
-        replay_batches(node.voter_history, [batch for batch in batches if batch.base_offset < node.log.end_offset])
-    return True
+        replay_batches(node.voter_history, [batch for batch in batches if batch.base_offset < end_offset])
+    if problem is not None:
+        told = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
+        node.notice("damage", f"{told}: {problem}")
+    return problem is None and end_offset > before
+
+
+def _loadable(
+    node: NodeContext, records: bytes, batches: Sequence[StoredBatch]
+) -> tuple[int, DecodeError | RaftLogError | None]:
+    """How many bytes come before the first control batch that this node could not load, and what is wrong with it.
+
+    Whatever the log itself leaves out is the log's to judge: damaged batches, gaps and later epochs.
+    """
+    size, end_offset = 0, node.log.end_offset
+    for batch in batches:
+        if batch.base_offset != end_offset or batch.epoch > node.epoch:
+            break
+        if batch.is_control:
+            _, damage = split_batches(batch.data)
+            if damage is not None:
+                break
+            try:
+                control_messages(batch)
+            except DecodeError as error:
+                return size, error
+        size, end_offset = size + len(batch.data), batch.last_offset + 1
+    return len(records), None
 
 
 def on_flushed(node: NodeContext, now_ms: int) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Hashable
 from typing import Final, TypeAlias
 
 from kcore.protocol_errors import Errors
+from kcore.raft.config import MOST_WAITING
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import kraft_version_record
 from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.states import Leader
-from kcore.raft.voter_changes import FEATURE, MAX_KRAFT_VERSION
+from kcore.raft.voter_changes import FEATURE
+from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -65,6 +67,8 @@ def on_update_features_request(
     response = _updated(request, version)
     if request.validate_only or _is_committed(node, node.quorum.high_watermark):
         return response
+    if len(node.leading.upgrades) >= MOST_WAITING:
+        return UpdateFeaturesResponse(error_code=Errors.REQUEST_TIMED_OUT, error_message="Too many requests wait.")
     node.leading.upgrades.append((reply_to, response))
     return None
 

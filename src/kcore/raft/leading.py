@@ -11,7 +11,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft import fetching, kraft_version, voter_changes
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import split_batches
-from kcore.raft.config import LONGEST_LINGER_MS
+from kcore.raft.config import LONGEST_LINGER_MS, MOST_OBSERVERS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.effects import Committed, LeaderChanged
@@ -37,6 +37,7 @@ class LeaderState:
         "check_quorum_deadline_ms",
         "epoch",
         "epoch_start_offset",
+        "fetch_deadline_ms",
         "fetched_voters",
         "fetches",
         "flushing",
@@ -52,12 +53,13 @@ class LeaderState:
         self.epoch_start_offset = node.log.end_offset
         self.local = node.local
         self.voters: dict[int, ReplicaProgress] = {}
-        self.observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self.observers: dict[ReplicaKey, ReplicaProgress] = {}  # The one that has been silent longest comes first.
         self.fetched_voters: set[int] = set()  # Since the deadline below was set.
         self.check_quorum_deadline_ms = NEVER_MS  # When it resigns, unless a majority fetches before.
         self.accumulator = Accumulator(node.log.end_offset)
         self.flushing = 0  # Up to where a flush is under way.
         self.fetches: dict[Hashable, WaitingFetch] = {}  # By whom to answer, oldest first.
+        self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: what the voters said of themselves.
         self.upgrades: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Who waits for kraft.version, and for what.
@@ -84,8 +86,16 @@ class LeaderState:
         return _find(self.voters, key) or self.observers.get(key)
 
     def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
-        """An observer that nobody has seen before is one from now on."""
-        return self.known(key) or self.observers.setdefault(key, ReplicaProgress(key))
+        """An observer that nobody has seen before is one from now on, in place of the one that was silent longest.
+
+        A real observer that had to give way is known again with its next fetch; no voter ever gives way.
+        """
+        known = self.known(key)
+        if known is None:
+            if len(self.observers) >= MOST_OBSERVERS:
+                del self.observers[next(each for each in self.observers if each != self.local)]
+            known = self.observers[key] = ReplicaProgress(key)
+        return known
 
     def is_voter(self, key: ReplicaKey) -> bool:
         return _find(self.voters, key) is not None
@@ -139,7 +149,10 @@ class LeaderState:
         """A replica has everything below `offset` on its disk; an observer moves no high watermark."""
         if key.id < 0:
             return  # Nobody that is known.
-        self.progress_of(key).fetched(offset, node.log.end_offset, now_ms)
+        progress = self.progress_of(key)
+        progress.fetched(offset, node.log.end_offset, now_ms)
+        if self.observers.pop(key, None) is not None:
+            self.observers[key] = progress
         self.count_fetch(node, key, now_ms)
         if self.is_voter(key):
             self._advance(node, now_ms)

@@ -1,7 +1,9 @@
 """What a raft node needs of a log; `MemoryLog` keeps it in memory, `kcore.storage` on a disk.
 
 Offsets count records. What is written is not durable before `flush`: after a crash a log may end anywhere between what
-was last flushed and what was written. Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
+was last flushed and what was written. What a log has when a node is made with it is durable: opening it sees to that,
+since the process before may have been killed between a write and its flush.
+Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
 """
 
 from typing import NamedTuple, Protocol
@@ -75,6 +77,9 @@ class RaftLog(Protocol):
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """Whole batches from the one that holds `offset` on, at least one, up to `max_bytes` and below `end_offset`."""
 
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at `offset`; RaftLogError for an offset that is not in the log."""
+
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         """Where `epoch`, or else the last one below it, ends."""
 
@@ -97,6 +102,9 @@ class RaftLog(Protocol):
 
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         """More bytes of one that was begun; its size so far."""
+
+    def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        """Removes one that was begun and is not whole; nothing happens if there is none of that id."""
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """It is whole, and durable from here on."""

@@ -123,6 +123,12 @@ class MemoryLog:
             size += len(batch.data)
         return b"".join(parts)
 
+    def epoch_at(self, offset: int) -> int:
+        epoch = self.epochs.epoch_for_offset(offset)
+        if epoch is None or not self.start_offset <= offset < self.end_offset:
+            raise RaftLogError(f"offset {offset} is not in the log: {self.start_offset} to {self.end_offset}")
+        return epoch
+
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         return self._rules().end_offset_for_epoch(epoch)
 
@@ -160,6 +166,9 @@ class MemoryLog:
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         self._begun[snapshot] += data
         return len(self._begun[snapshot])
+
+    def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        self._begun.pop(snapshot, None)
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         snapshots = self._snapshots | {snapshot: bytes(self._begun.pop(snapshot))}

@@ -25,7 +25,7 @@ from kcore.raft.effects import Answer, Effect, Flush
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState
-from kcore.raft.states import Candidate, Follower, Leader, Resigned, Unattached
+from kcore.raft.states import Leader
 from kcore.raft.transitions import Event
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
@@ -73,7 +73,8 @@ class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
     Every method that is given `now_ms` (since 1970, for the age of snapshots, and never going back) returns the effects
-    in the order in which the edge must perform them, and none of them raises for what another node sent.
+    in the order in which the edge must perform them. None of them raises for what another node sent, but
+    NewerReleaseError: then the node ends, has stored nothing of it, and goes on with a newer release.
 
     Source: KafkaRaftClient.
     """
@@ -87,19 +88,16 @@ class RaftNode(NodeContext):
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
         """What the file `quorum-state` said, None if there is none; first of all calls.
 
-        RaftLogError for a vote of a node that has no id. Source: KafkaRaftClient.initialize.
+        RaftLogError for a vote of a node that has no id and for a log that cannot be loaded, NewerReleaseError for one
+        that a newer release wrote. Source: KafkaRaftClient.initialize.
         """
         if election is not None and election.voted is not None and self.local.id < 0:
             raise RaftLogError(f"quorum-state holds a vote, but a node without an id does not vote: {election}")
         control_records.replay_log(self.voter_history, self.log)
         self.connections.bootstrap = self._bootstrap_servers()
         self.clean_deadline_ms = now_ms + cleaning.INTERVAL_MS
-        quorum = self.quorum
-        quorum.initialize(election, now_ms)
-        state = quorum.state
-        if type(state) is Candidate:
-            votes.settle(self, state, now_ms)
-        if isinstance(quorum.state, Unattached | Follower | Resigned) and self.voters.is_only_voter(self.local):
+        self.quorum.initialize(election, now_ms)
+        if self.voters.is_only_voter(self.local) and self.may_stand:
             votes.seek_election(self, Event.ONLY_VOTER, now_ms)
         return self._finish(now_ms)
 

@@ -2,11 +2,13 @@
 
 from collections import Counter
 
-from kcore.raft import leading
+from kcore.errors import RaftLogError
+from kcore.raft import leading, snapshots
 from kcore.raft.context import NodeContext
 from kcore.raft.effects import StoreElection
 from kcore.raft.elections import Election
-from kcore.raft.replicas import NO_DIRECTORY, ElectionState, Endpoints, ReplicaKey
+from kcore.raft.epoch_limits import LAST_EPOCH, EpochAllowance
+from kcore.raft.replicas import ElectionState, Endpoints, ReplicaKey
 from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,
@@ -28,7 +30,7 @@ class Quorum:
     back (`following.py` and `leading.py` set it). `taken` counts the ways gone.
     """
 
-    __slots__ = ("_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
+    __slots__ = ("_allowance", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
 
     def __init__(self, node: NodeContext) -> None:
         self.node = node
@@ -37,18 +39,32 @@ class Quorum:
         self.high_watermark: int | None = None
         self.stored: ElectionState | None = None  # What quorum-state says.
         self.taken: Counter[Step] = Counter()
+        self._allowance = EpochAllowance()
         self._ways = by_step(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
 
-    def random_election_timeout_ms(self) -> int:
-        """Once to twice the time-out."""
+    def _election_timeout_at(self, epoch: int, now_ms: int) -> int:
+        """When a voter in that epoch stands for election: in once to twice the time-out; in the last epoch never."""
+        if epoch >= LAST_EPOCH:
+            return NEVER_MS
         timeout_ms = self.node.config.election_timeout_ms
-        return timeout_ms + (self.node.config.jitter_ms(timeout_ms) if timeout_ms else 0)
+        return now_ms + timeout_ms + (self.node.config.jitter_ms(timeout_ms) if timeout_ms else 0)
+
+    def allows(self, epoch: int, now_ms: int) -> bool:
+        """Whether this epoch may be taken from others (`epoch_limits.py`); if not, the operator is told."""
+        if epoch <= min(LAST_EPOCH, self.state.epoch + self._allowance.epochs(now_ms)):
+            return True
+        self.node.notice("epoch", f"epoch {epoch} was named: too far ahead of {self.state.epoch}, it is not taken")
+        return False
 
     # The start.
 
     def initialize(self, election: ElectionState | None, now_ms: int) -> None:
         """Takes up what quorum-state says, unless the log is ahead of it. Source: QuorumState.initialize."""
         log_epoch = self.node.log.last_epoch
+        if max(log_epoch, -1 if election is None else election.epoch) > LAST_EPOCH:
+            raise RaftLogError(
+                f"the epoch is past {LAST_EPOCH}, the last one: the README (Limits) says how to begin anew"
+            )
         self.stored = election
         if election is None or election.epoch < log_epoch:
             election = ElectionState(log_epoch)
@@ -57,13 +73,13 @@ class Quorum:
     def _first_state(self, election: ElectionState, now_ms: int) -> State:
         node, local = self.node, self.node.local
         voters = node.voter_history.last_voters
-        deadline_ms = now_ms + self.random_election_timeout_ms()
+        deadline_ms = self._election_timeout_at(election.epoch, now_ms)
         if local.id >= 0 and election.leader_id == local.id:
             # What it wrote and did not flush may be gone: as the leader of this epoch it would give the same offsets
             # to other records, and as a voter it would elect another leader for it (KAFKA-10527, KAFKA-10661).
             return self._resigned_state(election.epoch, (), deadline_ms)
-        if _is_own(election.voted, local) and voters.is_voter(local):
-            return Candidate(election.epoch, local, Election(voters.keys, local.id), deadline_ms)
+        # A node that voted for itself does not go on with that election, as Kafka's does: votes may have been given for
+        # a longer log than the one that a crash has left. It keeps its vote, and stands for election in a later epoch.
         if election.leader_id >= 0 and election.leader_id in voters.voters:
             endpoints = voters.voters[election.leader_id].endpoints
             if node.config.listener in endpoints:
@@ -85,12 +101,13 @@ class Quorum:
         same_epoch = epoch == state.epoch
         leader_id = state.leader_id if same_epoch else NO_LEADER
         voted = state.voted if same_epoch else None
-        self._go(Unattached(epoch, leader_id, voted, self._election_deadline_ms(now_ms)), event)
+        self._allowance.take(epoch - state.epoch, now_ms)
+        self._go(Unattached(epoch, leader_id, voted, self._election_deadline_ms(epoch, now_ms)), event)
 
-    def _election_deadline_ms(self, now_ms: int) -> int:
-        """Of a node that is about to become Unattached."""
+    def _election_deadline_ms(self, epoch: int, now_ms: int) -> int:
+        """Of a node that is about to become Unattached in that epoch."""
         state = self.state
-        if not self.node.is_voter:
+        if not self.node.is_voter or epoch >= LAST_EPOCH:
             return NEVER_MS
         if type(state) is Unattached and state.election_deadline_ms < NEVER_MS:
             return state.election_deadline_ms
@@ -98,13 +115,13 @@ class Quorum:
             return state.election_deadline_ms
         if type(state) is Prospective and not state.election.is_lost:
             return state.election_deadline_ms
-        return now_ms + self.random_election_timeout_ms()
+        return self._election_timeout_at(epoch, now_ms)
 
     def grant_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
         """Unattached or Prospective, it votes; the time-out begins anew: the candidate may well win."""
         state = self.state
         assert state.voted is None
-        deadline_ms = now_ms + self.random_election_timeout_ms()
+        deadline_ms = self._election_timeout_at(state.epoch, now_ms)
         if type(state) is Prospective:
             after = self._prospective_state(deadline_ms)
             after.voted = candidate
@@ -113,15 +130,17 @@ class Quorum:
             self._go(Unattached(state.epoch, state.leader_id, candidate, deadline_ms), Event.VOTE_GRANTED)
 
     def become_prospective(self, event: Event, now_ms: int) -> None:
-        self._go(self._prospective_state(now_ms + self.random_election_timeout_ms()), event)
+        self._go(self._prospective_state(self._election_timeout_at(self.state.epoch, now_ms)), event)
 
     def become_candidate(self, event: Event, now_ms: int) -> None:
         """The next epoch, and the own vote in it."""
         retries = self.state.retries + 1 if type(self.state) is Candidate else 1
         node = self.node
         election = Election(node.voter_history.last_voters.keys, node.local.id)
-        deadline_ms = now_ms + self.random_election_timeout_ms()
-        self._go(Candidate(self.state.epoch + 1, node.local, election, deadline_ms, retries), event)
+        epoch = self.state.epoch + 1
+        assert epoch <= LAST_EPOCH
+        deadline_ms = self._election_timeout_at(epoch, now_ms)
+        self._go(Candidate(epoch, node.local, election, deadline_ms, retries), event)
 
     def become_leader(self, now_ms: int) -> None:
         """Of the epoch that it stood for; the high watermark is unknown until this epoch has committed a record."""
@@ -139,11 +158,13 @@ class Quorum:
         """Of a leader that can be reached. A vote given in the same epoch stays, so that none is given twice."""
         assert leader_id != self.node.local.id and epoch >= self.state.epoch and self.node.config.listener in endpoints
         voted = self.state.voted if epoch == self.state.epoch else None
+        self._allowance.take(epoch - self.state.epoch, now_ms)
         self._go(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
 
     def become_resigned(self, event: Event, successors: tuple[ReplicaKey, ...], now_ms: int) -> None:
         """Leads no more, and may not vote in this epoch; not stored: a leader that starts again is Resigned anyway."""
-        self._go(self._resigned_state(self.state.epoch, successors, now_ms + self.random_election_timeout_ms()), event)
+        epoch = self.state.epoch
+        self._go(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
 
     # Their common part.
 
@@ -172,7 +193,13 @@ class Quorum:
         self.taken[step] += 1
         if type(before) is Leader:
             leading.end(node)
+        elif type(before) is Follower:
+            snapshots.drop(node, before)
         self.state = state
+        node.noticed.clear()
+        if state.epoch >= LAST_EPOCH and node.is_voter:
+            told = f"epoch {state.epoch} is the last one: this node stands for no election any more"
+            node.notice("last epoch", f"{told}; the README (Limits) says how epochs begin anew")
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()
@@ -184,8 +211,3 @@ class Quorum:
         if election != self.stored:
             self.stored = election
             self.node.effects.append(StoreElection(election, self.node.voter_history.kraft_version))
-
-
-def _is_own(voted: ReplicaKey | None, local: ReplicaKey) -> bool:
-    """A vote without a directory was cast at kraft.version 0."""
-    return voted is not None and voted.id == local.id and voted.directory_id in (NO_DIRECTORY, local.directory_id)

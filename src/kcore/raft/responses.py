@@ -121,11 +121,11 @@ def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: E
     """Believes a message that names an epoch, not below the own one, and perhaps its leader.
 
     False, and nothing believed, where it names another leader of an epoch than the one known, or this node as the
-    leader that it is not: Kafka's process ends there (maybeTransition, hasConsistentLeader).
+    leader that it is not: Kafka's process ends there (maybeTransition, hasConsistentLeader). Or an epoch too far ahead.
     """
     quorum = node.quorum
     state = quorum.state
-    if not _is_consistent(node, leader_id, epoch):
+    if not _is_consistent(node, leader_id, epoch) or (epoch > state.epoch and not quorum.allows(epoch, now_ms)):
         return False
     can_be_reached = node.config.listener in endpoints
     if epoch > state.epoch:

@@ -14,6 +14,7 @@ from kcore.raft.control_records import snapshot_batches
 from kcore.raft.effects import Committed, SnapshotLoaded
 from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
 from kcore.raft.loading import LoadingSnapshot
+from kcore.raft.log import gives_way_to
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.responses import (
     PARTITION,
@@ -52,16 +53,26 @@ def write(
 
     False, and nothing written, where the log cannot begin there or has that snapshot. Source: createSnapshot.
     """
-    log, history = node.log, node.voter_history
-    is_known = log.snapshot_piece(snapshot, 0, 0) is not None
-    if is_known or snapshot.offset < log.start_offset or log.why_no_snapshot(snapshot) is not None:
+    log, history, state = node.log, node.voter_history, node.quorum.state
+    loading = state.fetching_snapshot if type(state) is Follower else None
+    if loading is not None and loading.id == snapshot:
+        return False  # It comes from the leader.
+    if (
+        log.snapshot_piece(snapshot, 0, 0) is not None
+        or snapshot.offset < log.start_offset
+        or log.why_no_snapshot(snapshot) is not None
+    ):
         return False
     last = snapshot.offset - 1  # The id is an end: the state is that behind the record before it (KAFKA-14618).
     version, voters = history.kraft_version_at(last), history.voters_at(last)
     log.begin_snapshot(snapshot)
-    for batch in snapshot_batches(snapshot.epoch, values, last_contained_log_timestamp, version, voters, now_ms):
-        log.append_snapshot(snapshot, batch)
-    log.freeze_snapshot(snapshot)
+    try:
+        for batch in snapshot_batches(snapshot.epoch, values, last_contained_log_timestamp, version, voters, now_ms):
+            log.append_snapshot(snapshot, batch)
+        log.freeze_snapshot(snapshot)
+    except BaseException:
+        log.drop_snapshot(snapshot)
+        raise
     return True
 
 
@@ -123,7 +134,7 @@ def _fill(
         OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
         partition.position,
     )
-    piece = node.log.snapshot_piece(snapshot, max(position, 0), max_bytes)
+    piece = node.log.snapshot_piece(snapshot, max(position, 0), min(max_bytes, FETCH_SNAPSHOT_MAX_BYTES))
     if piece is None or snapshot == BOOTSTRAP_SNAPSHOT:
         return Errors.SNAPSHOT_NOT_FOUND
     if not 0 <= position < piece.size:
@@ -137,12 +148,41 @@ def _fill(
 
 
 def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
-    """The leader's log begins behind the end of this one: its snapshot comes first."""
-    if snapshot.epoch < 0 or snapshot.offset < 0 or node.log.snapshot_piece(snapshot, 0, 0) is not None:
+    """The leader's log begins behind the end of this one: its snapshot comes first. False where it is refused."""
+    why = _why_not(node, snapshot)
+    if why is not None:
+        told = f"the leader, node {state.leader_id}, offers the snapshot of end offset {snapshot.offset}"
+        node.notice("snapshot", f"{told} and epoch {snapshot.epoch}, which is not loaded: {why}")
         return False
+    drop(node, state)
     node.log.begin_snapshot(snapshot)
     state.fetching_snapshot = LoadingSnapshot(snapshot, node.voter_history.static_voters)
     return True
+
+
+def _why_not(node: NodeContext, snapshot: OffsetAndEpoch) -> str | None:
+    """Why this node may not replace its log by that snapshot, or None.
+
+    No leader of a sound quorum offers such a snapshot. Kafka's follower loads it, committed records or not.
+    """
+    committed = node.committed_end
+    if snapshot.epoch < 0 or snapshot.offset < 0:
+        return "that is no end of a log"
+    if snapshot.epoch > node.epoch:
+        return f"this node is in epoch {node.epoch}"
+    if snapshot.offset < committed.offset or snapshot.epoch < committed.epoch:
+        known = f"committed records up to offset {committed.offset}, the last one of epoch {committed.epoch}"
+        return f"this node has {known}"
+    if node.log.snapshot_piece(snapshot, 0, 0) is not None:
+        return "this node has it"
+    return None if gives_way_to(node.log, snapshot) else "the log of this node holds all of it"
+
+
+def drop(node: NodeContext, state: Follower) -> None:
+    """What has been loaded is removed: another snapshot is to be loaded, or the node follows that leader no more."""
+    if state.fetching_snapshot is not None:
+        node.log.drop_snapshot(state.fetching_snapshot.id)
+        state.fetching_snapshot = None
 
 
 def fetch_snapshot_request(node: NodeContext, loading: LoadingSnapshot) -> FetchSnapshotRequest:
@@ -178,8 +218,7 @@ def on_fetch_snapshot_response(
     if type(state) is not Follower or state.fetching_snapshot is None:
         return True  # It answers what this node asks no more.
     if piece.error_code != Errors.NONE or not _take(node, state.fetching_snapshot, piece):
-        # SNAPSHOT_NOT_FOUND: the leader has a newer one by now.
-        return _start_over(node) or piece.error_code == Errors.SNAPSHOT_NOT_FOUND
+        return _start_over(node)  # SNAPSHOT_NOT_FOUND: the leader has a newer one by now.
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
     state.has_fetched_from_leader = True
     loading = state.fetching_snapshot
@@ -195,10 +234,10 @@ def _metadata_partition(response: FetchSnapshotResponse) -> FetchSnapshotRespons
 
 
 def _start_over(node: NodeContext) -> bool:
-    """The next Fetch tells which snapshot it should be."""
+    """The next Fetch, after the back-off, tells which snapshot it should be."""
     state = node.quorum.state
     if type(state) is Follower:
-        state.fetching_snapshot = None
+        drop(node, state)
     return False
 
 
@@ -211,18 +250,21 @@ def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotRespo
         return False
     try:
         loading.read(data)
-    except DecodeError:
+    except DecodeError as error:
+        node.notice("damage", f"the leader's snapshot of end offset {loading.id.offset} is not loaded: {error}")
         return False
     loading.size = node.log.append_snapshot(loading.id, data)
-    return not loading.unread or loading.size < piece.size
+    return loading.is_whole or loading.size < piece.size
 
 
 def _install(node: NodeContext, state: Follower, loading: LoadingSnapshot) -> bool:
-    """It is whole: the log begins anew behind it."""
+    """It is whole: the log begins anew behind it. False where more has been committed since it was offered."""
+    if _why_not(node, loading.id) is not None:
+        return _start_over(node)
     state.fetching_snapshot = None
     node.log.freeze_snapshot(loading.id)
-    if not node.log.truncate_to_latest_snapshot():
-        return False  # The log had all of that.
+    was_replaced = node.log.truncate_to_latest_snapshot()
+    assert was_replaced, f"{loading.id} is not the latest snapshot: {node.log.latest_snapshot}"
     node.voter_history.replace(loading.history)
     node.flushed_end_offset = node.log.end_offset
     node.was_cut(node.log.end_offset)

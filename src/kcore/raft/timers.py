@@ -113,6 +113,8 @@ def _poll_candidate(node: NodeContext, state: Candidate, now_ms: int) -> int:
 
 def _poll_candidate_without_pre_vote(node: NodeContext, state: Candidate, now_ms: int) -> int:
     """3.9 takes the next epoch after a back-off behind the time-out, or behind the loss."""
+    if not node.may_stand:
+        return votes.ask_for_votes(node, state, now_ms)
     if state.backoff_deadline_ms is None and state.election_deadline_ms <= now_ms:
         state.backoff_deadline_ms = now_ms + votes.backoff_ms(node, state.retries)
     if state.backoff_deadline_ms is None:
@@ -128,7 +130,7 @@ def _poll_leader(node: NodeContext, state: Leader, now_ms: int) -> int:
         node.quorum.become_resigned(Event.RESIGN, node.leading.successors(), now_ms)
         return now_ms
     if progress_deadline_ms <= now_ms:
-        if node.config.endless_elections and node.is_voter:
+        if node.config.endless_elections and node.may_stand:
             votes.stand_for_election(node, Event.PROGRESS_TIMEOUT, now_ms)
         else:
             node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, node.leading.successors(), now_ms)
@@ -151,11 +153,11 @@ def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
 
 
 def _poll_follower(node: NodeContext, state: Follower, now_ms: int) -> int:
-    is_voter = node.is_voter
-    if is_voter and state.fetch_deadline_ms <= now_ms:
+    may_stand = node.may_stand
+    if may_stand and state.fetch_deadline_ms <= now_ms:
         votes.seek_election(node, Event.FETCH_TIMEOUT, now_ms)
         return now_ms
-    deadline_ms = state.fetch_deadline_ms if is_voter else NEVER_MS
+    deadline_ms = state.fetch_deadline_ms if may_stand else NEVER_MS
     if state.update_voter_deadline_ms <= now_ms:
         request = voter_changes.own_request(node, now_ms)
         if request is not None and not node.connections.is_ready(state.leader_id, now_ms):

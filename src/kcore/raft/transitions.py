@@ -48,7 +48,7 @@ Step: TypeAlias = tuple[str, Event, str]  # What a transition is found by: sourc
 
 # The same in every release.
 _COMMON = (
-    *(Transition(START, Event.INITIALIZE, target) for target in (UNATTACHED, CANDIDATE, FOLLOWER, RESIGNED)),
+    *(Transition(START, Event.INITIALIZE, target) for target in (UNATTACHED, FOLLOWER, RESIGNED)),
     *(Transition(source, Event.HIGHER_EPOCH, UNATTACHED) for source in STATES),
     *(Transition(source, Event.LEADER_FOUND, FOLLOWER) for source in STATES),
     Transition(UNATTACHED, Event.VOTE_GRANTED, UNATTACHED),

@@ -12,7 +12,7 @@ from kcore.raft.context import NodeContext
 from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints, ReplicaKey, Voter
 from kcore.raft.responses import handle_common, is_this_cluster, leader_only_error, voter_endpoints
 from kcore.raft.states import NEVER_MS, Follower, Leader
-from kcore.raft.voters import VoterSet
+from kcore.raft.voters import MAX_KRAFT_VERSION, VoterSet
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.raft_voters import (
     AddRaftVoterRequest,
@@ -26,7 +26,6 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterResponse,
 )
 
-MAX_KRAFT_VERSION: Final = 1
 FEATURE: Final = "kraft.version"
 CAUGHT_UP_MS: Final = 3_600_000  # An observer that had all of the log, and has fetched within the last hour.
 VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse

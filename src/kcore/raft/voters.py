@@ -7,12 +7,13 @@ VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from kcore.raft.replicas import NO_DIRECTORY, Address, ReplicaKey, Voter
 from kcore.schema.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 T = TypeVar("T")
+MAX_KRAFT_VERSION: Final = 1  # The newest version of kraft.version: the log names the voters (KIP-853).
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,16 @@ class VoterSet:
         )
 
     def has_overlapping_majority(self, other: "VoterSet") -> bool:
-        """Whether no majority of one can miss every majority of the other: at most one in, and one out."""
-        own, others = set(self.keys), set(other.keys)
-        return len(own - others) <= 1 and len(others - own) <= 1
+        """Whether every majority of one set shares a replica (id and directory) with every majority of the other.
+
+        Kafka allows one replica in and one out at once, and then there are two majorities without a common replica:
+        {1, 3} of {1, 2, 3} and {2, 4} of {1, 2, 4}. So there are where a voter's directory is replaced, which is one
+        out and one in. Source: VoterSet.hasOverlappingMajority.
+        """
+        common = len(set(self.keys) & set(other.keys))
+        # Two majorities that take as few of the common replicas as they can are disjoint if there are enough for both.
+        needed = sum(max(0, voters.majority - (len(voters) - common)) for voters in (self, other))
+        return needed > common
 
 
 class LogHistory(Generic[T]):

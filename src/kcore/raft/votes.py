@@ -46,6 +46,8 @@ def on_vote_request(
     if error is not Errors.NONE:
         return _vote_response(node, version, error, False)
     if asked.replica_epoch > node.quorum.state.epoch:
+        if not node.quorum.allows(asked.replica_epoch, now_ms):
+            return _vote_response(node, version, Errors.INVALID_REQUEST, False)
         node.quorum.become_unattached(asked.replica_epoch, now_ms)
     if not is_this_voter(node, request.voter_id, asked.voter_directory_id):
         return _vote_response(node, version, Errors.INVALID_VOTER_KEY, False)
@@ -69,17 +71,21 @@ def can_grant_vote(node: NodeContext, candidate: ReplicaKey, asked: VoteRequestP
     """Whether this state gives that vote. Source: canGrantVote of each state."""
     state = node.quorum.state
     log = node.log
+    # The voter compares with all that it has written, flushed or not: its log may hold a record that is committed.
     up_to_date = (asked.last_offset_epoch, asked.last_offset) >= (log.last_epoch, log.end_offset)
     if asked.pre_vote:
         # One who hears from a leader does not help to replace it: neither does a removed voter disturb the others
         # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
         follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
         return up_to_date and not follows and type(state) is not Leader
-    if not isinstance(state, Unattached | Prospective):
-        return False  # It has given its vote: to itself, or to who leads.
+    if not isinstance(state, Unattached | Prospective) or not up_to_date:
+        # The node has voted for itself, or follows a leader; or the candidate's log is behind this one. A candidate
+        # that asks again may have lost the end of its log in between, by a crash: this node compares each time, also
+        # where it has voted for that candidate. Kafka compares the first time only.
+        return False
     if state.voted is not None:
         return state.voted.id == candidate.id and state.voted.directory_id in (NO_DIRECTORY, candidate.directory_id)
-    return up_to_date and state.leader_id < 0
+    return state.leader_id < 0
 
 
 def _may_forget_leader(node: NodeContext, state: Follower) -> bool:
@@ -118,13 +124,17 @@ def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int
 
 
 def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: ReplicaKey) -> VoteRequest:
+    # A vote is given for the log that the candidate names, so a crash of the candidate must leave that log: it names
+    # what is durable. Kafka's candidates name the end of the log; they flush what they append before they go on. A
+    # pre-vote names the same end: else a candidate that cannot win yet would win the pre-vote and raise the epoch.
+    end = node.durable_end
     asked = VoteRequestPartitionData(
         replica_epoch=state.epoch,
         replica_id=node.local.id,
         replica_directory_id=node.local.directory_id,
         voter_directory_id=voter.directory_id,
-        last_offset_epoch=node.log.last_epoch,
-        last_offset=node.log.end_offset,
+        last_offset_epoch=end.epoch,
+        last_offset=end.offset,
         pre_vote=type(state) is Prospective,
     )
     return VoteRequest(

@@ -10,6 +10,7 @@ from kcore.raft.effects import (
     Effect,
     Flush,
     LeaderChanged,
+    Notice,
     Send,
     SnapshotLoaded,
     Stopped,
@@ -45,6 +46,7 @@ class Edge:
             LeaderChanged: self._checkers.on_leader_changed,
             SnapshotLoaded: self._checkers.on_snapshot_loaded,
             Stopped: self._stopped,
+            Notice: self._noticed,
         }
 
     @property
@@ -268,6 +270,10 @@ class Edge:
         world = self._world
         processes.stopped(world, machine)
         traps.restart_later(world, machine, faults.duration_us(world))
+
+    def _noticed(self, machine: Machine, effect: Notice) -> None:
+        """A line for an operator; there is none."""
+        self._world.seen["notice"] += 1
 
     def _tell_trap(self, machine: Machine, moment: str) -> None:
         if machine.trap is not None:

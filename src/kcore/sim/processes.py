@@ -25,6 +25,7 @@ def boot(world: "World", machine: Machine) -> None:
     if world.options.level == MIXED and world.dice() < OTHER_RELEASE:
         machine.level = world.random.choice(RELEASES)
     machine.log.set_level(machine.level)
+    machine.log.flush()  # As opening a log does (`sync_segments`).
     machine.node = RaftNode(_config(world, machine), machine.log)
     world.checkers.on_boot(machine)
     world.edge.perform(machine, machine.node.start(machine.election.found, machine.clock.ms(world.now_us)))

@@ -21,7 +21,7 @@ from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import lock_directory, sync_folder
 from kcore.storage.log import partition_of
-from kcore.storage.raft_recovery import recover, remove_left_behind
+from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
 from kcore.storage.segment import Segment
 from kcore.storage.segmented_log import SegmentedLog, Settings
@@ -51,7 +51,7 @@ class DiskRaftLog:
     """
 
     def __init__(self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2") -> None:
-        """Opens the folder, made if need be, with its log recovered; `level`: whose rule for new snapshots holds.
+        """Opens the folder, made if need be, with its log recovered and durable; `level`: whose rule for new snapshots.
 
         The recovery point and the lock lie beside the folder, as Kafka has them. StorageError if another process has
         it, with file and position for damage that is no crash's, and for a log whose beginning no snapshot holds.
@@ -83,6 +83,7 @@ class DiskRaftLog:
             self._recovery_points.update(read_offsets(points).items())
         self._snapshots = RaftSnapshots(self.folder)
         end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes)
+        sync_segments(self.folder, self._recovery_point)
         if end_offset is None:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
@@ -90,6 +91,7 @@ class DiskRaftLog:
         elif end_offset < self._recovery_point:
             logger.warning("%s ends at %s, not at %s: cut elsewhere", self.folder, end_offset, self._recovery_point)
             self._write_recovery_point(end_offset)
+        # This makes the folder's names durable, those of a snapshot and of quorum-state too, before they are relied on.
         self._log = SegmentedLog(
             self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True
         )
@@ -271,6 +273,12 @@ class DiskRaftLog:
             problems = segment.problems
         return StorageError(f"{path}: {problems[0] if problems else f'no batch of offset {offset}'}")
 
+    def epoch_at(self, offset: int) -> int:
+        epoch = self._log.epochs.epoch_for_offset(offset)
+        if epoch is None or not self._start_offset <= offset < self.end_offset:
+            raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        return epoch
+
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         return self._rules().end_offset_for_epoch(epoch)
 
@@ -334,6 +342,10 @@ class DiskRaftLog:
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         with refusals(self.folder):
             return self._snapshots.append(snapshot, data)
+
+    def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        with refusals(self.folder):
+            self._snapshots.drop(snapshot)
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         with refusals(self.folder):

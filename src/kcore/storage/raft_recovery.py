@@ -9,6 +9,7 @@ Source: LogLoader (recoverLog), LogSegment.recover.
 """
 
 import os
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,18 @@ def recover(folder: Path, recovery_point: int, index_interval_bytes: int) -> int
     recovery.run()
     _recover_epochs(folder, recovery.seen, recovery.end_offset)
     return recovery.end_offset
+
+
+def sync_segments(folder: Path, recovery_point: int) -> None:
+    """Makes durable what is there behind `recovery_point`, and the last segment in any case.
+
+    A process that was killed left it with the operating system, where a power cut still takes it; yet the node that
+    starts now tells its leader and the candidates that it has it.
+    """
+    paths = segment_files(folder)
+    for path, next_path in zip_longest(paths, paths[1:]):
+        if next_path is None or base_offset_of(next_path) > recovery_point:
+            _sync(path)
 
 
 class _Recovery:

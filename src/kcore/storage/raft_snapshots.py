@@ -57,7 +57,7 @@ class RaftSnapshots:
         return SnapshotPiece(data, size)
 
     def begin(self, snapshot: OffsetAndEpoch) -> None:
-        self._drop(snapshot)
+        self._close(snapshot)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         self._begun[snapshot] = os.open(self._path(snapshot, PARTIAL), flags, 0o644)
 
@@ -81,7 +81,7 @@ class RaftSnapshots:
         os.fchmod(file, 0o444)
         self._path(snapshot, PARTIAL).replace(self._path(snapshot))
         sync_folder(self._folder)
-        self._drop(snapshot)
+        self._close(snapshot)
         self._whole.add(snapshot)
 
     def _begun_file(self, snapshot: OffsetAndEpoch) -> int:
@@ -89,7 +89,13 @@ class RaftSnapshots:
             raise RaftLogError(f"snapshot {SnapshotId(*snapshot).file_name} was not begun")
         return self._begun[snapshot]
 
-    def _drop(self, snapshot: OffsetAndEpoch) -> None:
+    def drop(self, snapshot: OffsetAndEpoch) -> None:
+        """Closes and removes what was begun; nothing happens if there is none of that id."""
+        if snapshot in self._begun:
+            self._close(snapshot)
+            self._path(snapshot, PARTIAL).unlink(missing_ok=True)
+
+    def _close(self, snapshot: OffsetAndEpoch) -> None:
         if (file := self._begun.pop(snapshot, None)) is not None:
             os.close(file)
 
@@ -114,5 +120,4 @@ class RaftSnapshots:
     def close(self) -> None:
         """What was begun is not finished any more."""
         for snapshot in [*self._begun]:
-            self._drop(snapshot)
-            self._path(snapshot, PARTIAL).unlink()
+            self.drop(snapshot)

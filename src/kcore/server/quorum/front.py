@@ -15,6 +15,7 @@ from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Answer
 from kcore.raft.replicas import Endpoints
+from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.api_versions import SupportedFeatureKey
 from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.index import message_class
@@ -22,7 +23,6 @@ from kcore.schema.structure import Message
 from kcore.server.quorum.peers import NEWEST
 
 KRAFT_VERSION: Final = "kraft.version"
-MOST_KRAFT_VERSION: Final = 1  # A leader asks a node for that before it makes it a voter (KIP-853).
 CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
 # Of the active controller, which this node is not, whoever leads: the asker looks for another.
 OTHERS: Final = {
@@ -61,7 +61,8 @@ class QuorumFront:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         server = self._server = await serve(host, port, self._handle, apis_of(self._level))
         server.versions_answer.supported_features = [
-            SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MOST_KRAFT_VERSION)
+            # A leader asks a node for that before it makes it a voter (KIP-853).
+            SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
         ]
         return server.port
 

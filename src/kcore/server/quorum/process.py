@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, Self
 
-from kcore.errors import RaftLogError
+from kcore.errors import KcoreError, RaftLogError
 from kcore.raft.cluster_id import ClusterIdHook
 from kcore.raft.config import RaftConfig
 from kcore.raft.effects import (
@@ -21,6 +21,7 @@ from kcore.raft.effects import (
     Effect,
     Flush,
     LeaderChanged,
+    Notice,
     Send,
     SnapshotLoaded,
     Stopped,
@@ -183,7 +184,10 @@ class QuorumServer:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        logger.critical("node %s cannot go on", self.config.node_id, exc_info=error)
+        """What is raised on purpose says what is wrong; of anything else the place is wanted, too."""
+        is_told = isinstance(error, KcoreError)
+        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_told else error)
+        logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
         if not self._failed.done():
             self._failed.set_exception(error)
 
@@ -201,6 +205,8 @@ class QuorumServer:
                 case StoreElection(election, kraft_version):
                     self._elections.write(election, kraft_version)
                     logger.info("epoch %s, leader %s, voted %s", election.epoch, election.leader_id, election.voted)
+                case Notice(text):
+                    logger.warning("%s", text)
                 case Stopped():
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
