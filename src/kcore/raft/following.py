@@ -48,7 +48,11 @@ def pipelines(node: NodeContext) -> bool:
 
 def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
     state = node.quorum.state
-    known = node.quorum.high_watermark
+    known = -1 if node.quorum.high_watermark is None else node.quorum.high_watermark
+    if type(state) is Follower and pipelines(node):
+        # Its disk may be behind what it has heard. To a request that names less than the leader's high watermark the
+        # leader answers at once (KIP-1166), again and again until the flush is done.
+        known = max(known, state.leader_high_watermark)
     partition = FetchPartition(
         partition=PARTITION,
         current_leader_epoch=state.epoch,
@@ -57,7 +61,7 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
         log_start_offset=node.flushed_end_offset if node.config.pipelined_fetch else -1,
         partition_max_bytes=0,
         replica_directory_id=node.local.directory_id,
-        high_watermark=-1 if known is None else known,
+        high_watermark=known,
     )
     return FetchRequest(
         cluster_id=node.cluster_id,

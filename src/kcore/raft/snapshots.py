@@ -9,6 +9,7 @@ from typing import Final
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
+from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import snapshot_batches
 from kcore.raft.effects import Committed, SnapshotLoaded

@@ -204,6 +204,11 @@ class ElectionFile:
         """It has its name, and nobody has flushed that."""
         self.found = election
 
+    def open(self) -> ElectionState | None:
+        """What a process reads; its name is flushed first, as `RaftDirectory` does."""
+        self.durable = self.found
+        return self.found
+
     def cut_power(self, random: Random) -> None:
         """A name that was not flushed may be gone."""
         if self.found != self.durable:

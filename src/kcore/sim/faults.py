@@ -1,7 +1,7 @@
 """What goes wrong in a world, one function a fault; most end after a while."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from kcore.raft.states import Follower, Leader
 from kcore.sim import processes, traps
@@ -13,7 +13,6 @@ from kcore.sim.options import WEIGHTS
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
-Number = TypeVar("Number", int, float)
 SLOWEST_LINK_US: Final = 1_500_000
 SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
 MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way, or what came of it is not committed.
@@ -218,23 +217,32 @@ def split(world: "World") -> None:
 
 def slow_link(world: "World") -> None:
     """From one machine to another, and not back."""
+    source, end = (world.random.choice(world.machines).index for _ in range(2))
+    slowness_us = world.network.slowness_us
     note(world, "slow_link")
-    change_link(world, world.network.slowness_us, world.random.randrange(SLOWEST_LINK_US), 0)
+    slowness_us[source][end] = world.random.randrange(SLOWEST_LINK_US)
+
+    def heal() -> None:
+        slowness_us[source][end] = 0
+
+    world.after_us(duration_us(world), heal)
 
 
 def noisy(world: "World") -> None:
-    """Much of what one machine answers another is damaged on its way."""
+    """Much of what one machine answers is damaged on its way; to one other, or to all."""
+    machine = chosen(world)
+    if machine is None:
+        return
     note(world, "noisy")
-    change_link(world, world.network.noise, world.random.choice((0.1, 0.5, 1.0)), 0.0)
-
-
-def change_link(world: "World", links: list[list[Number]], value: Number, usual: Number) -> None:
-    """One direction of one pair, for a while."""
-    source, end = (world.random.choice(world.machines).index for _ in range(2))
-    links[source][end] = value
+    noise, share = world.network.noise[machine.index], world.random.choice((0.1, 0.5, 1.0))
+    ends = others(world, machine)
+    ends = ends if world.dice() < 0.5 else ends[:1]
+    for end in ends:
+        noise[end] = share
 
     def heal() -> None:
-        links[source][end] = usual
+        for end in ends:
+            noise[end] = 0.0
 
     world.after_us(duration_us(world), heal)
 

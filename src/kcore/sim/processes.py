@@ -25,10 +25,11 @@ def boot(world: "World", machine: Machine) -> None:
     if world.options.level == MIXED and world.dice() < OTHER_RELEASE:
         machine.level = world.random.choice(RELEASES)
     machine.log.set_level(machine.level)
-    machine.log.flush()  # As opening a log does (`sync_segments`).
+    machine.log.flush()  # As opening it does: a process before may have been killed between a write and its flush.
+    election = machine.election.open()
     machine.node = RaftNode(_config(world, machine), machine.log)
     world.checkers.on_boot(machine)
-    world.edge.perform(machine, machine.node.start(machine.election.found, machine.clock.ms(world.now_us)))
+    world.edge.perform(machine, machine.node.start(election, machine.clock.ms(world.now_us)))
 
 
 def _config(world: "World", machine: Machine) -> RaftConfig:

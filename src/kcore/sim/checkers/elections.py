@@ -94,7 +94,7 @@ class Elections(Checker):
         self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
 
     def on_crash(self, machine: Machine, before: SimLog) -> None:
-        """Behind a barrier that never opened nobody has seen the leader of that epoch, nor what is gone of its log."""
+        """Behind a barrier that never opened nobody has seen the leader of that epoch, nor what it wrote in it."""
         if machine.storing is None:
             return
         epoch, stored = machine.node.epoch, machine.election.found
@@ -103,7 +103,7 @@ class Elections(Checker):
             del self.facts.leaders[epoch]
             self.facts.epoch_starts.pop(epoch, None)
             for batch in before.batches:
-                if batch.epoch == epoch and batch.base_offset >= machine.log.end_offset:
+                if batch.epoch == epoch:
                     self.facts.written.pop((batch.base_offset, batch.epoch), None)
 
     def on_forgotten(self, machine: Machine) -> None:
