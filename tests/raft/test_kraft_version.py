@@ -221,6 +221,8 @@ def test_an_update_is_written_behind_the_upgrade() -> None:
     fetch(node, fetch_request(3, max_wait_ms=0), 1000)
     assert error(ask(node, update_request(2, voter_directory_id=directory(99)))) == Errors.VOTER_NOT_FOUND
     assert error(ask(node, update_request(2))) == Errors.NONE
+    assert node.log.end_offset == 3, "the log says so already"
+    assert error(ask(node, update_request(2, listeners=listeners(33)))) == Errors.NONE
     assert node.voter_history.last_voters_offset == 3
 
 

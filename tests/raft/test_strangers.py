@@ -10,12 +10,14 @@ from kcore.raft.effects import Answer
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NEVER_MS
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.schema.raft_voters import RemoveRaftVoterRequest
+from kcore.schema.raft_voters import Listener, RemoveRaftVoterRequest
 from raft.batches import snapshot
 from raft.nodes import directory, of, state
 from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, fetched, flush, values
 from raft.test_kraft_version import features, static_leader
 from raft.test_snapshots import served, snapshot_request
+from raft.test_voter_changes import added, dynamic, versions
+from raft.voter_requests import ask, error, listeners, update_request
 
 FORGED = 100  # Ids from here on are of no replica.
 MANY = 60  # Few enough for a quick test.
@@ -136,6 +138,40 @@ def test_so_many_wait_for_kraft_version_at_most() -> None:
     (answer,) = of(Answer, node.on_request(request, 2, "one more", 1000))
     assert answer.response.error_code == Errors.REQUEST_TIMED_OUT  # type: ignore[attr-defined]
     assert len(node.leading.upgrades) == MANY
+
+
+# Voters.
+
+LARGE = [Listener(name=f"L{number}", host="h" * 32_000, port=1) for number in range(40)]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_voters_that_nobody_could_load_are_not_written(version: int) -> None:
+    """Their record would be larger than a follower takes, and the quorum would stand still."""
+    node = dynamic() if version else committed_leader()
+    before = node.log.end_offset, node.voters, node.leading.known_voters
+    large = update_request(listeners=[*LARGE, *listeners(2)])
+    assert error(ask(node, large)) == Errors.INVALID_REQUEST
+    assert (node.log.end_offset, node.voters, node.leading.known_voters) == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "can"),
+    [({"listeners": [*LARGE, *listeners(4)]}, versions()), ({}, versions(lowest=-1)), ({}, versions(lowest=-5))],
+)
+def test_a_voter_that_nobody_could_load_is_not_added(asked: dict[str, Any], can: Any) -> None:
+    node = dynamic()
+    effects = added(node, can, **asked)
+    assert error(effects) == Errors.INVALID_REQUEST
+    assert (node.log.end_offset, node.voters.ids, node.leading.change) == (3, {1, 2, 3}, None)
+
+
+def test_an_update_that_says_nothing_new_writes_nothing() -> None:
+    """However often it is asked for."""
+    node = dynamic()
+    for _ in range(100):
+        assert error(ask(node, update_request())) == Errors.NONE
+    assert node.log.end_offset == 3
 
 
 # Bytes.

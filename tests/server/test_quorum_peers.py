@@ -15,7 +15,7 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum.peers import QuorumPeers
+from kcore.server.quorum.peers import MOST_LANES, QuorumPeers
 from net.loops import story, until
 
 
@@ -142,6 +142,19 @@ async def test_connections_are_kept() -> None:
             heard.ask(at, VoteRequest(), there.address)
             await heard.answer(at)
         assert len(there.connections) == 1
+
+
+@story
+async def test_so_many_connections_are_kept_at_most() -> None:
+    """Whoever claims to lead is connected to, under any id: the connection that was used last longest ago goes."""
+    async with peer() as (heard, there):
+        assert there.server is not None
+        for at in range(2 * MOST_LANES):
+            for correlation_id, destination in ((2 * at, 7), (2 * at + 1, 1_000 + at)):
+                heard.peers.send(Send(destination, there.address, correlation_id, VoteRequest(), 2_000))
+                assert await heard.answer(correlation_id) is not None
+        assert len(there.connections) == 2 * MOST_LANES + 1, "that of node 7 stays"
+        await until(lambda: there.server is not None and len(there.server.connections) == MOST_LANES)
 
 
 @story

@@ -188,6 +188,9 @@ def test_an_unfinished_snapshot_is_none(tmp_path: Path):
     with pytest.raises(StorageError, match="begins with its header"):
         read_snapshot(path)
     assert snapshot_id("00000000000000000001-0000000001.checkpoint.part") is None
+    assert snapshot_id("09223372036854775807-2147483647.checkpoint") == (2**63 - 1, 2**31 - 1)
+    assert snapshot_id("09223372036854775808-0000000001.checkpoint") is None
+    assert snapshot_id("00000000000000000001-2147483648.checkpoint") is None
 
 
 def test_a_snapshot_may_tell_of_its_quorum(tmp_path: Path):

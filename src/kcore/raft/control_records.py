@@ -127,6 +127,19 @@ def control_messages(batch: StoredBatch) -> list[tuple[int, Message]]:
     return [(record.offset, _message_of(record)) for record in records]
 
 
+def why_no_voters(voters: VoterSet) -> str | None:
+    """Why a leader must not write these voters: its followers could not load the record, or a snapshot of it. Or None.
+
+    They come from requests: listeners without bound, ranges of versions that are none.
+    """
+    header: list[Data] = [SnapshotHeaderRecord(version=0), kraft_version_record(MAX_KRAFT_VERSION), voters.to_record()]
+    try:
+        control_messages(split_batches(control_batch(header, 0, 0, 0), check_crc=False)[0][0])
+    except DecodeError as error:
+        return str(error)
+    return None
+
+
 def _message_of(record: Record) -> Message:
     where = f"the control record at offset {record.offset}"
     name = record.control

@@ -4,7 +4,7 @@ It fetches only behind what it has flushed, as the leader counts on the fetch of
 Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
@@ -165,11 +165,20 @@ def append(node: NodeContext, records: bytes) -> bool:
     end_offset = node.log.end_offset
     if end_offset > before:
         node.flush()
-        replay_batches(node.voter_history, [batch for batch in batches if batch.base_offset < end_offset])
+        replay_batches(node.voter_history, _between(batches, before, end_offset))
     if problem is not None:
         told = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
         node.notice("damage", f"{told}: {problem}")
     return problem is None and end_offset > before
+
+
+def _between(batches: Iterable[StoredBatch], offset: int, end_offset: int) -> Iterator[StoredBatch]:
+    """Those that were written to the log from `offset` to `end_offset`: each goes on from the one before."""
+    for batch in batches:
+        if batch.base_offset != offset or offset >= end_offset:
+            return
+        yield batch
+        offset = batch.last_offset + 1
 
 
 def _loadable(

@@ -16,11 +16,12 @@ MOST_UNREAD_BYTES: Final = 8 * MAX_BATCH_BYTES  # Of a batch that has not come w
 class LoadingSnapshot:
     """One that comes in pieces, cut anywhere; read along as it comes, so that no damaged one is ever installed."""
 
-    __slots__ = ("_has_footer", "_has_header", "history", "id", "size", "unread")
+    __slots__ = ("_has_footer", "_has_header", "history", "id", "size", "total", "unread")
 
     def __init__(self, snapshot: OffsetAndEpoch, static_voters: VoterSet) -> None:
         self.id = snapshot
         self.size = 0
+        self.total: int | None = None  # As the leader said with the first piece.
         self.unread = b""  # The beginning of a batch.
         self.history = VoterHistory(static_voters)
         self._has_header = self._has_footer = False

@@ -38,6 +38,7 @@ from kcore.schema.fetch_snapshot import (
     SnapshotId,
 )
 
+MOST_OFFSET: Final = 1 << 62  # No log comes that far; at 2^63 - 1 a leader could write nothing any more.
 ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
 
 # Written.
@@ -54,15 +55,9 @@ def write(
 
     False, and nothing written, where the log cannot begin there or has that snapshot. Source: createSnapshot.
     """
-    log, history, state = node.log, node.voter_history, node.quorum.state
-    loading = state.fetching_snapshot if type(state) is Follower else None
-    if loading is not None and loading.id == snapshot:
-        return False  # It comes from the leader.
-    if (
-        log.snapshot_piece(snapshot, 0, 0) is not None
-        or snapshot.offset < log.start_offset
-        or log.why_no_snapshot(snapshot) is not None
-    ):
+    log, history = node.log, node.voter_history
+    is_known = log.snapshot_piece(snapshot, 0, 0) is not None
+    if is_known or snapshot.offset < log.start_offset or log.why_no_snapshot(snapshot) is not None:
         return False
     last = snapshot.offset - 1  # The id is an end: the state is that behind the record before it (KAFKA-14618).
     version, voters = history.kraft_version_at(last), history.voters_at(last)
@@ -167,11 +162,11 @@ def _why_not(node: NodeContext, snapshot: OffsetAndEpoch) -> str | None:
     No leader of a sound quorum offers such a snapshot. Kafka's follower loads it, committed records or not.
     """
     committed = node.committed_end
-    if snapshot.epoch < 0 or snapshot.offset < 0:
+    if snapshot.epoch < 0 or not 0 <= snapshot.offset <= MOST_OFFSET:
         return "that is no end of a log"
     if snapshot.epoch > node.epoch:
         return f"this node is in epoch {node.epoch}"
-    if snapshot.offset < committed.offset or snapshot.epoch < committed.epoch:
+    if snapshot.offset <= committed.offset or snapshot.epoch < committed.epoch:
         known = f"committed records up to offset {committed.offset}, the last one of epoch {committed.epoch}"
         return f"this node has {known}"
     if node.log.snapshot_piece(snapshot, 0, 0) is not None:
@@ -247,7 +242,8 @@ def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotRespo
     data = bytes(piece.unaligned_records)
     if (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) != loading.id or piece.position != loading.size:
         return False
-    if not data or loading.size + len(data) > piece.size:
+    loading.total = piece.size if loading.total is None else loading.total
+    if not data or piece.size != loading.total or loading.size + len(data) > piece.size:
         return False
     try:
         loading.read(data)

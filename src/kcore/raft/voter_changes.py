@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from kcore.protocol_errors import Errors
 from kcore.raft.context import NodeContext
+from kcore.raft.control_records import why_no_voters
 from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints, ReplicaKey, Voter
 from kcore.raft.responses import handle_common, is_this_cluster, leader_only_error, voter_endpoints
 from kcore.raft.states import NEVER_MS, Follower, Leader
@@ -166,6 +167,9 @@ def on_api_versions_response(
         return True
     voters = node.voters.with_voter(Voter(change.key, change.endpoints, found.min_version, found.max_version))
     assert voters is not None  # It was none before, and there is but one change at a time.
+    if (why := why_no_voters(voters)) is not None:
+        _finish(node, Errors.INVALID_REQUEST, why)
+        return True
     write_voters(node, change, voters, now_ms)
     if not change.ack_when_committed:
         _answer(node, change, Errors.NONE, None)
@@ -271,9 +275,11 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
     updated = voters.with_updated(Voter(key, endpoints, lowest, highest), any_directory=version == 0)
     if updated is None:
         return Errors.VOTER_NOT_FOUND
+    if why_no_voters(updated) is not None:
+        return Errors.INVALID_REQUEST
     if version == 0:
         node.leading.known_voters = updated  # No record says it until kraft.version goes up.
-    else:
+    elif updated != voters:  # Kafka's leader writes what the log says already, too.
         node.leading.append_control(node, [updated.to_record()], now_ms)
     return Errors.NONE
 

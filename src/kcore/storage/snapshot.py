@@ -18,6 +18,7 @@ from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIX: Final = ".checkpoint"
 BATCH_BYTES: Final = 1 << 20  # Values a batch; Kafka's batches hold at most 8 MiB.
+_MOST_OFFSET, _MOST_EPOCH = 2**63 - 1, 2**31 - 1
 _NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
@@ -33,9 +34,10 @@ class SnapshotId(NamedTuple):
 
 
 def snapshot_id(name: str) -> SnapshotId | None:
-    """The id that a file's name says; None for other files, unfinished snapshots among them."""
+    """The id that a file's name says; None for other files, unfinished snapshots among them, and for what is no id."""
     match = _NAME.fullmatch(name)
-    return SnapshotId(int(match[1]), int(match[2])) if match else None
+    found = SnapshotId(int(match[1]), int(match[2])) if match else None
+    return found if found and found.end_offset <= _MOST_OFFSET and found.epoch <= _MOST_EPOCH else None
 
 
 def snapshots_in(folder: Path) -> list[SnapshotId]:

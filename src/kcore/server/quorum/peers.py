@@ -24,6 +24,9 @@ from kcore.schema.structure import Message
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=2.0, request_s=2.0, close_s=0.2)
 RECONNECT_S: Final = 0.05  # reconnect.backoff.ms: a peer that is down is not dialled in a loop.
+MOST_LANES: Final = (
+    128  # Connections; whoever claims to lead is connected to, and anybody may, under any number of ids.
+)
 LONG: Final = (FetchRequest, FetchSnapshotRequest)  # A leader may hold these back; a vote must not wait behind one.
 
 # The newest version that a release's nodes speak among themselves.
@@ -84,11 +87,14 @@ class QuorumPeers:
     def send(self, effect: Send) -> None:
         """Over the connection to that destination; a new one if there is none, or it is to another address."""
         key = effect.destination, may_wait(effect.request)
-        lane = self._lanes.get(key)
+        lane = self._lanes.pop(key, None)
         if lane is None or lane.address != effect.address:
             if lane is not None:
                 self._drop(lane)
-            lane = self._lanes[key] = _Lane(effect.address)
+            elif len(self._lanes) >= MOST_LANES:
+                self._drop(self._lanes.pop(next(iter(self._lanes))))
+            lane = _Lane(effect.address)
+        self._lanes[key] = lane  # As the one that was used last.
         if lane.connection is not None and not lane.connection.closed:
             self._ask(lane.connection, effect)
             return
