@@ -116,6 +116,10 @@ class SimLog(MemoryLog):
         super().freeze_snapshot(snapshot)
         self.watcher.on_frozen(snapshot)
 
+    def count_begun(self) -> int:
+        """Snapshots that are not whole."""
+        return len(self._begun)
+
     # What a crash leaves.
 
     def after_kill(self) -> "SimLog":

@@ -45,6 +45,7 @@ class Options:
     snapshot_every_us: int
     change_every_us: int  # Of the voters.
     ask_every_us: int  # Administrators, and strangers who have no business here.
+    flooded: bool  # By strangers' requests, once.
     fetch_max_bytes: int  # As in RaftConfig, like all below.
     fetch_snapshot_max_bytes: int
     early_high_watermark: bool
@@ -84,6 +85,7 @@ def draw(seed: int, **fixed: Any) -> Options:
         snapshot_every_us=random.choice((100_000, 500_000, 2_000_000, 10_000_000)),
         change_every_us=random.choice((100_000, 1_000_000, 3_000_000)),
         ask_every_us=random.choice((200_000, 1_000_000)),
+        flooded=random.random() < 0.03,
         fetch_max_bytes=random.choice((NO_LIMIT, NO_LIMIT, 4_000, 1_000)),
         fetch_snapshot_max_bytes=random.choice((NO_LIMIT, NO_LIMIT, 300, 60)),
         early_high_watermark=random.random() < 0.3,

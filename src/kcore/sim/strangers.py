@@ -40,6 +40,7 @@ from kcore.schema.raft_votes import (
     VoteRequestTopicData,
 )
 from kcore.schema.structure import Message
+from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.sim import clients
 from kcore.sim.machine import LISTENER, Machine
 from kcore.types import METADATA_TOPIC_ID, Uuid
@@ -47,10 +48,48 @@ from kcore.types import METADATA_TOPIC_ID, Uuid
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
+NOBODY: Final = 77
+LONGEST_WAIT_MS: Final = (1 << 31) - 1
+FLOOD: Final = 5_000  # Requests.
+MOST_US_BEFORE_FLOOD: Final = 30_000_000
+FLOOD_AGAIN_US: Final = 200_000
+
 
 def begin(world: "World") -> None:
-    """They come at random times."""
+    """They come at random times; and in some worlds so many at once that nobody can keep all of them in mind."""
     world.every_us(world.options.ask_every_us, lambda: ask(world))
+    if world.options.flooded:
+        world.after_us(world.random.randrange(MOST_US_BEFORE_FLOOD), lambda: flood(world))
+
+
+def flood(world: "World") -> None:
+    """Fetches of replicas that there are not, at the end of a leader's log: from where it holds them back, or does not."""
+    machines = clients.leaders(world)
+    if not machines:
+        world.after_us(FLOOD_AGAIN_US, lambda: flood(world))
+        return
+    machine, waits = world.random.choice(machines), world.dice() < 0.5
+    world.seen["flood"] += 1
+    for _ in range(FLOOD):
+        world.ask(machine, plain_fetch(world, machine, LONGEST_WAIT_MS if waits else 0))
+
+
+def plain_fetch(world: "World", machine: Machine, max_wait_ms: int) -> FetchRequest:
+    partition = FetchPartition(
+        partition=0,
+        current_leader_epoch=machine.node.epoch,
+        fetch_offset=machine.log.end_offset,
+        last_fetched_epoch=machine.log.last_epoch,
+        partition_max_bytes=0,
+        replica_directory_id=world.new_directory(),
+        high_watermark=1 << 40,
+    )
+    return FetchRequest(
+        cluster_id=world.cluster_id,
+        replica_state=ReplicaState(replica_id=NOBODY),
+        max_wait_ms=max_wait_ms,
+        topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+    )
 
 
 def ask(world: "World") -> None:
@@ -76,7 +115,7 @@ def any_epoch(world: "World") -> int:
 
 def any_id(world: "World") -> int:
     """Nobody's."""
-    return world.random.choice((-1, 77, 1 << 30))
+    return world.random.choice((-1, NOBODY, 1 << 30))
 
 
 def any_replica(world: "World") -> int:
@@ -110,7 +149,7 @@ def strange_fetch(world: "World", machine: Machine) -> Message:
     return FetchRequest(
         cluster_id=any_cluster(world),
         replica_state=ReplicaState(replica_id=any_replica(world)),
-        max_wait_ms=world.random.choice((0, 500)),
+        max_wait_ms=world.random.choice((0, 500, LONGEST_WAIT_MS)),
         min_bytes=1,
         topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         forgotten_topics_data=[],
@@ -209,6 +248,16 @@ def strange_update(world: "World", machine: Machine) -> Message:
     )
 
 
+def strange_update_features(world: "World", machine: Machine) -> Message:
+    """What is so already, cannot be, or is of a feature that no node of a quorum has."""
+    update = FeatureUpdateKey(
+        feature=world.random.choice(("kraft.version", "kraft.version", "metadata.version")),
+        max_version_level=world.random.choice((-1, 0, 1, 2)),
+        upgrade_type=world.random.choice((0, 1, 2, 3)),
+    )
+    return UpdateFeaturesRequest(feature_updates=[update], validate_only=world.dice() < 0.3)
+
+
 def listeners(world: "World", machine: Machine) -> list[Listener]:
     """Its own, and now and then none that nodes use among themselves."""
     name = LISTENER if world.dice() < 0.9 else "EXTERNAL"
@@ -216,4 +265,4 @@ def listeners(world: "World", machine: Machine) -> list[Listener]:
 
 
 STRANGE: Final = (strange_fetch, strange_fetch_snapshot, strange_vote, strange_begin, strange_end)
-STRANGE_CHANGES: Final = (strange_add, strange_remove, strange_update)
+STRANGE_CHANGES: Final = (strange_add, strange_remove, strange_update, strange_update_features)

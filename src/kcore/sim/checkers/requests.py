@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kcore.raft.config import MOST_OBSERVERS, MOST_WAITING
 from kcore.raft.states import Leader, State
 from kcore.raft.voters import VoterSet
 from kcore.schema.fetch import FetchRequest
@@ -15,6 +16,7 @@ from kcore.sim.violation import Violation
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
+MOST_OPEN: Final = 20  # To one node: rounds of an election, one behind the other, until the first answer is overdue.
 MOST_IDLE_TIMERS: Final = 3
 LONGEST_WAIT_US: Final = 1_000_000  # Of a request that a node keeps: a Fetch waits for half of that.
 MOST_OUTSIDE_US: Final = 4_000_000  # Of one from outside: a change of the voters takes up to its time-out of 2 s.
@@ -26,7 +28,7 @@ LONGEST_BURST: Final = 20  # Requests of one kind to one node that ask for the s
 
 
 class Requests(Checker):
-    """AnsweredOnce, AnsweredInTime, BacksOff, TimersMakeProgress, LeaderProgress."""
+    """AnsweredOnce, AnsweredInTime, BacksOff, Bounded, TimersMakeProgress, LeaderProgress."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
@@ -105,12 +107,29 @@ class Requests(Checker):
     def audit(self) -> None:
         world = self.world
         for machine in world.machines:
+            if machine.is_up:
+                self._check_bounds(machine)
             if machine.is_up and not machine.gate and type(machine.node.state) is Leader:
                 self._check_progress(machine)
         self._outside = [call for call in self._outside if not call.is_answered and call.destination.is_up]
         for call in self._outside:
             if call.arrived_us >= 0:
                 self._check_waiting(call, MOST_OUTSIDE_US)
+
+    def _check_bounds(self, machine: Machine) -> None:
+        """Whatever others ask for, and however often."""
+        size, leading, log = len(self.world.machines), machine.node.leading, machine.log
+        known = {
+            "requests that it has sent": (len(machine.open), MOST_OPEN * size),
+            "snapshots that it has begun": (log.count_begun(), 1),
+        }
+        if leading is not None:
+            known["observers"] = len(leading.observers), MOST_OBSERVERS + size
+            known["fetches that wait"] = len(leading.fetches), MOST_WAITING
+            known["upgrades that wait"] = len(leading.upgrades), MOST_WAITING
+        for what, (count, most) in known.items():
+            if count > most:
+                raise Violation("Bounded", f"node {machine.index} has {count} {what}: more than {most}")
 
     def _check_progress(self, machine: Machine) -> None:
         """A leader that no majority fetches from resigns within the time-out (KAFKA-15489)."""
