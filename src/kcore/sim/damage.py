@@ -1,5 +1,8 @@
 """Records damaged on their way: bits that flip, ends that are missing, garbage. What no checksum covers stays whole.
 
+And leaders that are mistaken about where logs part, as far as that may be: what a follower has not told of, it may lose
+at any time.
+
 The checksum of a batch covers what stands behind it, not offset, length and epoch: nobody could tell that these are
 others, so that a network which changes them is outside of what Raft and Kafka promise to bear.
 """
@@ -9,12 +12,15 @@ from random import Random
 from typing import Final
 
 from kcore.raft.batches import CRC_END, split_batches
-from kcore.schema.fetch import FetchResponse
+from kcore.raft.states import Follower
+from kcore.schema.fetch import EpochEndOffset, FetchResponse, SnapshotId
 from kcore.schema.fetch_snapshot import FetchSnapshotResponse
 from kcore.schema.structure import Message
 from kcore.sim.disk import SimLog
+from kcore.sim.machine import Machine
 
 MOST_BITS: Final = 3
+MOST_BATCHES: Final = 20  # At the end of a log.
 WHOLE: Final = 1 << 40
 
 
@@ -25,6 +31,31 @@ def damaged(response: Message, log: SimLog, random: Random) -> Message | None:
     if type(response) is FetchSnapshotResponse:
         return _piece(response, log, random)
     return None
+
+
+def mistaken(response: Message | None, machine: Machine, random: Random) -> FetchResponse | None:
+    """The leader's answer as if the logs parted somewhere in what this follower has written and not flushed.
+
+    None if it cannot be so: it has flushed all, is no follower of that leader, or is asked for nothing.
+    """
+    node, log = machine.node, machine.log
+    state = node.quorum.state
+    if type(response) is not FetchResponse or type(state) is not Follower or not response.responses:
+        return None
+    data = response.responses[0].partitions[0]
+    is_its_leader = (data.current_leader.leader_id, data.current_leader.leader_epoch) == (state.leader_id, state.epoch)
+    if data.error_code or not is_its_leader or state.fetching_snapshot is not None:
+        return None
+    lowest = max(log.durable_end, log.high_watermark, log.start_offset + 1)
+    ends = [batch.base_offset for batch in reversed(log.batches[-MOST_BATCHES:]) if batch.base_offset >= lowest]
+    if not ends:
+        return None
+    offset = random.choice(ends)
+    whole, topic, partition = copy(response), copy(response.responses[0]), copy(data)
+    partition.records, partition.snapshot_id = b"", SnapshotId()
+    partition.diverging_epoch = EpochEndOffset(epoch=log.epoch_at(offset - 1), end_offset=offset)
+    topic.partitions, whole.responses = [partition], [topic]
+    return whole
 
 
 def _fetched(response: FetchResponse, random: Random) -> FetchResponse | None:

@@ -27,8 +27,8 @@ class LogWatcher:
     def on_appended(self, batch: StoredBatch, epoch_before: int) -> None:
         """A batch is written; `epoch_before` is that of the batch before it."""
 
-    def on_cut(self, batches: tuple[StoredBatch, ...]) -> None:
-        """These batches are cut off the end."""
+    def on_cut(self, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        """These batches are cut off the end; `durable_end` is how far the log was durable before."""
 
     def on_replaced(self, snapshot: OffsetAndEpoch) -> None:
         """The log begins anew behind a snapshot of the leader's."""
@@ -81,6 +81,10 @@ class SimLog(MemoryLog):
         self.begin_fsync()
         self.end_fsync()
 
+    def open(self) -> None:
+        """As `DiskRaftLog` does it: a process before may have been killed between a write and its flush."""
+        self.flush()
+
     # What happens to it.
 
     def _append(self, batch: StoredBatch) -> None:
@@ -93,10 +97,10 @@ class SimLog(MemoryLog):
         kept = len(self._batches)
         while kept and self._batches[kept - 1].base_offset >= offset:
             kept -= 1
-        removed = tuple(self._batches[kept:])
+        removed, durable_end = tuple(self._batches[kept:]), self.durable_end
         super()._cut(offset)
         self._note_cut(Cut(removed))
-        self.watcher.on_cut(removed)
+        self.watcher.on_cut(removed, durable_end)
 
     def truncate_to_latest_snapshot(self) -> bool:
         start_offset, removed = self.start_offset, tuple(self._batches)

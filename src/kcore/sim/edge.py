@@ -21,7 +21,7 @@ from kcore.schema.raft_votes import VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim import faults, processes, traps
 from kcore.sim.answers import kind_of_answer
-from kcore.sim.damage import damaged
+from kcore.sim.damage import damaged, mistaken
 from kcore.sim.kernel import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.machine import FIRST_PORT, NEVER_US, STORING, Call, Machine, PendingStore, Reply
 from kcore.sim.processes import REFUSED_US
@@ -46,7 +46,7 @@ class Edge:
             LeaderChanged: self._checkers.on_leader_changed,
             SnapshotLoaded: self._checkers.on_snapshot_loaded,
             Stopped: self._stopped,
-            Notice: self._noticed,
+            Notice: self._checkers.on_notice,
         }
 
     @property
@@ -80,6 +80,8 @@ class Edge:
             return
         if machine.open.pop(call.correlation_id, None) is None:
             world.seen["answer again"] += 1
+        if world.dice() < world.network.mistaken:
+            reply = self._mistake(machine, reply)
         self._checkers.before_response(machine, reply)
         effects = machine.node.on_response(call.correlation_id, reply.response, machine.clock.ms(world.now_us))
         self.perform(machine, effects)
@@ -250,6 +252,13 @@ class Edge:
         self._world.seen["answer damaged"] += 1
         return Reply(reply.call, response, is_damaged=True)
 
+    def _mistake(self, machine: Machine, reply: Reply) -> Reply:
+        response = mistaken(reply.response, machine, self._world.random)
+        if response is None:
+            return reply
+        self._world.seen["leader mistaken"] += 1
+        return Reply(reply.call, response, is_damaged=True)
+
     def _flush(self, machine: Machine, effect: Flush) -> None:
         """One fsync at a time; one that is asked for meanwhile covers all that was asked for meanwhile."""
         if machine.fsync is None:
@@ -270,10 +279,6 @@ class Edge:
         world = self._world
         processes.stopped(world, machine)
         traps.restart_later(world, machine, faults.duration_us(world))
-
-    def _noticed(self, machine: Machine, effect: Notice) -> None:
-        """A line for an operator; there is none."""
-        self._world.seen["notice"] += 1
 
     def _tell_trap(self, machine: Machine, moment: str) -> None:
         if machine.trap is not None:

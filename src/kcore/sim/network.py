@@ -17,6 +17,7 @@ class Network:
         self._calm = (options.lost, options.lost + options.delayed, options.lost + options.delayed + options.duplicated)
         self._size = machines
         self.damaged = options.damaged  # The share of answers with records.
+        self.mistaken = options.mistaken  # The share of answers that could be.
         self.lost_more = 0.0
         self.heal()
 
@@ -30,7 +31,7 @@ class Network:
     def be_reliable(self) -> None:
         """From here on nothing is lost, late, twice or damaged."""
         self.heal()
-        self.damaged = 0.0
+        self.damaged = self.mistaken = 0.0
         self._calm = (0.0, 0.0, 0.0)
 
     def is_noisy(self, source: int, destination: int) -> bool:

@@ -34,6 +34,7 @@ class Options:
     duplicated: float
     delayed: float  # By up to a second, so that others overtake them.
     damaged: float  # Of all answers with records.
+    mistaken: float  # Of all answers of a leader to a follower that has told less than it has: where logs part.
     log_fsync_us: int  # The log's disk and the election's are as fast or slow as they are, each for itself.
     election_fsync_us: int
     drift: float  # How much faster or slower than true time a clock may go.
@@ -74,6 +75,7 @@ def draw(seed: int, **fixed: Any) -> Options:
         duplicated=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
         delayed=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
         damaged=0.0 if calm else random.choice((0.0, 0.0, 0.005, 0.05)),
+        mistaken=0.0 if calm else random.choice((0.0, 0.0, 0.01, 0.1)),
         log_fsync_us=random.choice((50, 1_000, 5_000, 20_000)),
         election_fsync_us=random.choice((50, 1_000, 5_000, 20_000)),
         drift=random.choice((0.0, 0.0001, 0.01)),

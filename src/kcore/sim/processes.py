@@ -25,7 +25,7 @@ def boot(world: "World", machine: Machine) -> None:
     if world.options.level == MIXED and world.dice() < OTHER_RELEASE:
         machine.level = world.random.choice(RELEASES)
     machine.log.set_level(machine.level)
-    machine.log.flush()  # As opening it does: a process before may have been killed between a write and its flush.
+    machine.log.open()
     election = machine.election.open()
     machine.node = RaftNode(_config(world, machine), machine.log)
     world.checkers.on_boot(machine)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kcore.sim.world import World
 
 NOBODY: Final = 77
+LAST_EPOCH: Final = (1 << 31) - 1
 LONGEST_WAIT_MS: Final = (1 << 31) - 1
 FLOOD: Final = 5_000  # Requests.
 MOST_US_BEFORE_FLOOD: Final = 30_000_000
@@ -108,8 +109,10 @@ def describe() -> Message:
 
 
 def any_epoch(world: "World") -> int:
-    """The latest, any before it, or none."""
+    """The latest, any before it, or none; now and then the very last of all."""
     last = world.facts.last_epoch
+    if world.dice() < 0.03:
+        return LAST_EPOCH
     return last if world.dice() < 0.5 else world.random.randrange(-1, last + 1)
 
 
@@ -196,7 +199,8 @@ def strange_begin(world: "World", machine: Machine) -> Message:
         leader_epoch=any_epoch(world),
     )
     topic = BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    return BeginQuorumEpochRequest(cluster_id="another-cluster-000000", topics=[topic], leader_endpoints=[])
+    cluster_id = any_cluster(world) if partition.leader_epoch == LAST_EPOCH else "another-cluster-000000"
+    return BeginQuorumEpochRequest(cluster_id=cluster_id, topics=[topic], leader_endpoints=[])
 
 
 def strange_end(world: "World", machine: Machine) -> Message:

@@ -68,6 +68,7 @@ class Checkers:
         self.on_committed = _all(checkers, "on_committed")
         self.on_leader_changed = _all(checkers, "on_leader_changed")
         self.on_snapshot_loaded = _all(checkers, "on_snapshot_loaded")
+        self.on_notice = _all(checkers, "on_notice")
         self.on_appended = _all(checkers, "on_appended")
         self.on_cut = _all(checkers, "on_cut")
         self.on_replaced = _all(checkers, "on_replaced")
@@ -109,8 +110,8 @@ class _Watcher(LogWatcher):
     def on_appended(self, batch: StoredBatch, epoch_before: int) -> None:
         self._checkers.on_appended(self._machine, batch, epoch_before)
 
-    def on_cut(self, batches: tuple[StoredBatch, ...]) -> None:
-        self._checkers.on_cut(self._machine, batches)
+    def on_cut(self, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        self._checkers.on_cut(self._machine, batches, durable_end)
         if self._machine.trap is not None:
             self._machine.trap("log cut")
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kcore.raft.batches import StoredBatch
-from kcore.raft.effects import Committed, LeaderChanged, SnapshotLoaded
+from kcore.raft.effects import Committed, LeaderChanged, Notice, SnapshotLoaded
 from kcore.raft.replicas import ElectionState
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -62,13 +62,16 @@ class Checker:
     def on_snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
         """An effect."""
 
+    def on_notice(self, machine: Machine, effect: Notice) -> None:
+        """An effect."""
+
     # What happens to its log, within an event.
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
         """A batch is written."""
 
-    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...]) -> None:
-        """An end is cut off."""
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        """An end is cut off; `durable_end` is how far the log was durable before."""
 
     def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
         """The log begins anew behind a snapshot of the leader's."""

@@ -33,8 +33,6 @@ class Commits(Checker):
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
             self.facts.committed.check_leader(machine.log, state.epoch)
-            if machine.node.high_watermark is not None:
-                self._check_own_epoch(machine, state.epoch, machine.node.high_watermark)
             if before is not None:  # The high watermark that moves in this event is this leader's.
                 self._led[machine.index] = state
 

@@ -24,9 +24,9 @@ class Logs(Checker):
             what = "two batches" if known[0] != batch.data else f"epochs {known[1]} and {epoch_before} before the batch"
             raise Violation("LogMatching", f"{what} at offset {batch.base_offset} of epoch {batch.epoch}")
 
-    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...]) -> None:
-        """Of what the leader has, nothing goes: others may count on that it is here."""
-        if not batches:
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        """Of what is durable here and the leader has, nothing goes: the leader may have counted it."""
+        if not batches or batches[0].base_offset >= durable_end:
             return
         node = machine.node
         if type(node.state) is Leader:
@@ -47,9 +47,10 @@ class Logs(Checker):
 
     def after_event(self, machine: Machine) -> None:
         """Whatever is written is on its way to the disk."""
-        log = machine.log
-        if log.flushed_end < log.end_offset and machine.fsync is None and machine.storing is None:
-            told = f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end}"
+        log, counted = machine.log, machine.node.flushed_end_offset
+        is_behind = log.flushed_end < log.end_offset or counted < log.end_offset
+        if is_behind and machine.fsync is None and machine.storing is None:
+            told = f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
             raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
 
     def on_send(self, machine: Machine, call: Call) -> None:

@@ -2,20 +2,23 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kcore.protocol_errors import Errors
+from kcore.raft.effects import Notice
 from kcore.raft.config import MOST_OBSERVERS, MOST_WAITING
 from kcore.raft.states import Leader, State
 from kcore.raft.voters import VoterSet
 from kcore.schema.fetch import FetchRequest
-from kcore.schema.fetch_snapshot import FetchSnapshotRequest
-from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.sim.checkers.base import Checker
-from kcore.sim.machine import Call, Machine
+from kcore.sim.machine import Call, Machine, Reply
 from kcore.sim.violation import Violation
 
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
+MOST_REFUSALS: Final = 5  # Of the same: some are on their way at the same time, or twice.
 MOST_OPEN: Final = 20  # To one node: rounds of an election, one behind the other, until the first answer is overdue.
 MOST_IDLE_TIMERS: Final = 3
 LONGEST_WAIT_US: Final = 1_000_000  # Of a request that a node keeps: a Fetch waits for half of that.
@@ -28,7 +31,8 @@ LONGEST_BURST: Final = 20  # Requests of one kind to one node that ask for the s
 
 
 class Requests(Checker):
-    """AnsweredOnce, AnsweredInTime, BacksOff, Bounded, TimersMakeProgress, LeaderProgress."""
+    """AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
+    NoFalseAlarm."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
@@ -38,12 +42,16 @@ class Requests(Checker):
         self._heard_us: dict[int, dict[int, int]] = {}  # When each other one fetched last.
         self._led_since_us: dict[int, int] = {}
         self._voters: dict[int, VoterSet] = {}
+        self._refused: dict[int, tuple[Any, int]] = {}  # The snapshot that it was refused last, and how often.
+        self._alarmed: dict[int, str] = {}  # What it may tell the operator of, by the event at hand.
+        self._given_damage: set[int] = set()  # In a piece of a snapshot.
         self._outside: list[Call] = []  # Not answered yet.
 
     def on_boot(self, machine: Machine) -> None:
         self._idle_timers[machine.index] = 0
-        for known in (self._bursts, self._heard_us, self._voters):
+        for known in (self._bursts, self._heard_us, self._voters, self._refused):
             known.pop(machine.index, None)
+        self._given_damage.discard(machine.index)
 
     # Answers.
 
@@ -56,6 +64,20 @@ class Requests(Checker):
         call.is_answered = True
         if type(response).__name__ != type(call.request).__name__.replace("Request", "Response"):
             raise Violation("AnsweredOnce", f"node {machine.index} answers {call.request} with {response}")
+        if type(response) is FetchSnapshotResponse and call.source is not None:
+            self._on_snapshot_answer(call.source, call.request, response)
+
+    def _on_snapshot_answer(self, source: Machine, request: Any, response: FetchSnapshotResponse) -> None:
+        """A snapshot that is gone does not come again: who is told so asks for another one."""
+        error = response.topics[0].partitions[0].error_code if response.topics else Errors.NONE
+        if error not in (Errors.SNAPSHOT_NOT_FOUND, Errors.POSITION_OUT_OF_RANGE):
+            self._refused.pop(source.index, None)
+            return
+        wanted = request.topics[0].partitions[0].snapshot_id
+        before, count = self._refused.get(source.index, (None, 0))
+        self._refused[source.index] = wanted, count + 1 if before == wanted else 1
+        if before == wanted and count >= MOST_REFUSALS:
+            raise Violation("RefusalIsTaken", f"node {source.index} asks again and again for {wanted}")
 
     def on_expired(self, call: Call) -> None:
         """Nobody has answered in time: not because the node forgot the request."""
@@ -69,6 +91,24 @@ class Requests(Checker):
         if was_there and not call.is_answered and waited_us > longest_us:
             told = f"node {server.index} has not answered {call.request} for {waited_us} us"
             raise Violation("AnsweredInTime", told)
+
+    # What the operator is told.
+
+    def before_response(self, machine: Machine, reply: Reply) -> None:
+        if reply.is_damaged:
+            self._alarmed[machine.index] = "a damaged answer"
+            if type(reply.response) is FetchSnapshotResponse:
+                self._given_damage.add(machine.index)
+
+    def on_notice(self, machine: Machine, effect: Notice) -> None:
+        """Where all nodes do what they should, there is nothing to tell but of damage, and of strangers' epochs."""
+        self.world.seen["notice"] += 1
+        if machine.index not in self._alarmed and machine.index not in self._given_damage:
+            raise Violation("NoFalseAlarm", f"node {machine.index}: {effect.text}")
+
+    def after_event(self, machine: Machine) -> None:
+        if self._alarmed and machine.storing is None:
+            self._alarmed.pop(machine.index, None)
 
     # Rates.
 
@@ -96,7 +136,9 @@ class Requests(Checker):
     # Who fetches from a leader.
 
     def on_request(self, machine: Machine, call: Call) -> None:
-        if call.source is not None and type(call.request) is FetchRequest:
+        if call.source is None:
+            self._alarmed[machine.index] = "a stranger"
+        elif isinstance(call.request, FetchRequest | FetchSnapshotRequest | UpdateRaftVoterRequest):
             self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:

@@ -50,7 +50,7 @@ class VoterChanges(Checker):
         if type(machine.node.state) is Leader and said.last_voters is not before:
             self._check_change(machine, before, before_offset, said.last_voters)
 
-    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...]) -> None:
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
         self._said[machine.index].truncate_new_entries(machine.log.end_offset)
 
     def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:

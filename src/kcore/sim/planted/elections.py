@@ -1,0 +1,256 @@
+"""Bugs in votes, pre-votes and leaders."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from kcore.protocol_errors import Errors
+from kcore.raft import leading, votes
+from kcore.raft.connections import Connections
+from kcore.raft.effects import LeaderChanged, StoreElection
+from kcore.raft.elections import Election
+from kcore.raft.leading import LeaderState
+from kcore.raft.node import RaftNode
+from kcore.raft.quorum import Quorum
+from kcore.raft.states import NEVER_MS, Follower, Leader, Prospective, Resigned, Unattached
+from kcore.raft.transitions import Event
+from kcore.sim.planted.patches import Patches, plant
+
+
+@plant("VoteIsDurable")
+def vote_not_durable(patches: Patches) -> None:
+    """A vote is given, and quorum-state does not know of it."""
+
+    def make(store: Any) -> Any:
+        def broken(self: Any) -> None:
+            if not isinstance(self.state, Unattached | Prospective) or self.state.voted is None:
+                store(self)
+
+        return broken
+
+    patches.put(Quorum, "_store", make)
+
+
+@plant("VoteIsDurable")
+def answer_before_vote_is_stored(patches: Patches) -> None:
+    """What must be durable first comes last."""
+
+    def make(finish: Any) -> Any:
+        def broken(self: Any, now_ms: int) -> Any:
+            return sorted(finish(self, now_ms), key=lambda effect: isinstance(effect, StoreElection))
+
+        return broken
+
+    patches.put(RaftNode, "_finish", make)
+
+
+@plant("ElectionRestriction")
+def vote_without_looking_at_the_log(patches: Patches) -> None:
+    """A candidate whose log is behind gets the vote."""
+
+    def make(can_grant: Any) -> Any:
+        def broken(node: Any, candidate: Any, asked: Any) -> Any:
+            longest = SimpleNamespace(pre_vote=asked.pre_vote, last_offset_epoch=1 << 30, last_offset=1 << 60)
+            return can_grant(node, candidate, longest)
+
+        return broken
+
+    patches.put(votes, "can_grant_vote", make)
+
+
+@plant("VoteIsGranted")
+def vote_needs_epoch_and_length(patches: Patches) -> None:
+    """A candidate of a later epoch must have a longer log, too."""
+
+    def make(can_grant: Any) -> Any:
+        def broken(node: Any, candidate: Any, asked: Any) -> Any:
+            return asked.last_offset >= node.log.end_offset and can_grant(node, candidate, asked)
+
+        return broken
+
+    patches.put(votes, "can_grant_vote", make)
+
+
+@plant("OneVoteAnEpoch")
+def two_votes_in_an_epoch(patches: Patches) -> None:
+    """Whoever asks gets the vote, whoever has it already."""
+
+    def make(can_grant: Any) -> Any:
+        def broken(node: Any, candidate: Any, asked: Any) -> Any:
+            return can_grant(node, candidate, asked) or isinstance(node.state, Unattached)
+
+        return broken
+
+    patches.put(votes, "can_grant_vote", make)
+
+
+@plant("OneVoteAnEpoch")
+def vote_for_an_old_epoch(patches: Patches) -> None:
+    """A request of an epoch that is over is not fenced."""
+    patches.put(votes, "voter_only_error", lambda _: lambda node, remote_id, epoch: Errors.NONE)
+
+
+@plant("VoteOfThisReplica")
+def vote_of_the_old_directory(patches: Patches) -> None:
+    """A replica gives the vote that the one before it on its machine was asked for."""
+    patches.put(votes, "is_this_voter", lambda _: lambda node, voter_id, _: voter_id in (-1, node.local.id))
+
+
+@plant("ElectedByMajority")
+def half_is_a_majority(patches: Patches) -> None:
+    """Two of four voters elect a leader."""
+    patches.put(Election, "is_won", lambda _: property(lambda self: 2 * len(self.granted) >= len(self.voters)))
+
+
+@plant("ElectedByMajority")
+def candidates_count_committed_voters(patches: Patches) -> None:
+    """Voters that were written and not committed are not asked for their votes."""
+
+    def make(begin: Any) -> Any:
+        def broken(self: Any, *given: Any) -> Any:
+            node = self.node
+            history = node.voter_history
+            committed = history.voters_at(node.log.high_watermark - 1) or history.last_voters
+            node.voter_history = SimpleNamespace(last_voters=committed, kraft_version=history.kraft_version)
+            try:
+                return begin(self, *given)
+            finally:
+                node.voter_history = history
+
+        return broken
+
+    patches.put(Quorum, "become_candidate", make)
+
+
+@plant("ElectedByMajority")
+def answers_of_another_round_count(patches: Patches) -> None:
+    """A pre-vote that was granted counts as a vote."""
+
+    def make(_: Any) -> Any:
+        def broken(self: Any) -> None:
+            self._by_destination.clear()
+
+        return broken
+
+    patches.put(Connections, "reset_all", make)
+
+
+@plant("LeaderIsKept")
+def leader_grants_pre_votes(patches: Patches) -> None:
+    """It helps to replace itself."""
+    _grants_pre_votes(patches, Leader)
+
+
+@plant("LeaderIsKept")
+def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
+    """Whoever was cut off can replace a leader that all others hear from (KIP-996)."""
+    _grants_pre_votes(patches, Follower)
+
+
+def _grants_pre_votes(patches: Patches, kind: type) -> None:
+    def make(can_grant: Any) -> Any:
+        def broken(node: Any, candidate: Any, asked: Any) -> Any:
+            if not asked.pre_vote or type(node.state) is not kind:
+                return can_grant(node, candidate, asked)
+            return (asked.last_offset_epoch, asked.last_offset) >= (node.log.last_epoch, node.log.end_offset)
+
+        return broken
+
+    patches.put(votes, "can_grant_vote", make)
+
+
+@plant("CandidateHasPreVotes")
+def stands_after_a_lost_pre_vote(patches: Patches) -> None:
+    """A pre-vote that nobody answered uses up an epoch."""
+
+    def make(_: Any) -> Any:
+        return lambda node, state, now_ms: votes.stand_for_election(node, Event.PRE_VOTE_WON, now_ms)
+
+    patches.put(votes, "lose_pre_vote", make)
+
+
+@plant("ClaimsAreDurable")
+def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
+    """A candidate is elected for a log of which a crash takes the end."""
+
+    def make_request(vote_request: Any) -> Any:
+        def broken(node: Any, state: Any, voter: Any) -> Any:
+            request = vote_request(node, state, voter)
+            asked = request.topics[0].partitions[0]
+            asked.last_offset_epoch, asked.last_offset = node.log.last_epoch, node.log.end_offset
+            return request
+
+        return broken
+
+    patches.put(votes, "_vote_request", make_request)
+
+
+@plant("SingleLeader")
+def restarted_leader_is_unattached(patches: Patches) -> None:
+    """It forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
+
+    def make(first_state: Any) -> Any:
+        def broken(self: Any, election: Any, now_ms: int) -> Any:
+            state = first_state(self, election, now_ms)
+            if type(state) is not Resigned:
+                return state
+            return Unattached(state.epoch, -1, None, state.election_deadline_ms)
+
+        return broken
+
+    patches.put(Quorum, "_first_state", make)
+
+
+@plant("LeaderProgress")
+def no_progress_timeout(patches: Patches) -> None:
+    """A leader that nobody fetches from leads for ever (KAFKA-15489)."""
+
+    def make(_: Any) -> Any:
+        def broken(self: Any, node: Any, now_ms: int) -> None:
+            self.check_quorum_deadline_ms = NEVER_MS
+
+        return broken
+
+    patches.put(LeaderState, "restart_check_quorum", make)
+
+
+@plant("LeaderIsTold")
+def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
+    """Its state machine is mostly never told that it leads."""
+    kept: dict[Any, int | None] = {}
+
+    def make_leader(become_leader: Any) -> Any:
+        def broken(self: Any, now_ms: int) -> None:
+            kept[self] = self.high_watermark
+            become_leader(self, now_ms)
+
+        return broken
+
+    def make_begin(begin: Any) -> Any:
+        def broken(node: Any, now_ms: int) -> None:
+            node.quorum.high_watermark = kept.pop(node.quorum)
+            begin(node, now_ms)
+
+        return broken
+
+    patches.put(Quorum, "become_leader", make_leader)
+    patches.put(leading, "begin", make_begin)
+
+
+@plant("OwnEpochCommitted")
+def leads_before_it_is_committed(patches: Patches) -> None:
+    """The state machine is told at once that it leads."""
+
+    def make(begin: Any) -> Any:
+        def broken(node: Any, now_ms: int) -> None:
+            begin(node, now_ms)
+            node.effects.append(LeaderChanged(node.local.id, node.epoch, node.leading.epoch_start_offset))
+
+        return broken
+
+    patches.put(leading, "begin", make)
+
+
+@plant("TimersMakeProgress")
+def timer_does_nothing(patches: Patches) -> None:
+    """What is due stays due (KAFKA-17751)."""
+    patches.put(RaftNode, "on_timer", lambda _: lambda self, now_ms: [])
