@@ -11,7 +11,7 @@ from kcore.sim.liveness import heal_and_demand
 from kcore.sim.options import draw
 from kcore.sim.planted import planted
 from kcore.sim.story import story
-from kcore.sim.violation import Violation
+from kcore.sim.violation import RAISES, Violation
 from kcore.sim.world import World
 
 EVENTS: Final = 20_000
@@ -69,7 +69,7 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
     except Violation as violation:
         return world, violation, -1
     except Exception as error:  # Whatever a node raises, it must not.
-        return world, Violation(f"Raises{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
+        return world, Violation(f"{RAISES}{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
     return world, None, healed_us
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 NOBODY: Final = 77
 LAST_EPOCH: Final = (1 << 31) - 1
+FAR_EPOCHS: Final = 1 << 25
 LONGEST_WAIT_MS: Final = (1 << 31) - 1
 FLOOD: Final = 5_000  # Requests.
 MOST_US_BEFORE_FLOOD: Final = 30_000_000
@@ -109,10 +110,10 @@ def describe() -> Message:
 
 
 def any_epoch(world: "World") -> int:
-    """The latest, any before it, or none; now and then the very last of all."""
+    """The latest, any before it, or none; now and then one so far ahead that nobody takes it."""
     last = world.facts.last_epoch
     if world.dice() < 0.03:
-        return LAST_EPOCH
+        return world.random.choice((LAST_EPOCH, last + FAR_EPOCHS))
     return last if world.dice() < 0.5 else world.random.randrange(-1, last + 1)
 
 
@@ -199,7 +200,7 @@ def strange_begin(world: "World", machine: Machine) -> Message:
         leader_epoch=any_epoch(world),
     )
     topic = BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    cluster_id = any_cluster(world) if partition.leader_epoch == LAST_EPOCH else "another-cluster-000000"
+    cluster_id = any_cluster(world) if partition.leader_epoch >= FAR_EPOCHS else "another-cluster-000000"
     return BeginQuorumEpochRequest(cluster_id=cluster_id, topics=[topic], leader_endpoints=[])
 
 

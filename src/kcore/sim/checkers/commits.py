@@ -85,6 +85,13 @@ class Commits(Checker):
                 self.facts.committed.check_append(append)
                 self.facts.acknowledged += 1
 
+    def at_end(self) -> None:
+        """The whole of every log is what was committed, up to where its node knows it."""
+        for machine in self.world.machines:
+            log, high_watermark = machine.log, machine.node.high_watermark or 0
+            if machine.is_up and high_watermark > log.start_offset:
+                self.facts.committed.check(log, log.start_offset, high_watermark, machine.index)
+
     def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
         """Nobody is told more than the node knows."""
         if type(response) is FetchResponse:

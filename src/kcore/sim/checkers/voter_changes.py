@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from kcore.raft.batches import StoredBatch
-from kcore.raft.control_records import replay_batches, replay_snapshot
 from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.states import Leader
-from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.raft.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_voters import (
     AddRaftVoterRequest,
@@ -18,9 +17,9 @@ from kcore.schema.raft_voters import (
 )
 from kcore.schema.structure import Message
 from kcore.sim.checkers.base import Checker
-from kcore.sim.disk import SimLog
 from kcore.sim.machine import Call, Machine
 from kcore.sim.violation import Violation
+from kcore.sim.voters_said import Said, VotersSaid
 
 if TYPE_CHECKING:
     from kcore.sim.world import World
@@ -33,11 +32,12 @@ class VoterChanges(Checker):
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
-        self._said: dict[int, VoterHistory] = {}  # By machine: what its log says, read by this checker itself.
+        self._said: dict[int, VotersSaid] = {}  # By machine.
+        self._same: dict[int, tuple[VoterSet, VoterSet]] = {}  # What was found to be the same the last time.
         self._asked: set[Asked] = set()  # All that anybody ever asked for.
 
     def on_boot(self, machine: Machine) -> None:
-        self._said[machine.index] = _read(machine.log, machine.node.voter_history.static_voters)
+        self._said[machine.index] = VotersSaid(machine.node.voter_history.static_voters, machine.log)
 
     # What is in the log.
 
@@ -45,29 +45,33 @@ class VoterChanges(Checker):
         if not batch.is_control:
             return
         said = self._said[machine.index]
-        before, before_offset = said.last_voters, said.last_voters_offset
-        replay_batches(said, [batch])
-        if type(machine.node.state) is Leader and said.last_voters is not before:
-            self._check_change(machine, before, before_offset, said.last_voters)
+        before = said.last
+        said.read(batch)
+        if type(machine.node.state) is Leader and said.last.voters is not before.voters:
+            self._check_change(machine, before, said.last.voters)
 
     def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
-        self._said[machine.index].truncate_new_entries(machine.log.end_offset)
+        self._said[machine.index].cut(machine.log.end_offset)
 
     def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
         if machine.is_up:
-            self._said[machine.index] = _read(machine.log, machine.node.voter_history.static_voters)
+            self._said[machine.index] = VotersSaid(machine.node.voter_history.static_voters, machine.log)
 
     def after_event(self, machine: Machine) -> None:
         """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""
-        known, said = machine.node.voter_history, self._said[machine.index]
-        voters, truth = known.last_voters, said.last_voters
-        if voters is not truth and (known.kraft_version, voters) != (said.kraft_version, truth):
-            told = f"node {machine.index}: {known.kraft_version}, {voters}; its log: {said.kraft_version}, {truth}"
-            raise Violation("VotersAsInLog", told)
+        known, said = machine.node.voter_history, self._said[machine.index].last
+        version, voters = known.kraft_version, known.last_voters
+        same = self._same.get(machine.index)
+        if same and same[0] is voters and same[1] is said.voters and version == said.kraft_version:
+            return
+        if (version, voters) != (said.kraft_version, said.voters):
+            raise Violation("VotersAsInLog", f"node {machine.index}: {version}, {voters}; its log: {said}")
+        self._same[machine.index] = voters, said.voters
 
     # What a leader writes there.
 
-    def _check_change(self, leader: Machine, before: VoterSet, before_offset: int | None, voters: VoterSet) -> None:
+    def _check_change(self, leader: Machine, said: Said, voters: VoterSet) -> None:
+        before = said.voters
         if any(key.directory_id == NO_DIRECTORY for key in voters.keys) or not voters.supports(1):
             raise Violation("VotersAreKnown", f"node {leader.index} writes {voters}")
         came = [key for key in voters.keys if not before.is_voter(key)]
@@ -80,7 +84,7 @@ class VoterChanges(Checker):
         asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
         if not asked <= self._asked:
             raise Violation("VotersAsAsked", f"{told}, and nobody asked for it")
-        self._check_committed(leader, before_offset, told)
+        self._check_committed(leader, said.offset, told)
         for key in came:
             self._check_caught_up(leader, key)
 
@@ -126,19 +130,19 @@ class VoterChanges(Checker):
     def _check_done(
         self, machine: Machine, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
     ) -> None:
-        said, high_watermark = self._said[machine.index], machine.node.high_watermark or 0
+        said, high_watermark = self._said[machine.index].last, machine.node.high_watermark or 0
         if said.kraft_version == 0:
             return  # The log does not name them.
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        is_voter = _is_in(said.last_voters, key)
+        is_voter = _is_in(said.voters, key)
         waits = isinstance(request, RemoveRaftVoterRequest)
         if isinstance(request, AddRaftVoterRequest):
             waits = request.ack_when_committed
-        offset = said.last_voters_offset
+        offset = said.offset
         is_committed = not waits or offset is None or offset < high_watermark
         if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
             told = f"node {machine.index} says that {request} is done at {high_watermark}"
-            raise Violation("VotersAsAsked", f"{told}; its log says {said.last_voters.keys} at {offset}")
+            raise Violation("VotersAsAsked", f"{told}; its log says {said.voters.keys} at {offset}")
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
@@ -146,12 +150,3 @@ def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
     voter = voters.voters.get(key.id)
     return voter is not None and (key.directory_id in (NO_DIRECTORY, voter.key.directory_id))
 
-
-def _read(log: SimLog, static_voters: VoterSet) -> VoterHistory:
-    """What a log says from its latest snapshot on."""
-    said, begin = VoterHistory(static_voters), 0
-    if log.latest_snapshot is not None:
-        replay_snapshot(said, log, log.latest_snapshot)
-        begin = log.latest_snapshot.offset
-    replay_batches(said, [batch for batch in log.batches if batch.is_control and batch.base_offset >= begin])
-    return said

@@ -90,6 +90,19 @@ def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
     patches.put(following, "append", make)
 
 
+@plant("LeaderCompleteness")
+def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
+    """A log that is opened after a crash loses its last batch, though that was flushed."""
+
+    def make(opened: Any) -> Any:
+        def broken(self: Any, start_offset: int, batches: Any, unsynced: Any) -> Any:
+            return opened(self, start_offset, batches[:-1], [])
+
+        return broken
+
+    patches.put(SimLog, "_opened", make)
+
+
 @plant("Liveness")
 def truncation_keeps_one_batch(patches: Patches) -> None:
     """The log is cut one batch too late."""

@@ -4,10 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from kcore.protocol_errors import Errors
-from kcore.raft import leading, votes
+from kcore.raft import leading, timers, votes
 from kcore.raft.connections import Connections
 from kcore.raft.effects import LeaderChanged, StoreElection
 from kcore.raft.elections import Election
+from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.leading import LeaderState
 from kcore.raft.node import RaftNode
 from kcore.raft.quorum import Quorum
@@ -83,7 +84,7 @@ def two_votes_in_an_epoch(patches: Patches) -> None:
     patches.put(votes, "can_grant_vote", make)
 
 
-@plant("OneVoteAnEpoch")
+@plant("VoteIsDurable")
 def vote_for_an_old_epoch(patches: Patches) -> None:
     """A request of an epoch that is over is not fenced."""
     patches.put(votes, "voter_only_error", lambda _: lambda node, remote_id, epoch: Errors.NONE)
@@ -107,23 +108,19 @@ def candidates_count_committed_voters(patches: Patches) -> None:
 
     def make(begin: Any) -> Any:
         def broken(self: Any, *given: Any) -> Any:
+            begin(self, *given)
             node = self.node
-            history = node.voter_history
-            committed = history.voters_at(node.log.high_watermark - 1) or history.last_voters
-            node.voter_history = SimpleNamespace(last_voters=committed, kraft_version=history.kraft_version)
-            try:
-                return begin(self, *given)
-            finally:
-                node.voter_history = history
+            committed = node.voter_history.voters_at(node.log.high_watermark - 1) or node.voter_history.last_voters
+            self.state.election = Election(committed.keys, node.local.id)
 
         return broken
 
     patches.put(Quorum, "become_candidate", make)
 
 
-@plant("ElectedByMajority")
+@plant("CandidateHasPreVotes")
 def answers_of_another_round_count(patches: Patches) -> None:
-    """A pre-vote that was granted counts as a vote."""
+    """A pre-vote that was granted in an earlier round counts in this one."""
 
     def make(_: Any) -> Any:
         def broken(self: Any) -> None:
@@ -184,7 +181,7 @@ def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
     patches.put(votes, "_vote_request", make_request)
 
 
-@plant("SingleLeader")
+@plant("NothingForgotten")
 def restarted_leader_is_unattached(patches: Patches) -> None:
     """It forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
 
@@ -198,6 +195,34 @@ def restarted_leader_is_unattached(patches: Patches) -> None:
         return broken
 
     patches.put(Quorum, "_first_state", make)
+
+
+@plant("MonotonicEpoch")
+def epoch_is_forgotten_by_a_restart(patches: Patches) -> None:
+    """A node starts from what its log says, whatever quorum-state does."""
+    patches.put(RaftNode, "start", lambda start: lambda self, election, now_ms: start(self, None, now_ms))
+
+
+@plant("SingleLeader")
+def state_machine_is_told_of_another_leader(patches: Patches) -> None:
+    """It hears that the leader is another than the one that its node follows."""
+
+    def make(changed: Any) -> Any:
+        return lambda leader_id, epoch: changed(leader_id if leader_id < 0 else leader_id + 1, epoch)
+
+    patches.put(timers, "LeaderChanged", make)
+
+
+@plant("EpochIsStoodFor")
+def any_epoch_is_taken_from_strangers(patches: Patches) -> None:
+    """However far ahead it is."""
+    patches.put(Quorum, "allows", lambda _: lambda self, epoch, now_ms: epoch <= LAST_EPOCH)
+
+
+@plant("LeaderStays")
+def leader_does_not_count_fetches(patches: Patches) -> None:
+    """It resigns at each progress time-out, whoever follows it."""
+    patches.put(LeaderState, "count_fetch", lambda _: lambda self, node, key, now_ms: None)
 
 
 @plant("LeaderProgress")

@@ -4,7 +4,10 @@ from copy import deepcopy
 from typing import Any
 
 from kcore.raft import fetching, following, leading, snapshots
+from kcore.raft.accumulator import Accumulator
+from kcore.raft.context import NodeContext
 from kcore.raft.leading import LeaderState
+from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RESPONSE_HANDLERS
 from kcore.raft.states import NEVER_MS
@@ -60,6 +63,63 @@ def committed_is_kept_back(patches: Patches) -> None:
         return broken
 
     patches.put(following, "update_high_watermark", make)
+
+
+@plant("ReadsBelowHighWatermark")
+def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
+    """Followers are told that all is committed that the leader has."""
+
+    def make(fetch_response: Any) -> Any:
+        def broken(node: Any, *given: Any) -> Any:
+            response = fetch_response(node, *given)
+            response.responses[0].partitions[0].high_watermark = node.log.end_offset
+            return response
+
+        return broken
+
+    patches.put(fetching, "fetch_response", make)
+
+
+@plant("SameCommittedData")
+def follower_takes_all_for_committed(patches: Patches) -> None:
+    """Its high watermark is the end of what it has flushed."""
+
+    def make(update: Any) -> Any:
+        def broken(node: Any, state: Any) -> None:
+            state.leader_high_watermark = node.log.end_offset
+            update(node, state)
+
+        return broken
+
+    patches.put(following, "update_high_watermark", make)
+
+
+@plant("NoAckedAppendLost")
+def append_names_another_offset(patches: Patches) -> None:
+    """Whoever appends is told that its records come one earlier."""
+
+    def make(add: Any) -> Any:
+        def broken(self: Any, *given: Any) -> Any:
+            first, last = add(self, *given)
+            return Appended(first - 1, last - 1)
+
+        return broken
+
+    patches.put(Accumulator, "add", make)
+
+
+@plant("AnsweredOnce")
+def waiting_fetch_is_answered_twice(patches: Patches) -> None:
+    """A request that was left waiting gets two answers."""
+
+    def make(answer: Any) -> Any:
+        def broken(self: Any, reply_to: Any, response: Any) -> None:
+            answer(self, reply_to, response)
+            answer(self, reply_to, response)
+
+        return broken
+
+    patches.put(NodeContext, "answer", make)
 
 
 @plant("LogMatching")

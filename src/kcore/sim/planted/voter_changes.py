@@ -4,7 +4,7 @@ from typing import Any
 
 from kcore.raft import kraft_version, voter_changes
 from kcore.raft.control_records import kraft_version_record
-from kcore.raft.voters import VoterSet
+from kcore.raft.voters import VoterHistory, VoterSet
 from kcore.sim.planted.patches import Patches, plant
 
 
@@ -22,6 +22,22 @@ def upgrade_without_hearing_the_voters(patches: Patches) -> None:
         return broken
 
     patches.put(kraft_version, "upgrade", make)
+
+
+@plant("VotersAsInLog")
+def cut_voters_still_count(patches: Patches) -> None:
+    """A change of the voters that is cut from the log is not undone."""
+    patches.put(VoterHistory, "truncate_new_entries", lambda _: lambda self, end_offset: None)
+
+
+@plant("SameSnapshots")
+def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
+    """A change that is not in the snapshot counts there."""
+
+    def make(voters_at: Any) -> Any:
+        return lambda self, offset: voters_at(self, offset + 1)
+
+    patches.put(VoterHistory, "voters_at", make)
 
 
 @plant("ChangesAreCommitted")
