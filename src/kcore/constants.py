@@ -19,6 +19,10 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 
 UNKNOWN_BROKER_EPOCH: Final = -1  # AbstractControlRequest.UNKNOWN_BROKER_EPOCH
 
+# Topic.INTERNAL_TOPICS: where groups and transactions are coordinated, by the leaders of their partitions.
+GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 METADATA_TOPIC: Final = "__cluster_metadata"  # Topic.CLUSTER_METADATA_TOPIC_NAME; its one partition is 0.
 
 RECOVERED: Final = 0  # LeaderRecoveryState

@@ -7,10 +7,11 @@ import kcore
 from broker.memory_log import MemoryLog, MemoryLogs
 from kcore.broker.config import BrokerConfig
 from kcore.broker.fetching import on_fetch
+from kcore.broker.markers import on_write_txn_markers
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Verify
 from kcore.broker.partition import Partition
-from kcore.broker.producing import on_produce
+from kcore.broker.producing import on_produce, on_verified
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -23,9 +24,11 @@ from kcore.schema.alter_partition import (
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.schema.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.record_batch import scan_batches
+from kcore.wire.record_building import TRANSACTIONAL
 from kcore.wire.records import decode_records
 from storage import building
 
@@ -44,6 +47,7 @@ class Cluster:
         self.brokers: dict[int, ReplicaManager] = {}
         self.answers: dict[int, Any] = {}
         self.failed_logs: list[LogFailed] = []
+        self.verifications: list[Verify] = []  # What coordinators were asked, and have not answered.
         self.requests = 0
         self.leader, self.epoch, self.partition_epoch, self.isr = 1, 0, 0, [*self.ids]
         self.paused: set[int] = set()
@@ -150,21 +154,54 @@ class Cluster:
                     self.answers[request_id] = response
                 case LogFailed():
                     self.failed_logs.append(output)
+                case Verify():
+                    self.verifications.append(output)
                 case FetchFrom() | IsrChangesWait():
                     pass
 
     def produce(
-        self, to: int, *values: bytes, acks: int = -1, producer: tuple[int, int, int] = (-1, -1, -1), data: Any = None
+        self,
+        to: int,
+        *values: bytes,
+        acks: int = -1,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+        data: Any = None,
+        transaction: str | None = None,
     ) -> int:
         """The request's id: `code(id)` tells what was answered."""
         self.requests += 1
-        records = building.batch(0, values, producer=producer) if data is None else data
+        attributes = 0 if transaction is None else TRANSACTIONAL
+        records = building.batch(0, values, producer=producer, attributes=attributes) if data is None else data
         partition = PartitionProduceData(index=0, records=records)
         topic = TopicProduceData(name="t", partition_data=[partition])
-        request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
+        request = ProduceRequest(transactional_id=transaction, acks=acks, timeout_ms=10_000, topic_data=[topic])
         on_produce(self.brokers[to], self.requests, request, self.now_ms)
         self.perform(to)
         return self.requests
+
+    def verify(self, broker_id: int, error: Errors = Errors.NONE) -> None:
+        """The coordinators answer all that this broker asked."""
+        asked, self.verifications = self.verifications, []
+        for each in asked:
+            refused = {} if error is Errors.NONE else dict.fromkeys(each.keys, error)
+            on_verified(self.brokers[broker_id], each.request_id, refused, self.now_ms)
+        self.perform(broker_id)
+
+    def end(self, to: int, producer: tuple[int, int], *, commit: bool, coordinator_epoch: int = 0) -> int:
+        """A coordinator's WriteTxnMarkers; its id: `marked(id)` tells what was answered."""
+        self.requests += 1
+        topic = WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+        marker = WritableTxnMarker(producer_id=producer[0], producer_epoch=producer[1], topics=[topic])
+        marker.transaction_result, marker.coordinator_epoch = commit, coordinator_epoch
+        request = WriteTxnMarkersRequest(markers=[marker])
+        on_write_txn_markers(self.brokers[to], self.requests, request, self.now_ms, building.TIME_MS)
+        self.perform(to)
+        return self.requests
+
+    def marked(self, request_id: int) -> Errors | None:
+        if request_id not in self.answers:
+            return None
+        return Errors(self.answers[request_id].markers[0].topics[0].partitions[0].error_code)
 
     def told(self, request_id: int) -> Any:
         """A producer's answer for the partition."""

@@ -3,6 +3,7 @@
 from kcore.broker.broker import Key
 from kcore.broker.log import TimestampAndOffset
 from kcore.broker.producers import Producers
+from kcore.broker.transactions import AbortedTransaction, end_markers
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
 from kcore.types import ZERO_UUID, Uuid
@@ -17,6 +18,7 @@ class MemoryLog:
         self.batches: list[bytes] = []
         self.high_watermark = self.start_offset = self.end_offset = 0
         self.epochs, self.producers = EpochCache(), Producers()
+        self.aborted: list[AbortedTransaction] = []
         self.fails = False
 
     def check(self) -> None:
@@ -26,6 +28,7 @@ class MemoryLog:
     def append(self, data: bytes, batches: RecordBatches) -> None:
         self.check()
         assert batches.crc_matches.all()
+        markers = end_markers(data, batches)
         for row in range(len(batches)):
             begin = int(batches.position[row])
             batch = data[begin : begin + int(batches.size[row])]
@@ -35,7 +38,7 @@ class MemoryLog:
                 self.epochs.assign(epoch, int(batches.base_offset[row]))
             self.batches.append(batch)
             self.end_offset = int(batches.last_offset[row]) + 1
-        self.producers.take(batches)
+        self.aborted += self.producers.take(batches, markers)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         self.check()
@@ -59,14 +62,19 @@ class MemoryLog:
         self.epochs.truncate_from_end(min(offset, self.end_offset))
         self.end_offset = int(scan_batches(self.batches[-1]).last_offset[0]) + 1 if self.batches else self.start_offset
         self.high_watermark = min(self.high_watermark, self.end_offset)
-        self.producers = Producers()
+        self.producers, self.aborted = Producers(), []
         for batch in self.batches:
-            self.producers.take(scan_batches(batch))
+            batches = scan_batches(batch)
+            self.aborted += self.producers.take(batches, end_markers(batch, batches))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self.batches.clear()
         self.high_watermark = self.start_offset = self.end_offset = offset
-        self.epochs, self.producers = EpochCache(), Producers()
+        self.epochs, self.producers, self.aborted = EpochCache(), Producers(), []
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        self.check()
+        return [each for each in self.aborted if each.last_offset >= offset and each.first_offset < end_offset]
 
     def raise_start_offset(self, offset: int) -> None:
         self.start_offset = max(self.start_offset, min(offset, self.end_offset))

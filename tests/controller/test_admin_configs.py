@@ -100,6 +100,25 @@ def test_throttles_are_taken_off_this_node_too() -> None:
     assert error is Errors.INVALID_REQUEST
 
 
+def test_the_controllers_own_settings_and_those_of_all_brokers() -> None:
+    """kafka-configs --entity-type brokers asks it as it asks any broker that is listed."""
+    cluster = small([1, 2], num_partitions=3)
+    own, name = str(cluster.active.config.broker_id), "follower.replication.throttled.rate"
+    [ours, everybodys] = describe(cluster, own, "", kind=BROKER)
+    assert (ours.error_code, everybodys.error_code, everybodys.configs) == (Errors.NONE, Errors.NONE, [])
+    settings = {each.name: (each.value, each.config_source, each.read_only) for each in ours.configs}
+    assert settings["broker.id"] == (own, 4, True) and settings["num.partitions"] == ("3", 4, True)
+    assert settings["unclean.leader.election.enable"] == ("false", 4, True)
+    assert alter(cluster, resource((SET, name, "7"), name="", kind=BROKER)) == [(Errors.NONE, None)]
+    [note] = cluster.tree.children["/config/changes"]
+    assert cluster.tree.nodes[f"/config/changes/{note}"].data == b'{"version":2,"entity_path":"brokers/<default>"}'
+    [everybodys] = describe(cluster, "", kind=BROKER)
+    assert [(each.name, each.value, each.config_source) for each in everybodys.configs] == [(name, "7", 3)]
+    cluster.tree.set_data("/config/brokers/<default>", znodes.encode_config({"ssl.keystore.password": "encrypted"}))
+    [everybodys] = describe(cluster, "", kind=BROKER)
+    assert [(each.value, each.is_sensitive) for each in everybodys.configs] == [(None, True)]
+
+
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -107,7 +126,11 @@ def test_throttles_are_taken_off_this_node_too() -> None:
         (resource((SET, "a", None)), (Errors.INVALID_REQUEST, "Null value not supported for : a")),
         (
             resource((SET, "retention.ms", "1"), kind=BROKER),
-            (Errors.INVALID_REQUEST, "This node has settings of topics alone, not of type 4."),
+            (Errors.INVALID_REQUEST, "Unexpected broker id, expected 1000 or empty string, but received t"),
+        ),
+        (
+            resource((SET, "retention.ms", "1"), kind=16),
+            (Errors.INVALID_REQUEST, "This node has no settings of type 16."),
         ),
         (resource(name=""), (Errors.INVALID_REQUEST, "Default topic resources are not allowed.")),
         (resource(name="gone"), (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist.")),

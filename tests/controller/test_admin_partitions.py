@@ -112,6 +112,22 @@ def test_what_cannot_grow(count: int, replicas: list[list[int]], expected: tuple
     assert partitions(cluster) == [[1, 2], [2, 3]]
 
 
+def test_internal_topics_grow_where_groups_are_coordinated() -> None:
+    name = "__consumer_offsets"
+    cluster = Cluster()
+    for broker in (1, 2, 7):
+        cluster.register(broker, coordinates=broker != 7)
+    cluster.write_topic(name, [1, 2])
+    cluster.elect()
+    by_hand = [CreatePartitionsAssignment(broker_ids=[1, 7])]
+    [error, _] = grow_all(cluster, CreatePartitionsTopic(name=name, count=2, assignments=by_hand))[name]
+    assert error is Errors.INVALID_REPLICA_ASSIGNMENT
+    asked = CreatePartitionsTopic(name=name, count=9, assignments=None)
+    assert grow_all(cluster, asked) == {name: (Errors.NONE, None)}
+    table = cluster.active.table
+    assert {broker for row in table.rows_of_topic(name) for broker in table.state(int(row)).replicas} == {1, 2}
+
+
 def test_topics_that_cannot_grow() -> None:
     cluster = small([1, 2])
     cluster.write_topic("doomed", [1])

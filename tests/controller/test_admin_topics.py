@@ -210,6 +210,33 @@ def test_replicas_that_no_table_holds_are_refused(broker_ids: list[int]) -> None
     assert result.error_code == Errors.INVALID_REPLICA_ASSIGNMENT
 
 
+def test_replicas_by_hand_on_the_controller_itself_are_refused() -> None:
+    """It is listed as a broker, and holds none. Dead brokers may come back; it never becomes one."""
+    cluster = small()
+    told = "The replica assignment of topic 'new' includes 1000: no broker that may hold its replicas."
+    [result] = create(cluster, topic("new", manual={0: [1, 1000], 1: [1000, 2]}))
+    assert error(result) == (Errors.INVALID_REPLICA_ASSIGNMENT, told)
+    assert "new" not in cluster.active.table.topics and znodes.topic_path("new") not in cluster.tree.nodes
+
+
+def test_internal_topics_are_placed_where_groups_are_coordinated() -> None:
+    cluster = Cluster()
+    for broker in (1, 2, 3, 7):
+        cluster.register(broker, coordinates=broker != 7)
+    cluster.elect()
+    name = "__transaction_state"
+    [none] = create(cluster, topic(name, manual={0: [1, 7]}))
+    told = f"The replica assignment of topic '{name}' includes 7: no broker that may hold its replicas."
+    assert error(none) == (Errors.INVALID_REPLICA_ASSIGNMENT, told)
+    [too_many] = create(cluster, topic(name, 3, 4))
+    assert error(too_many)[0] is Errors.INVALID_REPLICATION_FACTOR
+    [made, other] = create(cluster, topic(name, 6, 3), topic("t", 6, 4))
+    assert error(made) == error(other) == (Errors.NONE, None)
+    table = cluster.active.table
+    assert {broker for row in table.rows_of_topic(name) for broker in table.state(int(row)).replicas} == {1, 2, 3}
+    assert {broker for row in table.rows_of_topic("t") for broker in table.state(int(row)).replicas} == {1, 2, 3, 7}
+
+
 def test_more_partitions_than_a_znode_holds_are_refused() -> None:
     [result] = create(small(), topic("new", 2**31 - 1, 1))
     assert result.error_code == Errors.INVALID_PARTITIONS

@@ -84,6 +84,19 @@ def test_each_named_partition_is_answered() -> None:
     assert leaders_of_t(cluster) == [1, 2, 2, 3]
 
 
+def test_an_election_of_all_leaves_topics_out_that_are_being_deleted() -> None:
+    """kafka-leader-election --all-topic-partitions ends with exit code 1 if one of those answered has an error."""
+    cluster = unbalanced()
+    cluster.write_topic("doomed", [1, 2])
+    cluster.run()
+    cluster.active.topics_to_be_deleted.add("doomed")
+    for kind in (0, 1):
+        assert ("doomed", 0) not in elect(cluster, None, kind=kind)
+    assert elect(cluster, {"doomed": [0]}) == {
+        ("doomed", 0): (Errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+    }
+
+
 def leaders_of_t(cluster: Cluster) -> list[int]:
     return [cluster.state("t", partition)[0] for partition in range(4)]
 

@@ -211,6 +211,17 @@ def test_a_broker_that_shuts_down_is_no_target() -> None:
     assert reassign(cluster, {0: [1]}) == {0: Errors.NONE}
 
 
+def test_internal_topics_do_not_move_where_nobody_coordinates() -> None:
+    cluster = Cluster()
+    for broker in (1, 2, 7):
+        cluster.register(broker, coordinates=broker != 7)
+    for name in ("__consumer_offsets", "t"):
+        cluster.write_topic(name, [1, 2])
+    cluster.elect()
+    assert reassign(cluster, {0: [2, 7]}, "__consumer_offsets") == {0: Errors.INVALID_REPLICA_ASSIGNMENT}
+    assert reassign(cluster, {0: [2, 7]}) == {0: Errors.NONE}
+
+
 def test_more_replicas_than_fit_are_refused() -> None:
     cluster = small([1, 2], brokers=range(1, 40))
     assert reassign(cluster, {0: list(range(5, 38))}) == {0: Errors.INVALID_REPLICA_ASSIGNMENT}

@@ -1,5 +1,6 @@
 """Topics in ZooKeeper: new, grown, gone, badly placed; unclean elections where their configuration allows them."""
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,65 @@ def test_it_is_mended_at_failover_too_but_never_once_there_is_a_state() -> None:
     made.elect()
     assert assigned(made, "t") == [(1, 2), (1000, 2)]
     assert made.state("t", 1) == (2, (2,), 5)
+
+
+def test_what_is_moved_off_the_controller_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    made = Cluster()
+    for broker in (1, 2, 3):
+        made.register(broker)
+    for name in "abcdef":
+        made.write_topic(name, [1, 1000], [2, 3])
+    made.write_topic("led", [1000, 2])
+    made.write_state("led", 0, 2, [2])
+    made.elect()
+    moved, stays = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert moved.startswith("6 new partitions of 6 topics (a, b, c, d, e and 1 more) were assigned to brokers 1000, ")
+    assert stays.startswith("1 partitions of 1 topics (led) have replicas on brokers 1000, which cannot serve them")
+
+
+# Brokers of kcore's coordinate no groups and no transactions.
+
+
+def with_one_of_kcores(*brokers: int) -> Cluster:
+    """Broker 7 coordinates nothing, the others do."""
+    made = Cluster()
+    for broker in brokers:
+        made.register(broker)
+    made.register(7, coordinates=False)
+    made.elect()
+    return made
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_internal_topics_that_a_broker_made_are_not_placed_where_nobody_coordinates(name: str) -> None:
+    made = with_one_of_kcores(1, 2, 3)
+    made.write_topic(name, [7, 1], [2, 7], [1000, 7], [1, 2])
+    made.write_topic("t", [7, 1])
+    made.run()
+    replicas = assigned(made, name)
+    assert [len({*each}) for each in replicas] == [2, 2, 2, 2]
+    assert not {7, 1000} & {broker for each in replicas for broker in each}
+    assert (replicas[0][1], replicas[1][0], replicas[3]) == (1, 2, (1, 2))
+    assert assigned(made, "t") == [(7, 1)]
+
+
+def test_internal_topics_stay_where_only_such_brokers_live(caplog: pytest.LogCaptureFixture) -> None:
+    made = with_one_of_kcores()
+    made.write_topic("__consumer_offsets", [7])
+    made.run()
+    assert assigned(made, "__consumer_offsets") == [(7,)]
+    assert caplog.records == []
+
+
+def test_a_broker_that_comes_back_as_another_kind_is_believed() -> None:
+    made = with_one_of_kcores(1)
+    made.unregister(7)
+    made.run()
+    made.register(7)
+    made.run()
+    made.write_topic("__consumer_offsets", [7, 1])
+    made.run()
+    assert assigned(made, "__consumer_offsets") == [(7, 1)]
 
 
 def test_somebody_who_writes_the_assignment_meanwhile_wins() -> None:

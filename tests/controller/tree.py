@@ -214,9 +214,10 @@ class Cluster:
         *endpoints: Endpoint,
         rack: str | None = None,
         features: Mapping[str, tuple[int, int]] | None = None,
+        coordinates: bool = True,
     ) -> int:
         """The broker's epoch."""
-        node = BrokerNode(endpoints or (endpoint(broker),), rack, features or {})
+        node = BrokerNode(endpoints or (endpoint(broker),), rack, features or {}, coordinates=coordinates)
         assert self.tree.create(znodes.broker_path(broker), encode_broker(node, 0)) is Outcome.DONE
         return self.tree.nodes[znodes.broker_path(broker)].czxid
 

@@ -18,6 +18,12 @@ ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CONSOLE_PRODUCER = "kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+TRANSACTIONAL_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
+PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 
@@ -38,10 +44,16 @@ def tool_command(main: str, *arguments: object, release: str = ZK_RELEASE) -> li
 
 def run_tool(main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
     """What a tool of Kafka 3.9.1 prints; `given` is its standard input. It must end well."""
+    code, printed, complaints = try_tool(main, *arguments, given=given, timeout_s=timeout_s)
+    assert code == 0, f"{main} {arguments}: {code}\n{printed}\n{complaints}"
+    return printed
+
+
+def try_tool(main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> tuple[int, str, str]:
+    """A tool's exit code, what it prints, and what it complains about."""
     command = tool_command(main, *arguments)
     done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", check=False, timeout=timeout_s)
-    assert done.returncode == 0, f"{main} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return done.returncode, done.stdout, done.stderr
 
 
 def consume(wanted: Iterable[str], *where: object) -> list[str]:

@@ -1,6 +1,7 @@
 """kcore's brokers over a tree in memory, and a controller of a few lines that tells them what a test wants."""
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ from kazoo.protocol.serialization import GetChildren
 
 import kcore
 from kcore.broker.config import BrokerConfig
+from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
+from kcore.net.connection import Connection
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
@@ -22,14 +25,27 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest, Controll
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kcore.schema.transactions import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
 from kcore.server.broker.process import BrokerServer
 from kcore.types import Uuid
+from kcore.wire.record_building import TRANSACTIONAL
 from storage import building
 from zookeeper.tree import Tree
 
 TOPIC_ID = Uuid(b"t" * 16)
 CONTROLLER = 9
-APIS = {"AlterPartition": (0, 3), "AllocateProducerIds": (0, 0), "ControlledShutdown": (0, 3)}
+APIS = {
+    "AlterPartition": (0, 3),
+    "AllocateProducerIds": (0, 0),
+    "ControlledShutdown": (0, 3),
+    "AddPartitionsToTxn": (0, 5),
+}
 
 
 class SessionOnTree(Tree):
@@ -62,15 +78,16 @@ class SessionOnTree(Tree):
 
 
 class FakeController:
-    """Remembers what it is asked; `refusals` are answered first."""
+    """Remembers what it is asked; `refusals` are answered first. It coordinates transactions if a test says so."""
 
     def __init__(self) -> None:
+        self.apis = {**APIS}
         self.asked: list[Any] = []
         self.refusals: list[Errors] = []
         self.server: Server | None = None
 
     async def open(self, stack: AsyncExitStack) -> "FakeController":
-        self.server = await stack.enter_async_context(await serve("127.0.0.1", 0, self._handle, APIS))
+        self.server = await stack.enter_async_context(await serve("127.0.0.1", 0, self._handle, self.apis))
         return self
 
     def of(self, kind: Any) -> list[Any]:
@@ -81,6 +98,8 @@ class FakeController:
         error = self.refusals.pop(0) if self.refusals else Errors.NONE
         if isinstance(request, ControlledShutdownRequest):
             return ControlledShutdownResponse(error_code=error, remaining_partitions=[])
+        if isinstance(request, AddPartitionsToTxnRequest):
+            return _verified(request, error)
         if isinstance(request, AllocateProducerIdsRequest):
             first = 1000 * len(self.of(AllocateProducerIdsRequest))
             return AllocateProducerIdsResponse(error_code=error, producer_id_start=first, producer_id_len=2)
@@ -97,6 +116,29 @@ class FakeController:
         )
         topics = [AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=[data])]
         return AlterPartitionResponse(error_code=error, topics=topics)
+
+
+def _verified(request: AddPartitionsToTxnRequest, error: Errors) -> AddPartitionsToTxnResponse:
+    results = []
+    for each in request.transactions:
+        assert each.verify_only
+        topics = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in each.topics
+        ]
+        results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _json_of(endpoint: Endpoint) -> dict[str, Any]:
+    where = {"port": endpoint.port, "host": endpoint.host, "listener": endpoint.listener}
+    return where | {"securityProtocol": endpoint.security_protocol}
 
 
 class Brokers:
@@ -144,11 +186,26 @@ class Brokers:
             states = [led | {"leaderRecoveryState": 0}]
             await self._tell(each, LeaderAndIsrRequest, 7, states, type=0, liveLeaders=[])
 
-    async def _tell(self, broker_id: int, message: Any, version: int, states: list[Any], **fields: Any) -> None:
-        topic = {"topicName": "t", "topicId": str(TOPIC_ID), "partitionStates": states}
+    async def tell_of(self, topic: str, leader: int, port: int | None = None) -> None:
+        """Both hear that somebody leads the one partition of another topic; `port`: of a broker that lives there."""
+        state = {"partitionIndex": 0, "controllerEpoch": 1, "leader": leader, "leaderEpoch": 1, "isr": [leader]}
+        cached = state | {"replicas": [leader], "zkVersion": 1, "offlineReplicas": []}
+        for each, server in self.servers.items():
+            brokers = server.manager.table.brokers
+            known = {int(brokers.ids[row]): [*brokers.endpoints[row]] for row in brokers.live.nonzero()[0]}
+            if port is not None:
+                known[leader] = [Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)]
+            lives = [{"id": id_, "endpoints": [*map(_json_of, known[id_])], "rack": None} for id_ in known]
+            await self._tell(each, UpdateMetadataRequest, 8, [cached], topic=topic, liveBrokers=lives)
+
+    async def _tell(
+        self, broker_id: int, message: Any, version: int, states: list[Any], topic: str = "t", **fields: Any
+    ) -> None:
+        topic_id = TOPIC_ID if topic == "t" else Uuid(topic[-16:].encode())
+        named = {"topicName": topic, "topicId": str(topic_id), "partitionStates": states}
         epochs = {"controllerEpoch": 1, "brokerEpoch": self.servers[broker_id].manager.broker_epoch}
         who = {"controllerId": CONTROLLER, "isKRaftController": False}
-        request = kcore.from_json(message.__name__, version, who | epochs | {"topicStates": [topic]} | fields)
+        request = kcore.from_json(message.__name__, version, who | epochs | {"topicStates": [named]} | fields)
         answer = await self.ask(broker_id, request, version)
         assert answer.error_code == Errors.NONE
         for told in getattr(answer, "topics", []):
@@ -159,10 +216,21 @@ class Brokers:
         async with await connect("127.0.0.1", self.servers[broker_id].port) as connection:
             return await connection.send(request, version)
 
-    async def produce(self, broker_id: int, *values: bytes, acks: int = -1) -> Any:
-        data = PartitionProduceData(index=0, records=building.batch(0, values))
-        topics = [TopicProduceData(name="t", partition_data=[data])]
-        answer = await self.ask(broker_id, ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=topics), 9)
+    @asynccontextmanager
+    async def connected(self, broker_id: int) -> AsyncIterator[Connection]:
+        """For many requests."""
+        async with await connect("127.0.0.1", self.servers[broker_id].port) as connection:
+            yield connection
+
+    async def produce(
+        self, broker_id: int, *values: bytes, acks: int = -1, transaction: str | None = None, sequence: int = 0
+    ) -> Any:
+        """With a transaction: of producer 7, in its epoch 0."""
+        producer = (7, 0, sequence) if transaction else (-1, -1, -1)
+        batch = building.batch(0, values, producer=producer, attributes=TRANSACTIONAL if transaction else 0)
+        topics = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])]
+        request = ProduceRequest(transactional_id=transaction, acks=acks, timeout_ms=5_000, topic_data=topics)
+        answer = await self.ask(broker_id, request, 9)
         return answer.responses[0].partition_responses[0]
 
     async def fetch(self, broker_id: int, offset: int = 0, **fields: Any) -> Any:

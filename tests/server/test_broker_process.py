@@ -106,7 +106,7 @@ async def test_what_clients_ask_besides(tmp_path: Path) -> None:
         transactional = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1)
         assert (await brokers.ask(1, transactional)).error_code == Errors.NOT_COORDINATOR
         found = await brokers.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-        assert found.coordinators[0].error_code == Errors.COORDINATOR_NOT_AVAILABLE
+        assert found.coordinators[0].error_code == Errors.UNSUPPORTED_VERSION, "nobody coordinates here"
         await brokers.produce(1, b"a")
         asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])

@@ -12,18 +12,31 @@ from kcore.controller.effects import Answer
 from kcore.controller.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
+from kcore.hollow.kafka import free_ports
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
+from kcore.schema.configs import (
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.front import Front
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address
 from net.loops import story, until
 
-THEIR_APIS = {"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)}
+THEIR_APIS = {
+    **{"FindCoordinator": (0, 4), "Metadata": (0, 12), "Produce": (0, 9), "ListGroups": (0, 5)},
+    "AlterReplicaLogDirs": (0, 2),
+}
+CONFIGS = {"DescribeConfigs": (0, 4), "IncrementalAlterConfigs": (0, 1)}
+BROKER = 4  # ConfigResource.Type
 
 
 async def their_answer(context: RequestContext, request: Any) -> Any:
@@ -136,6 +149,69 @@ async def test_the_cluster_is_read_off_the_table() -> None:
 
 
 @story
+async def test_a_controller_has_one_log_directory_and_nothing_in_it() -> None:
+    """Kafka's client takes an answer without any for CLUSTER_AUTHORIZATION_FAILED, and kafka-log-dirs fails."""
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        for version in range(5):
+            answer = await connection.send(DescribeLogDirsRequest(topics=None), version)
+            assert [(each.error_code, each.log_dir, each.topics) for each in answer.results] == [(0, "none", [])]
+
+
+def settings_of(*resources: tuple[int, str]) -> list[Any]:
+    """Both requests about these resources."""
+    changes = [IncrementalAlterConfigsRequestAlterableConfig(name="x", config_operation=0, value="1")]
+    described = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        for kind, name in resources
+    ]
+    altered = [
+        IncrementalAlterConfigsRequestAlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+        for kind, name in resources
+    ]
+    return [s.DescribeConfigsRequest(resources=described), s.IncrementalAlterConfigsRequest(resources=altered)]
+
+
+@story
+async def test_settings_of_all_brokers_are_a_live_brokers_matter() -> None:
+    """It knows which settings brokers have; without one the controller answers, which knows throttles."""
+
+    async def answer(context: RequestContext, request: Any) -> Any:
+        asked.append((type(request), context.version))
+        is_described = isinstance(request, s.DescribeConfigsRequest)
+        return s.DescribeConfigsResponse() if is_described else s.IncrementalAlterConfigsResponse()
+
+    asked: list[Any] = []
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        async with await serve("127.0.0.1", 0, answer, CONFIGS) as broker:
+            [nobody] = free_ports(1)
+            told.brokers = [Address("127.0.0.1", nobody), Address("127.0.0.1", broker.port)]
+            describe, alter = settings_of((2, "t"), (BROKER, ""))
+            await connection.send(describe, 3)
+            await connection.send(alter, 1)
+            assert asked == [(s.DescribeConfigsRequest, 3), (s.IncrementalAlterConfigsRequest, 1)]
+            assert told.events == []
+        told.brokers = []
+        for request in (*settings_of((BROKER, "")), *settings_of((BROKER, "1000"), (2, "t"))):
+            waiting = connection.send(request)
+            await until(lambda: told.events)
+            event = told.events.pop()
+            told.front.answer(Answer(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+            await waiting
+
+
+@story
+async def test_credentials_of_users_are_the_controllers() -> None:
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        requests = AlterUserScramCredentialsRequest(deletions=[], upsertions=[]), DescribeUserScramCredentialsRequest()
+        for request in requests:
+            waiting = connection.send(request)
+            await until(lambda: told.events)
+            event = told.events.pop()
+            told.front.answer(Answer(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+            await waiting
+
+
+@story
 async def test_what_it_does_not_own_a_live_broker_answers() -> None:
     async with with_broker() as (told, _), await connect("127.0.0.1", told.port, client_id="a client") as connection:
         asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
@@ -147,6 +223,8 @@ async def test_what_it_does_not_own_a_live_broker_answers() -> None:
         assert (await connection.send(s.ListGroupsRequest())).groups == []
         with pytest.raises(UnsupportedVersionError, match="does not know Produce"):
             connection.send(s.ProduceRequest())
+        with pytest.raises(UnsupportedVersionError, match="does not know AlterReplicaLogDirs"):
+            connection.send(AlterReplicaLogDirsRequest(dirs=[]))  # It would change the other's disks.
         with pytest.raises(UnsupportedVersionError, match="FindCoordinator 5"):
             connection.send(asked, 5)
 

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kcore.broker.log import ReplicaLog
+from kcore.broker.transactions import EndMarker, encode_end_marker
 from kcore.errors import DecodeError
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.wire.record_batch import RecordBatches, scan_batches
-from kcore.wire.record_building import CONTROL, TRANSACTIONAL
+from kcore.wire.record_building import CONTROL
 
 MAX_MESSAGE_BYTES: Final = 1_048_588  # max.message.bytes
 _BASE_OFFSET: Final = Struct(">q")
@@ -27,16 +28,18 @@ class Appended(NamedTuple):
     last_offset: int
 
 
-def append_as_leader(log: ReplicaLog, data: bytes | memoryview, leader_epoch: int, max_bytes: int) -> Appended:
+def append_as_leader(
+    log: ReplicaLog, data: bytes | memoryview, leader_epoch: int, max_bytes: int, guard: object | None = None
+) -> Appended:
     """Appends one batch with the next offsets; of one that is there already, where it lies.
 
-    ApiException if it is refused: nothing was appended then.
+    `guard`: as Producers.check has it. ApiException if it is refused: nothing was appended then.
     """
     batches = _checked(data, max_bytes)
     known = log.producers.duplicate_of(batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset)
-    log.producers.check(batches)
+    log.producers.check(batches, guard)
     offset = log.end_offset
     written = bytearray(data)
     _BASE_OFFSET.pack_into(written, 0, offset)
@@ -45,6 +48,21 @@ def append_as_leader(log: ReplicaLog, data: bytes | memoryview, leader_epoch: in
     placed = scan_batches(data)
     log.append(data, placed)
     return Appended(offset, int(placed.last_offset[0]))
+
+
+def append_end_marker(
+    log: ReplicaLog, marker: EndMarker, producer_id: int, producer_epoch: int, leader_epoch: int, timestamp_ms: int
+) -> Appended:
+    """Appends the end marker of a transaction as a control batch.
+
+    InvalidProducerEpochException or TransactionCoordinatorFencedException if it comes too late: nothing was appended.
+    """
+    log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
+    offset = log.end_offset
+    placed = {"offset": offset, "leader_epoch": leader_epoch, "timestamp_ms": timestamp_ms}
+    data = encode_end_marker(marker, producer_id, producer_epoch, **placed)
+    log.append(data, scan_batches(data))
+    return Appended(offset, offset)
 
 
 def append_as_follower(log: ReplicaLog, data: bytes | memoryview) -> int:
@@ -88,8 +106,6 @@ def _checked(data: bytes | memoryview, max_bytes: int) -> RecordBatches:
         raise _refused(Errors.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, more than {max_bytes}")
     if batches.attributes[0] & CONTROL:
         raise _refused(Errors.INVALID_RECORD, "clients write no control batches")
-    if batches.attributes[0] & TRANSACTIONAL:
-        raise _refused(Errors.INVALID_TXN_STATE, "this broker takes part in no transactions")
     if batches.count[0] < 1 or batches.last_offset_delta[0] != batches.count[0] - 1:
         raise _refused(Errors.INVALID_RECORD, f"{batches.count[0]} records, last {batches.last_offset_delta[0]}")
     if batches.producer_id[0] >= 0 and batches.base_sequence[0] < 0:

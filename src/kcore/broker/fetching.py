@@ -14,6 +14,7 @@ from kcore.broker.partition import Partition, Read
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -30,6 +31,7 @@ BY_ID_SINCE = 13
 STATE_SINCE = 15
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
 CONSUMER = -1
+READ_COMMITTED = 1  # IsolationLevel
 
 
 @dataclass
@@ -122,7 +124,7 @@ def _read_one(
         if name is None:
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
-        read = _read(partition, replica_id, version, asked, left, at_least_one)
+        read = _read(partition, request, version, asked, left, at_least_one)
         if fetched_ms is not None and replica_id != CONSUMER and read.diverging is None:
             _follower_fetched(manager, partition, replica_id, broker_epoch, asked, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
@@ -135,9 +137,9 @@ def _read_one(
         partition_index=index,
         error_code=Errors.NONE,
         high_watermark=read.high_watermark,
-        last_stable_offset=read.high_watermark if request.isolation_level or replica_id == CONSUMER else -1,
+        last_stable_offset=read.last_stable_offset,
         log_start_offset=read.start_offset,
-        aborted_transactions=[] if request.isolation_level else None,
+        aborted_transactions=_aborted(read) if request.isolation_level == READ_COMMITTED else None,
         records=read.records,
     )
     if read.diverging is not None:
@@ -145,9 +147,14 @@ def _read_one(
     return data
 
 
+def _aborted(read: Read) -> list[AbortedTransaction]:
+    return [AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in read.aborted]
+
+
 def _read(
-    partition: Partition, replica_id: int, version: int, asked: FetchPartition, left: int, at_least_one: bool
+    partition: Partition, request: FetchRequest, version: int, asked: FetchPartition, left: int, at_least_one: bool
 ) -> Read:
+    replica_id, _ = replica_of(request, version)
     is_follower = replica_id != CONSUMER
     must_lead = is_follower or version < FROM_FOLLOWERS_SINCE
     log = partition.local_log(asked.current_leader_epoch, must_lead=must_lead)
@@ -157,7 +164,15 @@ def _read(
         raise exception_of(error)(f"broker {replica_id} has no replica here")
     limit = log.end_offset if is_follower else log.high_watermark
     most = min(asked.partition_max_bytes, left)
-    return partition.read(log, asked.fetch_offset, most, asked.last_fetched_epoch, limit, at_least_one=at_least_one)
+    return partition.read(
+        log,
+        asked.fetch_offset,
+        most,
+        asked.last_fetched_epoch,
+        limit,
+        at_least_one=at_least_one,
+        committed=not is_follower and request.isolation_level == READ_COMMITTED,
+    )
 
 
 def _follower_fetched(
@@ -171,12 +186,13 @@ def _follower_fetched(
     moved: list[Key],
 ) -> None:
     """It has all below what it asks for: it may come into the ISR, and more may be committed."""
+    before = partition.followers[replica_id].start_offset
     more = partition.follower_fetched(
         replica_id, broker_epoch, asked.fetch_offset, asked.log_start_offset, read.end_offset, now_ms
     )
     if (change := partition.expanded(replica_id)) is not None:
         manager.propose(change)
-    if more:
+    if more or asked.log_start_offset != before:
         moved.append(partition.key)
 
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from kcore.broker.producers import Producers
+from kcore.broker.transactions import AbortedTransaction
 from kcore.replication.epochs import EpochCache
 from kcore.wire.record_batch import RecordBatches
 
@@ -38,10 +39,13 @@ class ReplicaLog(Protocol):
 
     @property
     def producers(self) -> Producers:
-        """The idempotent producers; `append` and the truncations keep them."""
+        """The producers and their transactions; `append` and the truncations keep them."""
 
     def append(self, data: bytes, batches: RecordBatches) -> None:
-        """Whole batches with offsets from `end_offset` on and leader epochs; `batches` is their scan, CRC checked."""
+        """Whole batches with offsets from `end_offset` on and leader epochs; `batches` is their scan, CRC checked.
+
+        CorruptRecordException, and nothing is appended, if a control batch among them cannot be read.
+        """
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Lets a leader epoch begin there, if it has not yet (LeaderEpochFileCache.assign)."""
@@ -60,6 +64,9 @@ class ReplicaLog(Protocol):
 
     def raise_start_offset(self, offset: int) -> None:
         """What is below may go; a lower offset than the known changes nothing."""
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those with records or the end marker in [offset, end_offset)."""
 
     def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record that is not older."""

@@ -30,10 +30,11 @@ EARLIEST_LOCAL: Final = -4  # KIP-405; nothing is remote here.
 NO_TIMESTAMP: Final = -1
 CONSUMER: Final = -1
 DEBUGGER: Final = -2
+READ_COMMITTED: Final = 1  # IsolationLevel
 
 
 def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Offsets by time: for consumers below the high watermark, for followers to the log's end."""
+    """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end."""
     topics = []
     for topic in request.topics:
         partitions = []
@@ -41,7 +42,7 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest) -> L
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=Errors.NONE)
             key = (topic.name, asked.partition_index)
             try:
-                _find(manager.partition(key), request.replica_id, asked, answer)
+                _find(manager.partition(key), request, asked, answer)
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)
                 answer.error_code = Errors.KAFKA_STORAGE_ERROR
@@ -53,11 +54,16 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest) -> L
 
 
 def _find(
-    partition: Partition, replica_id: int, asked: ListOffsetsPartition, answer: ListOffsetsPartitionResponse
+    partition: Partition,
+    request: ListOffsetsRequest,
+    asked: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
 ) -> None:
-    log = partition.local_log(asked.current_leader_epoch, must_lead=replica_id != DEBUGGER)
-    is_consumer = replica_id == CONSUMER
+    log = partition.local_log(asked.current_leader_epoch, must_lead=request.replica_id != DEBUGGER)
+    is_consumer = request.replica_id == CONSUMER
     limit = log.high_watermark if is_consumer else log.end_offset
+    if is_consumer and request.isolation_level == READ_COMMITTED:
+        limit = log.producers.last_stable_offset(log.high_watermark, log.start_offset)
     # A leader whose high watermark has not reached its own epoch does not know what is committed (KIP-207).
     start = partition.leader_epoch_start_offset
     lags = is_consumer and start is not None and start > log.high_watermark

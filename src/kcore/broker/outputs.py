@@ -16,6 +16,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Verify:
+    """A transaction's coordinator is to be asked whether the partitions are in it: `producing.on_verified` hears."""
+
+    request_id: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FetchFrom:
     """There is something new to fetch from this broker, or nothing more."""
 
@@ -38,4 +49,4 @@ class LogFailed:
     why: str
 
 
-Output: TypeAlias = Answer | FetchFrom | IsrChangesWait | LogFailed
+Output: TypeAlias = Answer | Verify | FetchFrom | IsrChangesWait | LogFailed

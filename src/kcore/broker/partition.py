@@ -1,18 +1,20 @@
 """One replica as the machine it is: it leads, commits and keeps the ISR, or follows (Partition of 3.9.1). No clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kcore.broker.appending import MAX_MESSAGE_BYTES, Appended, append_as_leader
+from kcore.broker.appending import MAX_MESSAGE_BYTES, Appended, append_as_leader, append_end_marker
 from kcore.broker.broker import Key, Replica
 from kcore.broker.followers import Follower
 from kcore.broker.log import ReplicaLog
 from kcore.broker.roles import Order, Role, Step, next_step
+from kcore.broker.transactions import AbortedTransaction, EndMarker
 from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochEndOffset
 from kcore.types import Uuid
+from kcore.wire.record_batch import scan_batches
 
 
 @dataclass(slots=True)
@@ -21,6 +23,7 @@ class TopicSettings:
 
     min_insync_replicas: int = 1
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    deletes: bool = True  # Whether cleanup.policy has "delete" in it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,12 @@ class Read(NamedTuple):
     high_watermark: int
     start_offset: int
     end_offset: int
+    last_stable_offset: int
     diverging: EpochEndOffset | None = None
+    aborted: Sequence[AbortedTransaction] = ()  # Of transactions that have records among `records`.
 
+
+HIGH_WATERMARK = -1  # In DeleteRecords.
 
 # A LeaderAndIsr will say more: until then the change stays in flight (Partition.handleAlterPartitionError).
 AWAIT_LEADER_AND_ISR = frozenset(
@@ -148,13 +155,31 @@ class Partition:
 
     # As the leader.
 
-    def append(self, data: bytes | memoryview, acks: int, now_ms: int) -> tuple[Appended, bool]:
-        """A producer's batch; where it lies, and whether the high watermark moved. ApiException if it is refused."""
+    def append(
+        self, data: bytes | memoryview, acks: int, now_ms: int, guard: object | None = None
+    ) -> tuple[Appended, bool]:
+        """A producer's batch; where it lies, and whether the high watermark moved. ApiException if it is refused.
+
+        `guard`: as Producers.check has it.
+        """
+        log = self._log_to_append_to(acks)
+        appended = append_as_leader(log, data, self.leader_epoch, self.settings.max_message_bytes, guard)
+        return appended, self.advance_high_watermark(now_ms)
+
+    def append_end_marker(
+        self, marker: EndMarker, producer_id: int, producer_epoch: int, timestamp_ms: int, now_ms: int
+    ) -> Appended:
+        """A transaction's end; where it lies. ApiException if it is refused."""
+        log = self._log_to_append_to(acks=-1)
+        appended = append_end_marker(log, marker, producer_id, producer_epoch, self.leader_epoch, timestamp_ms)
+        self.advance_high_watermark(now_ms)
+        return appended
+
+    def _log_to_append_to(self, acks: int) -> ReplicaLog:
         log = self.leader_log()
         if acks == -1 and len(self.isr) < self.min_isr:
             raise exception_of(Errors.NOT_ENOUGH_REPLICAS)(f"{len(self.isr)} in sync, {self.min_isr} are needed")
-        appended = append_as_leader(log, data, self.leader_epoch, self.settings.max_message_bytes)
-        return appended, self.advance_high_watermark(now_ms)
+        return log
 
     def leader_log(self) -> ReplicaLog:
         """NotLeaderOrFollowerException if another leads."""
@@ -197,6 +222,28 @@ class Partition:
             return None
         enough = len(self.maximal_isr) >= self.min_isr
         return Errors.NONE if enough else Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # The log's start.
+
+    def delete_records(self, offset: int) -> int:
+        """Lets the log begin at `offset` at the earliest, -1 for the high watermark; returns that offset.
+
+        PolicyViolationException for a topic that is only compacted, OffsetOutOfRangeException.
+        """
+        log = self.leader_log()
+        if not self.settings.deletes:
+            Errors.POLICY_VIOLATION.raise_for(f"{self.key[0]} has cleanup.policy=compact")
+        start_offset = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= start_offset <= log.high_watermark:
+            Errors.OFFSET_OUT_OF_RANGE.raise_for(f"offset {offset}, the high watermark is {log.high_watermark}")
+        log.raise_start_offset(start_offset)
+        return start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """The least offset that any live replica begins with. NotLeaderOrFollowerException if another leads."""
+        starts = (each.start_offset for broker_id, each in self.followers.items() if self._is_alive(broker_id))
+        return min([self.leader_log().start_offset, *starts])
 
     # The ISR.
 
@@ -301,11 +348,23 @@ class Partition:
         return log.epochs.end_offset_for(epoch, log.end_offset)
 
     def read(
-        self, log: ReplicaLog, offset: int, max_bytes: int, last_fetched_epoch: int, limit: int, *, at_least_one: bool
+        self,
+        log: ReplicaLog,
+        offset: int,
+        max_bytes: int,
+        last_fetched_epoch: int,
+        limit: int,
+        *,
+        at_least_one: bool,
+        committed: bool = False,
     ) -> Read:
-        """Whole batches below `limit`: nothing between there and the log's end, OffsetOutOfRangeException beyond."""
+        """Whole batches below `limit`: nothing between there and the log's end, OffsetOutOfRangeException beyond.
+
+        `committed`: for a read_committed consumer, below the last stable offset and with the transactions aborted.
+        """
         start_offset, end_offset = log.start_offset, log.end_offset
-        found = Read(b"", log.high_watermark, start_offset, end_offset)
+        stable_offset = log.producers.last_stable_offset(log.high_watermark, start_offset)
+        found = Read(b"", log.high_watermark, start_offset, end_offset, stable_offset)
         out_of_range = exception_of(Errors.OFFSET_OUT_OF_RANGE)
         if last_fetched_epoch >= 0:
             known = self.end_offset_for(last_fetched_epoch, log)
@@ -315,4 +374,9 @@ class Partition:
                 return found._replace(diverging=known)
         if not start_offset <= offset <= end_offset:
             raise out_of_range(f"offset {offset} is not in {start_offset} to {end_offset}")
-        return found._replace(records=log.read(offset, max_bytes, limit, at_least_one=at_least_one))
+        limit = min(limit, stable_offset) if committed else limit
+        records = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
+        if not committed or not records:
+            return found._replace(records=records)
+        read_end = int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
+        return found._replace(records=records, aborted=log.aborted_transactions(offset, read_end))

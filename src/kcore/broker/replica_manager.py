@@ -16,9 +16,10 @@ from kcore.broker.isr_changes import IsrChanges
 from kcore.broker.log import ReplicaLog
 from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Output
 from kcore.broker.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
-from kcore.broker.producing import WaitingProduce
+from kcore.broker.producing import expire_verifications
 from kcore.broker.roles import DELETE_LOG, Order, Role, next_step
-from kcore.broker.waiting import Waiting
+from kcore.broker.verifying import WaitingVerification
+from kcore.broker.waiting import Delayed, Waiting
 from kcore.protocol_errors import Errors, exception_of
 from kcore.schema import LeaderAndIsrResponse, UpdateMetadataResponse
 from kcore.schema.alter_partition import AlterPartitionResponse
@@ -58,7 +59,8 @@ class ReplicaManager(Broker):
         self.settings: dict[str, TopicSettings] = {}  # Of topics that have some of their own.
         self.fetchers: dict[int, ReplicaFetcher] = {}
         self.isr_changes = IsrChanges(config.broker_id)
-        self.producing: Waiting[WaitingProduce] = Waiting()
+        self.verifying: Waiting[WaitingVerification] = Waiting()
+        self.producing: Waiting[Delayed] = Waiting()
         self.fetching: Waiting[WaitingFetch] = Waiting()
         self.controller_id = -1
         self.heard_of_replicas = False  # A LeaderAndIsr was taken: what is to be held is known.
@@ -95,6 +97,8 @@ class ReplicaManager(Broker):
         if response.error_code == Errors.NONE and (self._offline or len(offline.values)):
             self._offline.update(told_offline(request.topic_states))
             self._offline = {key: brokers for key, brokers in self._offline.items() if brokers}
+        for key in {key for each in self.producing.by_id.values() for key in each.keys}:
+            self.wake(key)  # Who waits for replicas to begin later does not wait for those that are dead.
         return response
 
     def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
@@ -352,6 +356,7 @@ class ReplicaManager(Broker):
 
     def tick(self, now_ms: int) -> None:
         """Answers those whose time is up."""
+        expire_verifications(self, now_ms)
         for produce in self.producing.late(now_ms):
             if self.producing.remove(produce):
                 self.output(Answer(produce.request_id, produce.timed_out(self)))
@@ -362,5 +367,5 @@ class ReplicaManager(Broker):
     @property
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        deadlines = (self.producing.next_deadline_ms, self.fetching.next_deadline_ms)
+        deadlines = [each.next_deadline_ms for each in (self.verifying, self.producing, self.fetching)]
         return min((each for each in deadlines if each is not None), default=None)

@@ -1,10 +1,14 @@
 """Requests that wait: for records to be committed, or for records to come (Kafka's purgatories), with deadlines."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kcore.broker.broker import Key
+from kcore.schema.structure import Message
+
+if TYPE_CHECKING:
+    from kcore.broker.replica_manager import ReplicaManager
 
 
 class Waiter(Protocol):
@@ -17,7 +21,17 @@ class Waiter(Protocol):
     def deadline_ms(self) -> int: ...
 
     @property
-    def keys(self) -> set[Key]: ...
+    def keys(self) -> Collection[Key]: ...
+
+
+class Delayed(Waiter, Protocol):
+    """A request whose answer depends on how far replicas are."""
+
+    def response(self, manager: "ReplicaManager") -> Message | None:
+        """None while it has to wait."""
+
+    def timed_out(self, manager: "ReplicaManager") -> Message:
+        """The answer when time is up."""
 
 
 W = TypeVar("W", bound=Waiter)

@@ -56,7 +56,8 @@ def zk(
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
 
-    It leads and follows, and serves stock producers and consumers; it coordinates no groups and no transactions.
+    It leads and follows, and serves stock producers, transactional ones too, and consumers; it coordinates no groups
+    and no transactions.
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
     did, 2 usage, or ZooKeeper, the address or all log directories cannot be had, or one is another broker's.
     """

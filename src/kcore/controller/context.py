@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kcore.constants import NO_EPOCH
+from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller import events
 from kcore.controller.config import ControllerConfig
 from kcore.controller.decision import Decision
@@ -57,6 +57,7 @@ class ControllerContext:
     config_changes_seen: set[str]  # Children of /config/changes.
     finalized: Finalized  # Features (KIP-584).
     features_of: dict[int, Supported]  # What live brokers support, by id.
+    not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
     now_ms: int  # The edge's clock when the event came.
 
     def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks) -> None:
@@ -75,7 +76,7 @@ class ControllerContext:
         self.is_active, self.epoch_version = False, NO_EPOCH
         self.deletion, self.leaders_awaited = TopicDeletions(), {}
         self.config_changes_seen = set()
-        self.finalized, self.features_of = NOTHING_FINALIZED, {}
+        self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:
         """From now on this table counts, under this controller epoch."""
@@ -101,6 +102,16 @@ class ControllerContext:
     def topics_to_be_deleted(self) -> set[str]:
         """Topics that are queued for deletion (ControllerContext.topicsToBeDeleted)."""
         return self.decisions.topics_to_be_deleted
+
+    def unfit_for(self, topic: str) -> set[int]:
+        """Brokers that the topic's replicas are not placed on: this controller, unless its id is a live broker's, too.
+
+        Who leads a partition of an internal topic coordinates groups or transactions: a broker that does not would
+        let them fail.
+        """
+        brokers, own = self.table.brokers, self.config.broker_id
+        is_broker = own in brokers and bool(brokers.live[brokers.row(own)])
+        return ({*()} if is_broker else {own}) | (self.not_coordinating if topic in INTERNAL_TOPICS else {*()})
 
     def after_brokers_started(self, broker_ids: list[int]) -> Steps[None]:
         """Reassignments and deletions that waited for them go on."""

@@ -33,8 +33,20 @@ from kcore.schema import (
     UpdateFeaturesResponse,
     UpdateMetadataResponse,
 )
-from kcore.schema.configs import AlterConfigsResourceResponse, DescribeConfigsResult
+from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsResult,
+)
 from kcore.schema.partitions import CreatePartitionsTopicResult, PartitionResult, ReplicaElectionResult
+from kcore.schema.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopicResult, DeletableTopicResult, DeleteTopicState
 from kcore.types import Int32s
@@ -57,6 +69,7 @@ class BrokerStarted:
     endpoints: Sequence[Endpoint] = ()
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # Lowest and highest level (KIP-584).
+    coordinates: bool = True  # Groups and transactions; else internal topics are not placed there.
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +357,51 @@ class CreatePartitions(RequestEvent):
         """Every topic is named."""
         results = [CreatePartitionsTopicResult(name=topic.name, error_code=error) for topic in self.request.topics]
         return CreatePartitionsResponse(results=results)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentials(RequestEvent):
+    """Somebody makes, replaces or deletes credentials of users."""
+
+    request_id: int
+    request: AlterUserScramCredentialsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """Every user is named."""
+        upserted, deleted = self.request.upsertions, self.request.deletions
+        users = dict.fromkeys([*(each.name for each in upserted), *(each.name for each in deleted)])
+        results = [AlterUserScramCredentialsResult(user=each, error_code=error, error_message=None) for each in users]
+        return AlterUserScramCredentialsResponse(results=results)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeUserScramCredentials(RequestEvent):
+    """Somebody asks which users have credentials."""
+
+    request_id: int
+    request: DescribeUserScramCredentialsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """One error for all."""
+        return DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs(RequestEvent):
+    """Somebody replaces all settings of topics, or of this node."""
+
+    request_id: int
+    request: AlterConfigsRequest
+
+    def refused(self, error: Errors) -> Message:
+        """Every resource is named."""
+        responses = [
+            AlterConfigsResourceResponse(
+                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
+            )
+            for each in self.request.resources
+        ]
+        return AlterConfigsResponse(responses=responses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
     levels = context.finalized.node.features
     fit = {broker_id: each for broker_id, each in registered.items() if features.supports(each.features, levels)}
     context.features_of = {broker_id: each.features for broker_id, each in fit.items()}
+    context.not_coordinating = {broker_id for broker_id, each in fit.items() if not each.coordinates}
     return BrokerTable.from_arrays(
         np.array(list(fit), np.int64),
         epochs=np.array([found[broker_id].czxid for broker_id in fit], np.int64),
@@ -101,7 +102,8 @@ def start_state_machines(context: ControllerContext) -> Steps[None]:
     """
     decisions, table = context.decisions, context.table
     every = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
-    yield from assignments.replace_unknown(context, every)
+    yield from assignments.replace_unfit(context, every)
+    assignments.tell_of_unfit(context)
     yield from unclean.learn(context, every)
     yield from carry_out(context, decisions.on_failover)
     yield from carry_out(context, decisions.on_offline_partitions)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from kcore.controller import events
-from kcore.controller.admin import configs, features, partitions, reassignments, topics
+from kcore.controller.admin import configs, features, partitions, reassignments, scram, topics
 from kcore.controller.brokers import broker_changes, log_dirs, producer_ids, shutdown
 from kcore.controller.context import ControllerContext, Hooks
 from kcore.controller.effects import Steps
@@ -21,13 +21,16 @@ def no_news(context: ControllerContext, event: events.Event) -> Steps[None]:
 
 HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AllocateProducerIds: producer_ids.on_allocate_producer_ids,
+    events.AlterConfigs: configs.on_alter_configs,
     events.AlterPartitionReceived: isr.on_alter_partition,
+    events.AlterUserScramCredentials: scram.on_alter_user_scram_credentials,
     events.ApiPartitionReassignment: reassignments.on_alter_partition_reassignments,
     events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
     events.CreatePartitions: partitions.on_create_partitions,
     events.CreateTopics: topics.on_create_topics,
     events.DeleteTopics: topics.on_delete_topics,
     events.DescribeConfigs: configs.on_describe_configs,
+    events.DescribeUserScramCredentials: scram.on_describe_user_scram_credentials,
     events.ElectLeaders: elections.on_elect_leaders,
     events.IncrementalAlterConfigs: configs.on_incremental_alter_configs,
     events.IsrChangeNotification: isr.on_isr_change_notification,

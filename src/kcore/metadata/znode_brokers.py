@@ -10,6 +10,7 @@ from kcore.metadata.znode_json import Fields, encode_json, fault, immutable_orde
 from kcore.metadata.znodes import broker_path
 
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # SocketServerConfigs' own.
+COORDINATES: Final = "kcore.coordinates"  # Kafka passes over fields that it does not know.
 _PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 
 
@@ -22,6 +23,7 @@ class BrokerNode:
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest and highest level supported
     jmx_port: int = -1
     version: int = 5  # 4 below metadata version 2.7, 2 below 0.10.0
+    coordinates: bool = True  # Groups and transactions; kcore's brokers do not, and say so in a field of their own.
 
 
 def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
@@ -40,6 +42,8 @@ def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
     fields["jmx_port"] = broker.jmx_port
     fields["port"] = plain[0].port if plain else -1
     fields["host"] = (plain[0].host or None) if plain else None
+    if not broker.coordinates:
+        fields[COORDINATES] = False
     return encode_json({**fields, "version": broker.version, "timestamp": str(timestamp_ms)})
 
 
@@ -57,6 +61,7 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerNode:
         {name: _range(features.object(name)) for name in features},
         fields.integer("jmx_port", -1),
         version,
+        coordinates=fields.values.get(COORDINATES) is not False,
     )
 
 

@@ -5,11 +5,12 @@ A file that Kafka had open may end in entries of zeros: it is made at full size 
 """
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from kcore.broker.transactions import AbortedTransaction
 from kcore.errors import StorageError
 from kcore.types import Int32s, Int64s
 
@@ -57,15 +58,6 @@ class TimeIndex:
         entries = _entries(data, _TIME_ENTRY)
         _check_rising("timestamp", entries["timestamp"])
         return cls(entries["timestamp"].astype(np.int64), base_offset + entries["offset"].astype(np.int64))
-
-
-class AbortedTransaction(NamedTuple):
-    """One aborted transaction, and the last stable offset when it was (Kafka's AbortedTxn)."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
 
 
 def parse_aborted(data: bytes) -> list[AbortedTransaction]:

@@ -10,10 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from kcore.broker.log import TimestampAndOffset
-from kcore.broker.producers import AppendedBatch, Producers
+from kcore.broker.producers import AppendedBatch, Producer, Producers
+from kcore.broker.transactions import AbortedTransaction, end_markers
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
@@ -75,27 +74,39 @@ class LiveLog:
         return self._log.end_offset
 
     @property
+    def size_bytes(self) -> int:
+        """Of the segments, without what lies beside them."""
+        with disk_failures(self.folder):
+            return self._log.size_bytes
+
+    @property
     def epochs(self) -> EpochCache:
         return self._log.epochs
 
     # Written.
 
     def append(self, data: bytes, batches: RecordBatches) -> None:
-        """As ReplicaLog has it. After a failure nothing of `data` is there."""
+        """As ReplicaLog has it. After a failure to write `data` nothing of it is there."""
+        markers = end_markers(data, batches)
         with disk_failures(self.folder):
             if self._log.append(data, batches):
                 self._write_producers(self._log.base_offsets[-1])
-        self.producers.take(batches)
+            self._log.segments[-1].transactions.append(self.producers.take(batches, markers))
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         with disk_failures(self.folder):
             self._log.assign_epoch(epoch, start_offset)
 
     def raise_start_offset(self, offset: int) -> None:
-        """Segments stay: this broker deletes none by itself."""
+        """Segments that are wholly below go, with their snapshots of producers."""
         if offset > self._start_offset:
             self._start_offset = min(offset, self.end_offset)
             self.high_watermark = max(self.high_watermark, self._start_offset)
+            with disk_failures(self.folder):
+                if self._log.remove_before(self._start_offset):
+                    for path in self._snapshots():
+                        if int(path.stem) < self._log.first_offset:
+                            path.unlink()
 
     # Cut.
 
@@ -115,7 +126,7 @@ class LiveLog:
                 path.unlink()
             self._log.start_anew(offset)
         self.high_watermark = self._start_offset = offset
-        self.producers.restore(())
+        self.producers.restore({})
 
     # Read.
 
@@ -123,6 +134,10 @@ class LiveLog:
         """As ReplicaLog has it, out of one segment, as Kafka does."""
         with disk_failures(self.folder):
             return self._log.read(offset, max_bytes, end_offset, at_least_one=at_least_one)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        with disk_failures(self.folder):
+            return self._log.aborted_transactions(offset, end_offset)
 
     def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         with disk_failures(self.folder):
@@ -143,18 +158,21 @@ class LiveLog:
     def _write_producers(self, offset: int) -> None:
         """What all batches below `offset` said (ProducerStateManager.takeSnapshot)."""
         path = self.folder / f"{offset:020}{PRODUCER_SNAPSHOT}"
-        entries = []
-        for producer_id, producer in self.producers.by_id.items():
-            last = producer.batches[-1] if producer.batches else AppendedBatch(-1, -1, -1, -1, -1)
-            delta = last.last_offset - last.first_offset
-            state = (producer.epoch, last.last_sequence, last.last_offset, delta, last.timestamp)
-            entries.append(ProducerState(producer_id, *state, -1, -1))
-        write_atomically(path, format_producers(entries))
+        write_atomically(path, format_producers(state_of(*each) for each in self.producers.by_id.items()))
 
     def _rebuild_producers(self) -> None:
-        """From the newest snapshot that can be read, and the batches behind it."""
-        begin = -1
-        self.producers.restore(())
+        """From the newest snapshot that can be read, and the batches behind it; their end markers are indexed anew."""
+        is_whole = all(segment.transactions.is_whole() for segment in self._log.segments)
+        begin = self._restore_producers() if is_whole else -1
+        ends = [*self._log.base_offsets[1:], self.end_offset]
+        for segment, end in zip(self._log.segments, ends, strict=True):
+            if end > begin:
+                segment.transactions.truncate_to(begin)
+                segment.transactions.append(segment.replay(begin, self.producers))
+
+    def _restore_producers(self) -> int:
+        """The snapshot's offset; -1 if there is none."""
+        self.producers.restore({})
         for path in reversed(self._snapshots()):
             try:
                 states = parse_producers(path.read_bytes())
@@ -163,18 +181,29 @@ class LiveLog:
             if states is None or int(path.stem) > self.end_offset:
                 path.unlink()  # Torn, or of batches that were cut off: others will have their offsets.
                 continue
-            begin = int(path.stem)
-            self.producers.restore((each.producer_id, each.producer_epoch, _last_of(each)) for each in states)
-            break
-        ends = [*self._log.base_offsets[1:], self.end_offset]
-        for segment, end in zip(self._log.segments, ends, strict=True):
-            if end > begin:
-                batches = segment.batches()
-                self.producers.take(batches.take(np.flatnonzero(batches.base_offset >= begin)))
+            self.producers.restore({each.producer_id: _producer_of(each) for each in states})
+            return int(path.stem)
+        return -1
 
 
-def _last_of(state: ProducerState) -> AppendedBatch | None:
-    if state.last_offset < 0:
-        return None
-    first_offset = state.last_offset - state.offset_delta
-    return AppendedBatch(state.first_sequence, state.last_sequence, first_offset, state.last_offset, state.timestamp)
+def state_of(producer_id: int, producer: Producer) -> ProducerState:
+    """A producer as a snapshot has it (ProducerStateManager.writeSnapshot)."""
+    last = producer.batches[-1] if producer.batches else AppendedBatch(-1, -1, -1, -1, -1)
+    delta = last.last_offset - last.first_offset
+    batch = (last.last_sequence, last.last_offset, delta, producer.last_timestamp)
+    open_since = -1 if producer.transaction_offset is None else producer.transaction_offset
+    return ProducerState(producer_id, producer.epoch, *batch, producer.coordinator_epoch, open_since)
+
+
+def _producer_of(state: ProducerState) -> Producer:
+    open_since = state.current_txn_first_offset
+    producer = Producer(
+        state.producer_epoch,
+        last_timestamp=state.timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        transaction_offset=open_since if open_since >= 0 else None,
+    )
+    if state.last_offset >= 0:
+        offsets = state.last_offset - state.offset_delta, state.last_offset
+        producer.batches.append(AppendedBatch(state.first_sequence, state.last_sequence, *offsets, state.timestamp))
+    return producer

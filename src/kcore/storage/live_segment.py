@@ -10,9 +10,12 @@ from typing import Final
 import numpy as np
 
 from kcore.broker.log import TimestampAndOffset
+from kcore.broker.producers import Producers
+from kcore.broker.transactions import AbortedTransaction, end_markers
 from kcore.errors import StorageError
 from kcore.raft.batches import StoredBatch
 from kcore.storage.segment import Segment, base_offset_of
+from kcore.storage.transaction_index import TransactionIndex
 from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 from kcore.wire.records import decode_records
@@ -27,6 +30,7 @@ class LiveSegment:
     def __init__(self, path: Path, interval_bytes: int, *, indexed: bool = False) -> None:
         """`indexed`: indexes beside it, if there are any, are right, and only what is behind them is scanned."""
         self.path, self.base_offset = path, base_offset_of(path)
+        self.transactions = TransactionIndex(path)
         self._interval_bytes, self._indexed = interval_bytes, indexed
         self._file = -1
         self._end_offset = self.base_offset
@@ -70,10 +74,12 @@ class LiveSegment:
         """Whether it has a record of that offset, or one behind it."""
         return offset < self.end_offset
 
-    def batches(self) -> RecordBatches:
-        """The headers of all batches; the records are not looked at."""
+    def replay(self, begin: int, producers: Producers) -> list[AbortedTransaction]:
+        """Takes the batches from offset `begin` on as if they were appended; the transactions that they abort."""
         with Segment(self.path) as segment:
-            return scan_batches(segment.data, check_crc=False, stop=True)
+            batches = scan_batches(segment.data, check_crc=False, stop=True)
+            batches = batches.take(np.flatnonzero(batches.base_offset >= begin))
+            return producers.take(batches, end_markers(segment.data, batches, tolerant=True))
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
         """Whole batches from the one that reaches `offset` on, below `end_offset`; ReplicaLog.read."""

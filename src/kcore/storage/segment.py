@@ -9,9 +9,10 @@ from typing import Final, Self
 
 import numpy as np
 
+from kcore.broker.transactions import AbortedTransaction
 from kcore.errors import DecodeError, StorageError
 from kcore.storage.files import naming
-from kcore.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex, parse_aborted
+from kcore.storage.indexes import OffsetIndex, TimeIndex, parse_aborted
 from kcore.wire.record_batch import RecordBatches, scan_batches
 
 LOG: Final = ".log"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kcore.broker.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
@@ -15,7 +16,7 @@ from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, segment_path
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches
 
-BESIDE: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Made anew from the segment alone.
 
 
 class Settings(NamedTuple):
@@ -26,14 +27,15 @@ class Settings(NamedTuple):
 
 
 def remove_indexes(path: Path) -> None:
-    """Those beside that segment."""
-    for suffix in BESIDE:
+    """Those beside that segment, but for the transactions': they depend on segments before it."""
+    for suffix in INDEXES:
         path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def remove_segment(path: Path) -> None:
     """The file and those beside it; indexes first, so that none is left of a segment that there is no more."""
     remove_indexes(path)
+    path.with_suffix(TRANSACTION_INDEX).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
 
 
@@ -66,6 +68,7 @@ class SegmentedLog:
 
     def close(self) -> None:
         """All is on the disk, the indexes too. `let_go` is the caller's."""
+        self.segments[-1].transactions.sync()
         self._writer.close()
 
     def abandon(self) -> None:
@@ -134,6 +137,7 @@ class SegmentedLog:
         base_offset = self._writer.base_offset
         is_new = base_offset != self.segments[-1].base_offset
         if is_new:
+            self.segments[-1].transactions.sync()
             self.segments.append(self._live(segment_path(self.folder, base_offset)))
         return is_new
 
@@ -163,6 +167,7 @@ class SegmentedLog:
         last = self._live(path)
         last.cut(offset)
         end_offset = last.end_offset
+        last.transactions.truncate_to(end_offset)
         last.close()
         sync_folder(self.folder)
         self._open(last.base_offset, end_offset)
@@ -219,3 +224,13 @@ class SegmentedLog:
             if segment.reaches(offset):
                 break  # What there is, is too large or not to be read yet.
         return b""
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that the transaction indexes list for [offset, end_offset) (LocalLog.collectAbortedTransactions)."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]:
+            aborted, is_complete = segment.transactions.overlapping(offset, end_offset)
+            found += aborted
+            if is_complete:
+                break
+        return found

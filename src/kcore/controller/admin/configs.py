@@ -1,11 +1,18 @@
-"""IncrementalAlterConfigs (KIP-339) and DescribeConfigs (KIP-133) of topics; a controller has no others.
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the node asked.
+
+In ZooKeeper mode any node may be asked: settings lie in `/config`, and a note in `/config/changes` tells all brokers to
+read them anew. Nodes differ in what they know of themselves, which is `ConfigNode`.
 
 Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
 """
 
 from collections import Counter
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from kcore.controller.admin import broker_configs
+from kcore.controller.admin.broker_configs import ConfigNode, Configs
 from kcore.controller.admin.topic_configs import (
     FROM_DEFAULT,
     FROM_TOPIC,
@@ -17,13 +24,21 @@ from kcore.controller.admin.topic_configs import (
 from kcore.controller.admin.topic_names import validate_topic_name
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
-from kcore.controller.events import DescribeConfigs, IncrementalAlterConfigs
+from kcore.controller.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from kcore.errors import TableError
 from kcore.metadata import znodes
-from kcore.protocol_errors import ApiException, Errors
-from kcore.schema import DescribeConfigsResponse, IncrementalAlterConfigsResponse
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResourceResponse,
+    AlterConfigsResponse,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
@@ -36,27 +51,109 @@ TOPIC: Final = 2  # ConfigResource.Type
 BROKER: Final = 4
 SET, DELETE, APPEND, SUBTRACT = range(4)  # AlterConfigOp.OpType
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
+NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "acknowledgement_timeout_ms")  # Of ControllerConfig.
+RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
+Resource: TypeAlias = (
+    IncrementalAlterConfigsRequestAlterConfigsResource
+    | AlterConfigsRequestAlterConfigsResource
+    | DescribeConfigsResource
+)
+
+
+class Known(NamedTuple):
+    """What an entity's znode under /config has."""
+
+    configs: Configs
+    has_znode: bool
 
 
 def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
+    """As `alter_configs`, of a controller."""
+    yield from context.answer(event.request_id, (yield from alter_configs(_controller(context), event.request)))
+
+
+def on_alter_configs(context: ControllerContext, event: AlterConfigs) -> Steps[None]:
+    """As `replace_configs`, of a controller."""
+    yield from context.answer(event.request_id, (yield from replace_configs(_controller(context), event.request)))
+
+
+def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
+    """As `describe_configs`, of a controller."""
+    node = _controller(context)
+    yield from context.answer(event.request_id, (yield from describe_configs(node, event.request, event.version)))
+
+
+def _controller(context: ControllerContext) -> ConfigNode:
+    config, topics = context.config, context.table.topics
+    return ConfigNode(
+        config.broker_id,
+        is_broker=False,
+        has_topic=lambda name: name in topics and name not in context.topics_to_be_deleted,
+        settings=settings_of(config, NOT_KAFKAS),
+    )
+
+
+def settings_of(config: Any, but: Collection[str]) -> Mapping[str, str]:
+    """A dataclass of settings whose fields are Kafka's names with underscores: names and values as text."""
+    named = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in but}
+    settings = {name.replace("_", "."): _text(value) for name, value in named.items() if value is not None}
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
     """The settings are written, and a note of it, so that brokers read them anew."""
-    request = event.request
-    times = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    known = yield from _known_configs(context, [each.resource_name for each in request.resources])
+    responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+    """As `alter_configs`, but settings that are not named fall back to their defaults: kafka-configs, for brokers."""
+    known = yield from _known_configs(node, request.resources)
+    changes = [
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=each.resource_type, resource_name=each.resource_name, configs=_changes(node, each, known)
+        )
+        for each in request.resources
+    ]
+    responses = yield from _alter(node, changes, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=responses)
+
+
+def _changes(
+    node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
+    """What makes the settings those that are named."""
+    change = IncrementalAlterConfigsRequestAlterableConfig
+    entity = _entity_of(node, resource)
+    before = known[entity].configs if entity is not None else {}
+    gone = [name for name in before if name not in {each.name for each in resource.configs}]
+    named = [change(name=each.name, config_operation=SET, value=each.value) for each in resource.configs]
+    return [*named, *(change(name=name, config_operation=DELETE, value=None) for name in gone)]
+
+
+def _alter(
+    node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
+) -> Steps[list[AlterConfigsResourceResponse]]:
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    known = yield from _known_configs(node, resources)
     responses: list[AlterConfigsResourceResponse] = []
     altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
-    for resource in request.resources:
+    for resource in resources:
         response = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
         responses.append(response)
         try:
             _check_resource(resource, times[resource.resource_type, resource.resource_name])
-            if not _clears_this_node(context, resource):
-                altered.append((response, _altered(resource, known.get(resource.resource_name))))
+            if (operations := _altered(node, resource, known)) is not None:
+                altered.append((response, operations))
         except ApiException as error:
             response.error_code, response.error_message = error.error, str(error)
-    if altered and not request.validate_only:
+    if altered and not validate_only:
         outcomes = yield from write_nodes([operation for _, operations in altered for operation in operations])
         for (response, _), outcome in zip(altered, outcomes[::2], strict=True):
             if outcome is not Outcome.DONE:
@@ -64,24 +161,27 @@ def on_incremental_alter_configs(context: ControllerContext, event: IncrementalA
                     Errors.UNKNOWN_SERVER_ERROR,
                     f"Not written: {outcome.value}",
                 )
-    yield from context.answer(event.request_id, IncrementalAlterConfigsResponse(responses=responses))
+    return responses
 
 
-Configs = dict[str, str]
+def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
+    """Where under /config its settings lie; None if it has none, or there is none such."""
+    if resource.resource_type == TOPIC:
+        return f"topics/{resource.resource_name}" if node.has_topic(resource.resource_name) else None
+    return broker_configs.entity_of(node, resource.resource_name) if resource.resource_type == BROKER else None
 
 
-def _known_configs(context: ControllerContext, names: list[str]) -> Steps[dict[str, tuple[Configs, bool]]]:
-    """The overrides of those of the topics that there are, and whether a znode holds them."""
-    table = context.table.topics
-    topics = [name for name in dict.fromkeys(names) if name in table and name not in context.topics_to_be_deleted]
-    paths = [znodes.config_path("topics", name) for name in topics]
+def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dict[str, Known]]:
+    """By entity: what its znode has, and whether there is one."""
+    entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
+    paths = [f"{znodes.CONFIG}/{each}" for each in entities]
     nodes = (yield from read_nodes(paths)) if paths else []
-    known: dict[str, tuple[Configs, bool]] = {}
-    for name, path, node in zip(topics, paths, nodes, strict=True):
+    known: dict[str, Known] = {}
+    for entity, path, found in zip(entities, paths, nodes, strict=True):
         try:
-            known[name] = ({} if node is None else znodes.decode_config(path, node.data)), node is not None
+            known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
         except TableError:
-            known[name] = {}, True  # Kafka reads nothing out of it, too.
+            known[entity] = Known({}, has_znode=True)  # Kafka reads nothing out of it, too.
     return known
 
 
@@ -97,28 +197,26 @@ def _check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource
         Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
 
 
-def _clears_this_node(context: ControllerContext, resource: IncrementalAlterConfigsRequestAlterConfigsResource) -> bool:
-    """Kafka's tools take throttles off every broker that is listed, as this node is; it never had one."""
-    if resource.resource_type == BROKER and resource.resource_name == str(context.config.broker_id):
-        return all(each.config_operation == DELETE for each in resource.configs)
-    return False
-
-
 def _altered(
-    resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: tuple[Configs, bool] | None
-) -> list[Operation]:
+    node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[Operation] | None:
+    """What is to be written; None for nothing."""
+    entity = _entity_of(node, resource)
+    if resource.resource_type == BROKER:
+        broker_configs.check_name(node, resource.resource_name)
+        assert entity is not None, "the name is checked"
+        changed = broker_configs.altered(node, resource, known[entity].configs)
+        return None if changed is None else _written(entity, known[entity], changed)
     if resource.resource_type != TOPIC:
-        Errors.INVALID_REQUEST.raise_for(
-            f"This node has settings of topics alone, not of type {resource.resource_type}."
-        )
+        Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
     if not resource.resource_name:
         Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
-    name, (before, has_znode) = resource.resource_name, known or ({}, False)
-    configs = dict(before)
+    name = resource.resource_name
+    configs = {**known[entity].configs} if entity is not None else {}
     for each in resource.configs:
         _apply(configs, each)
-    if known is None:
-        Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for(f"The topic '{name}' does not exist.")
+    if entity is None:
+        raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{name}' does not exist.")
     try:
         validate_topic_configs(configs)
     except ApiException as error:
@@ -126,9 +224,13 @@ def _altered(
             raise
         where = f"ConfigResource(type=TOPIC, name='{name}')"
         Errors.INVALID_CONFIG.raise_for(f"Invalid config value for resource {where}: {error}")
-    path, data = znodes.config_path("topics", name), znodes.encode_config(configs)
-    note = Create(CHANGE_PATH, znodes.encode_config_change(f"topics/{name}"), sequential=True)
-    return [SetData(path, data) if has_znode else Create(path, data), note]
+    return _written(entity, known[entity], configs)
+
+
+def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
+    path, data = f"{znodes.CONFIG}/{entity}", znodes.encode_config(configs)
+    note = Create(CHANGE_PATH, znodes.encode_config_change(entity), sequential=True)
+    return [SetData(path, data) if known.has_znode else Create(path, data), note]
 
 
 def _apply(configs: Configs, change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
@@ -155,39 +257,52 @@ def _apply(configs: Configs, change: IncrementalAlterConfigsRequestAlterableConf
         Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
 
 
-def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
-    """Settings of topics: those that are asked for, or all; Kafka's documentation of them is left out."""
-    known = yield from _known_configs(context, [each.resource_name for each in event.request.resources])
+def describe_configs(node: ConfigNode, request: DescribeConfigsRequest, version: int) -> Steps[DescribeConfigsResponse]:
+    """Settings that are asked for, or all; Kafka's documentation of them is left out."""
+    known = yield from _known_configs(node, request.resources)
     results = []
-    for resource in event.request.resources:
+    for resource in request.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
         try:
-            result.configs = _described(event, resource, known)
+            result.configs = _described(node, request, version, resource, known)
         except ApiException as error:
             result.error_code, result.error_message = error.error, str(error)
         results.append(result)
-    yield from context.answer(event.request_id, DescribeConfigsResponse(results=results))
+    return DescribeConfigsResponse(results=results)
 
 
 def _described(
-    event: DescribeConfigs, resource: DescribeConfigsResource, known: dict[str, tuple[Configs, bool]]
+    node: ConfigNode,
+    request: DescribeConfigsRequest,
+    version: int,
+    resource: DescribeConfigsResource,
+    known: dict[str, Known],
 ) -> list[DescribeConfigsResourceResult]:
+    entity, wanted = _entity_of(node, resource), resource.configuration_keys
+    if resource.resource_type == BROKER:
+        broker_configs.check_name(node, resource.resource_name)
+        assert entity is not None, "the name is checked"
+        described = broker_configs.described(node, resource.resource_name, known[entity].configs, request, version)
+        return [each for each in described if not wanted or each.name in wanted]
     if resource.resource_type != TOPIC:
-        Errors.INVALID_REQUEST.raise_for(
-            f"This node has settings of topics alone, not of type {resource.resource_type}."
-        )
+        Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
     validate_topic_name(resource.resource_name)
-    if resource.resource_name not in known:
-        Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for(f"The topic '{resource.resource_name}' does not exist.")
-    configs, _ = known[resource.resource_name]
+    if entity is None:
+        raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{resource.resource_name}' does not exist.")
+    configs = known[entity].configs
     values = validate_topic_configs({name: value for name, value in configs.items() if name in TOPIC_CONFIGS})
-    wanted = resource.configuration_keys or values
-    return [_setting(event, name, value, configs) for name, value in values.items() if name in wanted]
+    return [
+        _setting(request, version, name, value, configs)
+        for name, value in values.items()
+        if not wanted or name in wanted
+    ]
 
 
-def _setting(event: DescribeConfigs, name: str, value: str, configs: Configs) -> DescribeConfigsResourceResult:
+def _setting(
+    request: DescribeConfigsRequest, version: int, name: str, value: str, configs: Configs
+) -> DescribeConfigsResourceResult:
     config, synonyms = TOPIC_CONFIGS[name], []
     if name in configs:
         synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=FROM_TOPIC))
@@ -197,10 +312,10 @@ def _setting(event: DescribeConfigs, name: str, value: str, configs: Configs) ->
         name=name,
         value=value,
         read_only=False,
-        is_default=event.version == 0 and name not in configs,
+        is_default=version == 0 and name not in configs,
         config_source=source_of(name, configs),
         is_sensitive=False,
-        synonyms=synonyms if event.request.include_synonyms else [],
+        synonyms=synonyms if request.include_synonyms else [],
         config_type=config.kind,
         documentation=None,
     )

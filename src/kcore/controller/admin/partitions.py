@@ -80,7 +80,8 @@ def _failure(error: Errors, message: str) -> ApiException:
 
 def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment: TopicAssignment) -> Replicas:
     """The replicas of the new partitions."""
-    before, racks = len(assignment.partitions), new_replicas.registered(context.table.brokers)
+    unfit = context.unfit_for(topic.name)
+    before, racks = len(assignment.partitions), new_replicas.registered(context.table.brokers, unfit)
     if topic.count < before:
         Errors.INVALID_PARTITIONS.raise_for(
             f"Topic currently has {before} partitions, which is higher than the requested {topic.count}."
@@ -93,6 +94,7 @@ def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment:
     if topic.assignments is None:
         return new_replicas.placed_after(racks, existing, topic.count - before)
     wanted = [tuple(each.broker_ids) for each in topic.assignments]
+    new_replicas.check_fit(topic.name, wanted, context.not_coordinating & unfit)
     if strangers := {broker for each in wanted for broker in each} - racks.keys():
         Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
             f"Unknown broker(s) in replica assignment: {', '.join(map(str, sorted(strangers)))}."

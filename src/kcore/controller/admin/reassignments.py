@@ -34,7 +34,8 @@ def on_alter_partition_reassignments(context: ControllerContext, event: ApiParti
             name = topic.name, partition.partition_index
             row = reassignment.movable_row(context, name)
             known = ReplicaAssignment(()) if row is None else assignment_of(context.table, row)
-            results[name] = error = _refusal(context.table, known, partition.replicas, exists=row is not None)
+            unfit = context.unfit_for(topic.name)
+            results[name] = error = _refusal(context.table, known, partition.replicas, unfit, exists=row is not None)
             if row is not None and error == NO_ERROR:
                 target = origin_replicas(known) if partition.replicas is None else partition.replicas
                 moves[row], names[row] = reassign_to(known, target), name
@@ -48,8 +49,10 @@ def on_alter_partition_reassignments(context: ControllerContext, event: ApiParti
     yield from context.answer(event.request_id, _response(results))
 
 
-def _refusal(table: PartitionTable, known: ReplicaAssignment, target: list[int] | None, *, exists: bool) -> ApiError:
-    """KafkaController.validateReplicas and maybeBuildReassignment."""
+def _refusal(
+    table: PartitionTable, known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
+) -> ApiError:
+    """KafkaController.validateReplicas and maybeBuildReassignment; and no replicas come to brokers in `unfit`."""
     invalid = Errors.INVALID_REPLICA_ASSIGNMENT
     if target is None:
         return NO_ERROR if is_being_reassigned(known) else (Errors.NO_REASSIGNMENT_IN_PROGRESS, None)
@@ -67,6 +70,8 @@ def _refusal(table: PartitionTable, known: ReplicaAssignment, target: list[int] 
             "Replica assignment has brokers that are not alive. "
             f"Replica list: {list(move.adding_replicas)}, live broker list: {live}"
         )
+    if wrong := {*move.adding_replicas} & unfit:
+        return invalid, f"Brokers {sorted(wrong)} coordinate nothing: an internal topic has no replicas there."
     if len(move.replicas) > MAX_REPLICAS:
         return invalid, f"At most {MAX_REPLICAS} replicas, those that are being added and removed included."
     return NO_ERROR if exists else NO_PARTITION

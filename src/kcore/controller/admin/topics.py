@@ -123,7 +123,7 @@ def _new_topic(
         replicas = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
     else:
         replicas = new_replicas.placed(
-            new_replicas.registered(context.table.brokers),
+            new_replicas.registered(context.table.brokers, context.unfit_for(name)),
             config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,
             config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
             seed=int.from_bytes(context.new_uuid()[:6], "big"),
@@ -136,6 +136,7 @@ def _new_topic(
     if others := colliding(name, [*known.names, *made]):
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic '{name}' collides with existing topics: {', '.join(others)}")
     new_replicas.check_manual(replicas, len(topic.assignments) or len(replicas))
+    new_replicas.check_fit(name, replicas.values(), context.unfit_for(name))
     configs = {each.name: each.value or "" for each in topic.configs}
     return NewTopic(replicas, configs, validate_topic_configs(configs), nodes[2] is not None)
 

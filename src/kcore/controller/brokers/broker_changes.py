@@ -48,8 +48,8 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
     for broker_id, node in zip(ids, nodes, strict=True):
         if node is not None:
             broker = decode_broker(broker_id, node.data)
-            endpoints = tuple(broker.endpoints)
-            started[broker_id] = BrokerStarted(broker_id, node.czxid, endpoints, broker.rack, broker.features)
+            told = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
+            started[broker_id] = BrokerStarted(broker_id, node.czxid, *told)
     return started
 
 
@@ -59,6 +59,7 @@ def on_brokers_started(context: ControllerContext, started: list[BrokerStarted])
     for event in started:
         context.offline_dirs.pop(event.broker_id, None)
         context.features_of[event.broker_id] = event.features
+        (context.not_coordinating.discard if event.coordinates else context.not_coordinating.add)(event.broker_id)
     known = [event.broker_id for event in started if event.broker_id in context.table.brokers]
     held = _held(context, known)
     yield from unclean.learn(context, held, starting=known)

@@ -40,14 +40,19 @@ FAILURES: Final = {
 
 
 def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[None]:
-    """The partitions named, or all, of which then only those that needed an election are in the answer."""
+    """The partitions named, or all, of which then only those that needed an election are in the answer.
+
+    All are those that clients know: not of topics that are being deleted, nor partitions that never had a leader
+    (KafkaApis takes them from the broker's metadata cache).
+    """
     request, table = event.request, context.table
     if request.election_type not in FAILURES:
         yield from context.answer(event.request_id, ElectLeadersResponse(error_code=Errors.INVALID_REQUEST))
         return
     results: dict[TopicPartition, ApiError] = {}
     if request.topic_partitions is None:
-        rows = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
+        rows = np.flatnonzero((table.topic_row__p != NO_TOPIC) & (table.leader_epoch__p >= 0)).astype(np.int32)
+        rows = rows[~context.decisions.situation().being_deleted(rows)]
     else:
         named = [(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
         results = dict.fromkeys(named, NO_PARTITION)

@@ -1,11 +1,12 @@
 """Who replicates what, as ZooKeeper has it: read into the table, and mended where it cannot be meant."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from kcore.constants import NO_EPOCH, NO_LEADER
+from kcore.constants import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER
 from kcore.controller.changes import no_changes
 from kcore.controller.context import ControllerContext
 from kcore.controller.effects import Outcome, SetData, Steps, read_nodes, write_nodes
@@ -14,11 +15,14 @@ from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.metadata.znode_topics import TopicAssignments
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
-from kcore.types import ZERO_UUID, Int32s
+from kcore.types import ZERO_UUID, Bools, Int32s
+
+logger = logging.getLogger(__name__)
+MOST_NAMES: Final = 5  # Topics that one line of the log names.
 
 
 def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
@@ -138,39 +142,104 @@ def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[No
             topics.set_id(name, given[name])
 
 
-def replace_unknown(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """New partitions that a broker placed on the controller itself get a live broker in its place.
+def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
+    """New partitions with replicas on brokers that are unfit for their topic get live brokers in their place.
 
-    Brokers that create topics by themselves choose among all that UpdateMetadata lists, a controller that holds no
-    replicas included. It is undone in one transaction, before any state exists.
+    Brokers that create topics by themselves choose among all that UpdateMetadata lists: a controller that holds no
+    replicas, and for the internal topics brokers that coordinate nothing, are included. It is undone in one
+    transaction for each topic, before any state exists, and the log says so.
     """
-    table, own = context.table, context.config.broker_id
-    if own not in table.brokers or table.brokers.live[table.brokers.row(own)]:
-        return
-    held = table.index.rows(table.brokers.row(own))
-    wrong = held[np.isin(held, rows) & (table.leader_epoch__p[held] < 0)]
+    table = context.table
+    wrong, moved_from, names = _on_unfit(context, rows), set[int](), list[str]()
+    replaced = 0
     for topic_row in np.unique(table.topic_row__p[wrong]).tolist():
         name = table.topics.names[topic_row]
-        mended = wrong[table.topic_row__p[wrong] == topic_row]
+        unfit = context.unfit_for(name)
+        fit = {row: _mended(table, row, unfit) for row in wrong[table.topic_row__p[wrong] == topic_row].tolist()}
+        mended = _numbers(row for row, replicas in fit.items() if replicas != table.state(row).replicas)
+        replicas = [fit[row] for row in mended.tolist()]
         [node] = yield from read_nodes([znodes.topic_path(name)])
-        if node is None:
+        if node is None or not replicas:
             continue
         topic = znodes.decode_topic(name, node.data)
-        for row in mended.tolist():
-            topic.partitions[int(table.partition_index__p[row])] = ReplicaAssignment(_mended(table, row, own))
+        for index, each in zip(table.partition_index__p[mended].tolist(), replicas, strict=True):
+            topic.partitions[index] = ReplicaAssignment(each)
         [outcome] = yield from write_nodes(
             [SetData(znodes.topic_path(name), znodes.encode_topic(topic), node.version)], atomic=True
         )
         if outcome is Outcome.DONE:
-            table.set_replicas(mended, _lists(_mended(table, row, own) for row in mended.tolist()))
+            moved_from |= _holders(table, mended) & unfit
+            table.set_replicas(mended, _lists(replicas))
+            replaced += len(mended)
+            names.append(name)
+    if replaced:
+        logger.warning(
+            "%s new partitions of %s were assigned to brokers %s, which may hold no replicas of them: live brokers "
+            "take their places",
+            *(replaced, _listed(names), _ids(moved_from)),
+        )
 
 
-def _mended(table: PartitionTable, row: int, own: int) -> tuple[int, ...]:
-    """Its replicas with another live broker for `own`: the one after it by id, round about; or one replica fewer."""
+def tell_of_unfit(context: ControllerContext) -> None:
+    """After a failover: what an earlier controller, or a tool, left on brokers that are unfit for it stays there."""
+    table = context.table
+    wrong = _on_unfit(context, np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32), new=False)
+    if len(wrong):
+        names = [table.topics.names[row] for row in np.unique(table.topic_row__p[wrong]).tolist()]
+        unfit = {broker for name in names for broker in context.unfit_for(name)}
+        logger.warning(
+            "%s partitions of %s have replicas on brokers %s, which cannot serve them: this controller holds no "
+            "replicas, and kcore's brokers coordinate no groups and transactions; kafka-reassign-partitions moves them",
+            *(len(wrong), _listed(names), _ids(unfit & _holders(table, wrong))),
+        )
+
+
+def _on_unfit(context: ControllerContext, rows: Int32s, *, new: bool = True) -> Int32s:
+    """Those of the partitions that have a replica on a broker that is unfit for their topic.
+
+    `new`: of those that have no state yet; else of the others.
+    """
+    table = context.table
+    if not any(each in table.brokers for each in context.unfit_for("") | context.not_coordinating):
+        return rows[:0]
+    rows = rows[(table.leader_epoch__p[rows] < 0) == new]
+    internal = [table.topics.row(name) for name in INTERNAL_TOPICS if name in table.topics]
+    is_internal = np.isin(table.topic_row__p[rows], internal)
+    on_controller = _have_any(table, rows, context.unfit_for(""))
+    return rows[on_controller | (is_internal & _have_any(table, rows, context.not_coordinating))]
+
+
+def _have_any(table: PartitionTable, rows: Int32s, broker_ids: Iterable[int]) -> Bools:
+    """Whether each of the partitions has a replica on any of these brokers."""
+    broker_rows = [table.brokers.row(each) for each in broker_ids if each in table.brokers]
+    return np.asarray(np.isin(table.replicas__ps[rows], broker_rows).any(axis=1), np.bool_)
+
+
+def _holders(table: PartitionTable, rows: Int32s) -> set[int]:
+    """The brokers that have replicas of any of the partitions."""
+    broker_rows = np.unique(table.replicas__ps[rows])
+    return {*table.brokers.ids[broker_rows[broker_rows >= 0]].tolist()}
+
+
+def _listed(names: list[str]) -> str:
+    """Topics, few of them by name."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{len(names)} topics ({', '.join(names[:MOST_NAMES])}{more})"
+
+
+def _ids(broker_ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(broker_ids)))
+
+
+def _mended(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
+    """Its replicas with other live brokers for those that are unfit: the next by id, round about; or fewer replicas."""
     replicas = table.state(row).replicas
-    live = sorted(table.brokers.ids[table.brokers.live].tolist())
-    start = int(table.partition_index__p[row]) + sum(each < own for each in live)
-    others = [live[(start + k) % len(live)] for k in range(len(live))]
-    spare = next((each for each in others if each not in replicas), None)
-    mended = [spare if each == own else each for each in replicas]
-    return tuple(each for each in mended if each is not None)
+    live = sorted({*table.brokers.ids[table.brokers.live].tolist()} - {*unfit})
+    mended: list[int] = []
+    for each in replicas:
+        start = int(table.partition_index__p[row]) + sum(other < each for other in live)
+        others = (live[(start + k) % len(live)] for k in range(len(live)))
+        spare = next((other for other in others if other not in (*replicas, *mended)), None)
+        place = spare if each in unfit else each
+        mended += [] if place is None else [place]
+    return tuple(mended) or replicas

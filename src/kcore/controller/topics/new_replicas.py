@@ -3,7 +3,7 @@
 Source: AdminZkClient, ZkAdminManager and AdminUtils of 3.9.1. What cannot be raises Kafka's exceptions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,10 +18,11 @@ MAX_PARTITIONS: Final = 100_000  # Of one topic: ZooKeeper's znodes hold 1 MiB.
 Replicas: TypeAlias = dict[int, tuple[int, ...]]  # Broker ids by partition index.
 
 
-def registered(brokers: BrokerTable) -> dict[int, str | None]:
-    """The racks of the registered brokers, by ascending id."""
+def registered(brokers: BrokerTable, but: Collection[int] = ()) -> dict[int, str | None]:
+    """The racks of the registered brokers, by ascending id; without those in `but`."""
     rows = np.flatnonzero(brokers.live).tolist()
-    return dict(sorted((int(brokers.ids[row]), brokers.racks[row]) for row in rows))
+    racks = {int(brokers.ids[row]): brokers.racks[row] for row in rows}
+    return {broker_id: racks[broker_id] for broker_id in sorted(racks.keys() - {*but})}
 
 
 def placed(racks: Mapping[int, str | None], partitions: int, replication_factor: int, seed: int) -> Replicas:
@@ -87,6 +88,14 @@ def check_manual(replicas: Mapping[int, Sequence[int]], given: int) -> None:
     _check_distinct(replicas.values())
     if sorted(replicas) != list(range(given)):
         _refuse("partitions should be a consecutive 0-based integer sequence")
+
+
+def check_fit(topic: str, replicas: Iterable[Sequence[int]], unfit: Collection[int]) -> None:
+    """Explicit replicas are on none of the brokers in `unfit`: on the controller, or of an internal topic where nobody
+    would coordinate. InvalidReplicaAssignmentException."""
+    if wrong := sorted({broker for each in replicas for broker in each} & {*unfit}):
+        listed = ", ".join(map(str, wrong))
+        _refuse(f"The replica assignment of topic '{topic}' includes {listed}: no broker that may hold its replicas.")
 
 
 def _check_distinct(replicas: Iterable[Sequence[int]]) -> None:

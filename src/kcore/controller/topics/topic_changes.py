@@ -55,5 +55,5 @@ def on_partition_modifications(context: ControllerContext, event: events.Partiti
 
 
 def _begin(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    yield from assignments.replace_unknown(context, rows)
+    yield from assignments.replace_unfit(context, rows)
     yield from create_states(context, rows)

@@ -1,10 +1,14 @@
 """The requests that a broker answers: control requests as columns, the others as messages, each by its machine."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from kcore.broker.deleting import on_delete_records
+from kcore.broker.describing import on_describe_producers
 from kcore.broker.fetching import on_fetch
+from kcore.broker.markers import on_write_txn_markers
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.producing import on_produce
 from kcore.broker.replica_manager import ReplicaManager
@@ -14,17 +18,32 @@ from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import RequestContext
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
+from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kcore.schema.group_listing import ListGroupsRequest, ListGroupsResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import ProduceRequest, ProduceResponse
+from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
-from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse
-from kcore.server.broker.group_coordinators import coordinator_row
+from kcore.schema.topics import DeleteRecordsRequest
+from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
+from kcore.server.broker import coordination
+from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
+from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.relay import BrokerRelay
 from kcore.wire.codec import decode_from, encode
 
 # With the versions of 3.9.1, from where records have magic 2.
@@ -40,7 +59,20 @@ APIS: Final = {
     "InitProducerId": (0, 5),
     "OffsetForLeaderEpoch": (0, 4),
     "DescribeCluster": (0, 1),
+    "WriteTxnMarkers": (0, 1),
+    "DescribeProducers": (0, 0),
+    "DeleteRecords": (0, 2),
+    "DescribeLogDirs": (0, 4),
+    "AlterConfigs": (0, 2),
+    "DescribeConfigs": (0, 4),
+    "IncrementalAlterConfigs": (0, 1),
+    "DescribeUserScramCredentials": (0, 0),
+    **coordination.APIS,
+    **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
 }
+# What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
+RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
+EMPTY: Final = {ListGroupsRequest: ListGroupsResponse, ListTransactionsRequest: ListTransactionsResponse}
 CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)}
 
 
@@ -67,6 +99,27 @@ class ControlPath:
         """Nothing is kept of a connection."""
 
 
+class Frames:
+    """The requests that are answered as frames: control requests, and what one of Kafka's brokers answers for this."""
+
+    def __init__(self, control: ControlPath, relay: BrokerRelay) -> None:
+        self._control, self._relay = control, relay
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is for either."""
+        return self._control.takes(api_key, version) or self._relay.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer of the one that takes it."""
+        is_control = self._control.takes(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
+        path = self._control if is_control else self._relay
+        return await path.ask(connection_id, frame)
+
+    def forget(self, connection_id: int) -> None:
+        """A connection to another broker goes with its client."""
+        self._relay.forget(connection_id)
+
+
 class BrokerFront:
     """What clients and followers ask."""
 
@@ -78,9 +131,10 @@ class BrokerFront:
         now_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
+        admin: NodeAdmin,
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own."""
-        self._manager, self._listener, self._cluster_id = manager, listener, cluster_id
+        self._manager, self._listener, self._cluster_id, self._admin = manager, listener, cluster_id, admin
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
@@ -96,7 +150,7 @@ class BrokerFront:
         manager = self._manager
         match request:
             case ProduceRequest():
-                return await self._produce(request)
+                return await self._produce(request, context.version)
             case FetchRequest():
                 return await self._waited(lambda id_, now: on_fetch(manager, id_, request, context.version, now))
             case ListOffsetsRequest():
@@ -109,8 +163,28 @@ class BrokerFront:
                 return self._view().describe(request)
             case InitProducerIdRequest():
                 return await self._init_producer_id(request)
-        assert isinstance(request, FindCoordinatorRequest)
-        return self._find_coordinator(request, context.version)
+            case WriteTxnMarkersRequest():
+                times = time.time_ns() // 1_000_000
+                return await self._waited(lambda id_, now: on_write_txn_markers(manager, id_, request, now, times))
+            case DeleteRecordsRequest():
+                return await self._waited(lambda id_, now: on_delete_records(manager, id_, request, now))
+            case DescribeProducersRequest():
+                return on_describe_producers(manager, request)
+            case FindCoordinatorRequest():
+                return await self._find_coordinator(request, context.version)
+            case DescribeLogDirsRequest():
+                return self._admin.describe_log_dirs(request)
+            case DescribeConfigsRequest():
+                return await self._admin.describe_configs(request, context.version)
+            case IncrementalAlterConfigsRequest():
+                return await self._admin.alter_configs(request)
+            case AlterConfigsRequest():
+                return await self._admin.replace_configs(request)
+            case DescribeUserScramCredentialsRequest():
+                return await self._admin.describe_scram(request)
+        if type(request) in EMPTY:
+            return EMPTY[type(request)]()
+        return coordination.refuse(manager, request, context.version)
 
     async def _waited(self, start: Callable[[int, int], None]) -> Message:
         self._requests += 1
@@ -120,8 +194,8 @@ class BrokerFront:
         response: Message = await future
         return response
 
-    async def _produce(self, request: ProduceRequest) -> Message | None:
-        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now))
+    async def _produce(self, request: ProduceRequest, version: int) -> Message | None:
+        answer = await self._waited(lambda id_, now: on_produce(self._manager, id_, request, now, version))
         if request.acks:
             return answer
         assert isinstance(answer, ProduceResponse)
@@ -142,27 +216,48 @@ class BrokerFront:
 
     async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         if request.transactional_id is not None:
-            return InitProducerIdResponse(error_code=Errors.NOT_COORDINATOR, producer_epoch=-1)
+            error = coordination.refusal_of(self._manager, request.transactional_id, TRANSACTIONS)
+            return InitProducerIdResponse(error_code=error, producer_epoch=-1)
         return InitProducerIdResponse(
             error_code=Errors.NONE, producer_id=await self._next_producer_id(), producer_epoch=0
         )
 
-    def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-        """Of a group: who leads its partition of __consumer_offsets, but never this broker, which holds no groups."""
+    async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        """Of a group or transaction: who leads its partition of an internal topic."""
+        nodes, topic = self._view().nodes(), TOPICS.get(request.key_type, "")
+        may_come = topic in self._manager.table.topics or await self._admin.has_coordinators()
+        keys = request.coordinator_keys if version >= 4 else [request.key]
+        found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
         if version >= 4:
-            found = [self._coordinator(key, request.key_type) for key in request.coordinator_keys]
             return FindCoordinatorResponse(coordinators=found)
-        one = self._coordinator(request.key, request.key_type)
-        return FindCoordinatorResponse(
-            error_code=one.error_code, node_id=one.node_id, host=one.host, port=one.port, error_message=None
-        )
+        [one] = found
+        told = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
+        return FindCoordinatorResponse(**told)
 
-    def _coordinator(self, key: str, key_type: int) -> Coordinator:
-        table, nodes = self._manager.table, self._view().nodes()
+    def _coordinator(
+        self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
+    ) -> Coordinator:
+        """Errors that are not retriable where nobody will ever coordinate it, so that the client gives up.
+
+        `may_come`: there are brokers that coordinate, if not for this key yet.
+        """
+        if key_type not in TOPICS:
+            return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")
+        table = self._manager.table
         row = coordinator_row(table, key, key_type)
-        broker_id = -1 if row is None else table.state(row).leader
-        if broker_id == self._manager.broker_id or broker_id not in nodes:
-            unavailable = Errors.COORDINATOR_NOT_AVAILABLE
-            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=unavailable, error_message=None)
-        host, port, _ = nodes[broker_id]
-        return Coordinator(key=key, node_id=broker_id, host=host, port=port, error_code=0, error_message=None)
+        leader = -1 if row is None else table.state(row).leader
+        if row is not None and leader == self._manager.broker_id:
+            where = f"partition {table.partition_index__p[row]} of {TOPICS[key_type]}"
+            why = f"broker {leader} leads {where} and coordinates nothing; kafka-reassign-partitions can move it"
+            return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
+        if row is None and not may_come:
+            why = "no broker of this cluster coordinates groups or transactions"
+            return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
+        if leader not in nodes:
+            return _no_coordinator(key, Errors.COORDINATOR_NOT_AVAILABLE, None)
+        host, port, _ = nodes[leader]
+        return Coordinator(key=key, node_id=leader, host=host, port=port, error_code=0, error_message=None)
+
+
+def _no_coordinator(key: str, error: Errors, why: str | None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=why)

@@ -2,9 +2,12 @@
 
 from typing import Final
 
+from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.metadata.partition_table import PartitionTable
 
-TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state"}  # By FindCoordinator's key type.
+GROUPS: Final = 0  # FindCoordinator's key types.
+TRANSACTIONS: Final = 1
+TOPICS: Final = {GROUPS: GROUP_METADATA_TOPIC, TRANSACTIONS: TRANSACTION_STATE_TOPIC}
 
 
 def java_hash(text: str) -> int:
@@ -22,5 +25,5 @@ def coordinator_row(table: PartitionTable, key: str, key_type: int) -> int | Non
     topic = TOPICS.get(key_type)
     if topic is None or topic not in table.topics or not len(rows := table.rows_of_topic(topic)):
         return None
-    wanted = java_hash(key) % len(rows)
-    return next((row for row in rows.tolist() if table.partition_index__p[row] == wanted), None)
+    found = rows[table.partition_index__p[rows] == java_hash(key) % len(rows)]
+    return int(found[0]) if len(found) else None

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
@@ -15,8 +15,10 @@ from typing import Any, Final, Self
 from kcore.broker.broker import Key
 from kcore.broker.config import BrokerConfig
 from kcore.broker.isr_changes import for_version
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed
+from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Verify
+from kcore.broker.producing import on_verified
 from kcore.broker.replica_manager import ReplicaManager
+from kcore.controller.admin.configs import settings_of
 from kcore.controller.effects import Create
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
@@ -27,14 +29,19 @@ from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.index import message_class
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
-from kcore.server.broker.front import APIS, BrokerFront, ControlPath
+from kcore.server.broker.front import APIS, RELAYED, BrokerFront, ControlPath, Frames
 from kcore.server.broker.isr_znodes import write_isrs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.broker.topic_settings import TopicSettingsWatch
+from kcore.server.broker.verifier import TransactionVerifier
+from kcore.server.controller.relay import BrokerRelay
 from kcore.storage.live_log import Settings
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -48,6 +55,7 @@ CHECKPOINT_S: Final = 5.0  # replica.high.watermark.checkpoint.interval.ms
 SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
 SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
 REGISTER_AGAIN_S: Final = 0.3
+LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
 NEVER_MS: Final = 2**62
 
 
@@ -86,6 +94,7 @@ class BrokerServer:
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._internal_led: frozenset[Key] = frozenset()
         self._producer_ids: list[range] = []
         self._allocating = asyncio.Lock()
 
@@ -106,6 +115,7 @@ class BrokerServer:
             self._begin(self._checkpoint(), "checkpoints")
             self._begin(self._change_isrs(), "ISR changes")
             self._begin(self._topics.follow_changes(), "topics' configurations")
+            self._begin(self._learn(), "what Kafka's brokers answer")
             stack.push_async_callback(self._end_tasks)
             self._closing = stack.pop_all()
         return self
@@ -113,17 +123,34 @@ class BrokerServer:
     def _compose(self, cluster_id: str) -> None:
         manager = self.manager = ReplicaManager(self.config, -1, self.logs)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, self.perform, self._next_producer_id)
+        admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
+        own = {message_class(f"{name}Request").api_key for name in APIS}
+        self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
+        asked = self.perform, self._next_producer_id, admin
+        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *asked)
+        self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
         name = f"broker-{self.config.broker_id}-to-controller"
         self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)
         self._channel = ControllerClient(name, self._controller)
 
+    def _settings_told(self) -> dict[str, str]:
+        """What DescribeConfigs tells of this broker."""
+        dirs = {"log.dirs": ",".join(str(path.absolute()) for path in self._log_dirs)}
+        return {**settings_of(self.config, ["protocol"]), **dirs}
+
     async def _serve(self) -> Server:
-        control = ControlPath(self._control)
-        server = await serve(self._host, self.port, self.front.handle, APIS, relay=control)
+        frames = Frames(ControlPath(self._control), self._relay)
+        server = self._server = await serve(self._host, self.port, self.front.handle, APIS, relay=frames)
         self.port = server.port
         return server
+
+    async def _learn(self) -> None:
+        """Clients are told what they may ask here: what this broker answers, and what one of Kafka's does for it."""
+        own = self._server.versions_answer
+        while True:
+            self._server.versions_answer = await self._relay.learn(own) or own
+            await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:
         """Leaders are moved away first, unless the disks are gone; logs are closed, the znode goes."""
@@ -148,6 +175,7 @@ class BrokerServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.fetchers.close()
+        await self._verifier.close()
         self.manager.tick(NEVER_MS)  # Whoever waits is answered.
         self.perform()
         self._isr_channel.close()
@@ -176,7 +204,8 @@ class BrokerServer:
         host, port = self._advertised or (self._host, self.port)
         endpoint = Endpoint(port, host, self.listener, SECURITY_PROTOCOLS["PLAINTEXT"])
         version = 5 if self.config.has_alter_partition else 4
-        data = encode_broker(BrokerNode([endpoint], self._rack, version=version), time.time_ns() // 1_000_000)
+        node = BrokerNode([endpoint], self._rack, version=version, coordinates=False)
+        data = encode_broker(node, time.time_ns() // 1_000_000)
         give_up_s = time.monotonic() + self._session_s + 5.0
         while True:
             try:
@@ -224,7 +253,21 @@ class BrokerServer:
             await self._topics.learn({*request.topic_states.topic_name})
         answer = self.manager.control(message, version, request, now_ms())
         self.perform()
+        if message is LeaderAndIsrRequest:
+            self._tell_of_internal_topics()
         return answer
+
+    def _tell_of_internal_topics(self) -> None:
+        """An operator is to move them: the groups and transactions that hash to them fail."""
+        led, before = led_partitions(self.manager), self._internal_led
+        self._internal_led = led
+        if led - before:
+            names = ", ".join(sorted({topic for topic, _ in led}))
+            logger.warning(
+                "this broker leads %s partitions of %s, and coordinates no groups and no transactions: those that hash "
+                "to them fail until kafka-reassign-partitions has moved them",
+                *(len(led), names),
+            )
 
     def perform(self) -> None:
         """Does what the machine asks for, in order, until it asks for nothing more."""
@@ -233,12 +276,18 @@ class BrokerServer:
                 match output:
                     case Answer(request_id, response):
                         self.front.answer(request_id, response)
+                    case Verify():
+                        self._verifier.ask(output)
                     case FetchFrom(leader_id):
                         self.fetchers.changed(leader_id)
                     case IsrChangesWait():
                         self._isr_changes_wait.set()
                     case LogFailed(key, why):
                         self._directories_failed(self.logs.fail(key, why))
+
+    def _verified(self, request_id: int, refused: Mapping[Key, Errors]) -> None:
+        on_verified(self.manager, request_id, refused, now_ms())
+        self.perform()
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
         """The replicas there are offline, and the controller hears of it; without any directory the broker ends."""

@@ -81,6 +81,7 @@ class TopicSettingsWatch:
             settings = TopicSettings(
                 int(config.get("min.insync.replicas", defaults.min_insync_replicas)),
                 int(config.get("max.message.bytes", defaults.message_max_bytes)),
+                deletes="delete" in config.get("cleanup.policy", "delete").replace(" ", "").split(","),
             )
             self._manager.set_settings(topic, settings, self._now_ms())
         self._perform()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from kcore.constants import INTERNAL_TOPICS
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
@@ -22,7 +23,6 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 # A bit for each AclOperation that AclEntry knows for the kind of resource: with no authorizer all are allowed.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))

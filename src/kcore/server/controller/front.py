@@ -6,11 +6,13 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.controller import events
+from kcore.controller.admin.configs import BROKER
 from kcore.controller.effects import Answer
 from kcore.controller.events import RequestEvent
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
+from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.cluster_metadata import (
     DescribeClusterRequest,
@@ -18,8 +20,10 @@ from kcore.schema.cluster_metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
+from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
 from kcore.schema.structure import Message
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.metrics import ControllerMetrics
@@ -50,6 +54,7 @@ def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
 # For the active controller alone: another answers NOT_CONTROLLER.
 OWNED: Final[dict[str, Owned]] = {
     "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
+    "AlterUserScramCredentials": Owned((0, 0), _event(events.AlterUserScramCredentials)),
     "AlterPartition": Owned((0, 3), events.AlterPartitionReceived),
     "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
     "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
@@ -62,13 +67,16 @@ OWNED: Final[dict[str, Owned]] = {
 }
 # Any broker can do these: while another controls, a live one does.
 ANYBODY: Final[dict[str, Owned]] = {
+    "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
     "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
+    "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
     "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
 }
 # Read off the table while active; a live broker's answer otherwise.
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1)}
 # Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
+NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
 _EVENTS_OF: Final = {**OWNED, **ANYBODY}
 APIS: Final = {**{name: owned.versions for name, owned in _EVENTS_OF.items()}, **VIEWS, **EMPTY}
 
@@ -83,6 +91,13 @@ _KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
 _KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
 
 
+def _is_of_all_brokers(request: Message) -> bool:
+    """Settings of all brokers: a broker knows which there are, a controller would know throttles alone."""
+    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
+        return False
+    return any(each.resource_type == BROKER and not each.resource_name for each in request.resources)
+
+
 class Front:
     """The server of a controller."""
 
@@ -95,11 +110,15 @@ class Front:
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to pass on requests to."""
         self._put, self._view = put, view
-        self._relay = BrokerRelay(brokers, lambda: _KEYS_OF_STANDBY if view() is None else _KEYS, metrics)
+        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._request_ids = count()
         self._server: Server | None = None
         self._brokers_changed = asyncio.Event()
+
+    def _owned(self) -> Collection[int]:
+        """The API keys that no broker is asked for now."""
+        return _KEYS_OF_STANDBY if self._view() is None else _KEYS
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
@@ -122,12 +141,16 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message:
+        if _is_of_all_brokers(request) and (told := await self._relay.forward(request, context.version)) is not None:
+            return told
         if (make := _EVENTS.get(type(request))) is not None:
             request_id = next(self._request_ids)
             answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
             self._waiting[request_id] = answer
             self._put(make(request_id, request, context.version))
             return await answer
+        if isinstance(request, DescribeLogDirsRequest):
+            return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=NO_LOG_DIR)])
         if type(request) in _EMPTY:
             nothing: Message = response_of(type(request))()
             return nothing

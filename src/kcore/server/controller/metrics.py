@@ -40,3 +40,7 @@ class ControllerMetrics:
     unacknowledged_brokers: int = 0  # gauge: who owe an answer to a LeaderAndIsr for longer than they may
     alarms: int = 0  # Orders of leadership that were not acknowledged in time.
     relayed: int = 0  # Clients' requests that a broker answered.
+
+    def count_relayed(self) -> None:
+        """One more of those."""
+        self.relayed += 1

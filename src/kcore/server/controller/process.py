@@ -356,17 +356,22 @@ class ControllerServer:
         return ClusterView(active.table, name, listed, self._cluster_id, active.topics_to_be_deleted, offline)
 
     async def _addresses(self) -> Sequence[Address]:
-        """Of live brokers: by the table, or by ZooKeeper while another controls."""
+        """Of live brokers: by the table, or by ZooKeeper while another controls; first those that coordinate.
+
+        Kafka's own brokers know all requests, kcore's do not.
+        """
         listener = self.config.inter_broker_listener_name
         if self.active.is_active:
-            brokers = self.active.table.brokers
-            lists = [brokers.endpoints[row] for row in brokers.live.nonzero()[0]]
+            brokers, others = self.active.table.brokers, self.active.not_coordinating
+            rows = sorted(brokers.live.nonzero()[0].tolist(), key=lambda row: int(brokers.ids[row]) in others)
+            lists = [brokers.endpoints[row] for row in rows]
         else:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([znodes.broker_path(int(name)) for name in names or ()])
-            lists = [
-                tuple(decode_broker(int(name), node.data).endpoints)
+            found = [
+                decode_broker(int(name), node.data)
                 for name, node in zip(names or (), nodes, strict=True)
                 if node is not None
             ]
+            lists = [tuple(each.endpoints) for each in sorted(found, key=lambda each: not each.coordinates)]
         return [Address(each.host, each.port) for endpoints in lists for each in endpoints if each.listener == listener]

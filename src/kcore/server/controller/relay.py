@@ -18,13 +18,15 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
-from kcore.server.controller.metrics import ControllerMetrics
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
-# What only leaders are asked, or controllers tell, and what belongs to one connection.
+# What only leaders are asked, or controllers tell, what belongs to one connection, and what changes one broker's disks.
 NOT_RELAYED: Final = frozenset(
-    {"Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"}
+    {
+        *("Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"),
+        "AlterReplicaLogDirs",
+    }
 )
 
 
@@ -42,10 +44,15 @@ class BrokerRelay:
         self,
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         owned: Callable[[], Collection[int]],
-        metrics: ControllerMetrics,
+        on_relayed: Callable[[], None],
+        *,
+        only: Collection[str] | None = None,
     ) -> None:
-        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now."""
-        self._brokers, self._owned, self._metrics = brokers, owned, metrics
+        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now.
+
+        `only`: the APIs that are passed on, all but NOT_RELAYED unless they are given.
+        """
+        self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self._versions: dict[int, Versions] = {}
 
@@ -55,7 +62,7 @@ class BrokerRelay:
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """A broker's answer; DisconnectedError if there is none."""
-        self._metrics.relayed += 1
+        self._on_relayed()
         try:
             reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
             writer.write(len(frame).to_bytes(4, "big") + frame)
@@ -66,6 +73,19 @@ class BrokerRelay:
         except (OSError, asyncio.IncompleteReadError) as error:
             self.forget(connection_id)
             raise DisconnectedError(f"no broker answered in its place: {error}") from error
+
+    async def forward(self, request: Message, version: int) -> Message | None:
+        """The answer of the first live broker that gives one to a request that was decoded; None if none does."""
+        for address in await self._brokers():
+            try:
+                async with await connect(*address, client_id="kcore-controller", limits=LIMITS) as connection:
+                    answer: Message = await connection.send(request, version)
+            except KcoreError as error:
+                logger.info("%s:%s: %s", *address, error)
+                continue
+            self._on_relayed()
+            return answer
+        return None
 
     def forget(self, connection_id: int) -> None:
         """Its client is gone."""
@@ -96,11 +116,14 @@ class BrokerRelay:
                 logger.debug("%s:%s: %s", *address, error)
         return None
 
+    def _passes_on(self, api: str) -> bool:
+        return api not in NOT_RELAYED if self._only is None else api in self._only
+
     def _with_own(self, own: ApiVersionsResponse, theirs: ApiVersionsResponse) -> ApiVersionsResponse:
         self._versions = {
             each.api_key: Versions(each.min_version, each.max_version)
             for each in theirs.api_keys
-            if each.api_key in REQUESTS and REQUESTS[each.api_key].__name__.removesuffix("Request") not in NOT_RELAYED
+            if each.api_key in REQUESTS and self._passes_on(REQUESTS[each.api_key].__name__.removesuffix("Request"))
         }
         ours = {each.api_key for each in own.api_keys}
         apis: dict[type[Message], Versions] = {

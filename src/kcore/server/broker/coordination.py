@@ -1,0 +1,252 @@
+"""What a coordinator of groups or transactions is asked, and how a broker refuses that coordinates neither.
+
+A controller of Kafka's may place partitions of __consumer_offsets and __transaction_state on this broker; whoever
+leads one is taken for the coordinator of the groups or transactions that hash to it. Their requests are refused with
+UNSUPPORTED_VERSION, as 3.9.1 refuses the groups of KIP-848 while they are disabled: it is not retriable, so that
+clients raise it at once, where COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR would let them ask for ever. A broker that
+asks whether a transaction has a partition (KIP-890) hands it on to its producer. Who asks about a group or transaction
+of another leader hears NOT_COORDINATOR, and finds that one.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from kcore.broker.broker import Key
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.roles import Role
+from kcore.constants import INTERNAL_TOPICS
+from kcore.protocol_errors import Errors
+from kcore.schema.classic_groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kcore.schema.committed_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kcore.schema.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kcore.schema.consumer_groups import DescribedGroup as DescribedConsumerGroup
+from kcore.schema.group_listing import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kcore.schema.producers import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsResponseTransactionState,
+)
+from kcore.schema.structure import Message, Struct
+from kcore.schema.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS, coordinator_row
+
+# With the versions of 3.9.1.
+APIS: Final = {
+    "JoinGroup": (0, 9),
+    "SyncGroup": (0, 5),
+    "Heartbeat": (0, 4),
+    "LeaveGroup": (0, 5),
+    "OffsetCommit": (0, 9),
+    "OffsetFetch": (0, 9),
+    "OffsetDelete": (0, 0),
+    "DescribeGroups": (0, 5),
+    "DeleteGroups": (0, 2),
+    "ConsumerGroupHeartbeat": (0, 0),
+    "ConsumerGroupDescribe": (0, 0),
+    "AddPartitionsToTxn": (0, 5),
+    "AddOffsetsToTxn": (0, 4),
+    "EndTxn": (0, 4),
+    "TxnOffsetCommit": (0, 4),
+    "DescribeTransactions": (0, 0),
+}
+ErrorOf: TypeAlias = Callable[[str, int], Errors]  # Of a group's or transaction's id and its key type.
+
+
+def refusal_of(manager: ReplicaManager, key: str, key_type: int) -> Errors:
+    """What a request about that group or transaction is answered with."""
+    row = coordinator_row(manager.table, key, key_type)
+    is_ours = row is not None and manager.table.state(row).leader == manager.broker_id
+    return Errors.UNSUPPORTED_VERSION if is_ours else Errors.NOT_COORDINATOR
+
+
+def led_partitions(manager: ReplicaManager) -> frozenset[Key]:
+    """The partitions of internal topics that this broker leads: what is coordinated there, nobody coordinates."""
+    led = (key for key, each in manager.partitions.items() if each.role is Role.LEADER)
+    return frozenset(key for key in led if key[0] in INTERNAL_TOPICS)
+
+
+def refuse(manager: ReplicaManager, request: Message, version: int) -> Message:
+    """The answer to any of those requests."""
+
+    def error_of(key: str, key_type: int) -> Errors:
+        return refusal_of(manager, key, key_type)
+
+    return _REFUSALS[type(request)](request, version, error_of)
+
+
+def _offset_commit(request: OffsetCommitRequest, version: int, error_of: ErrorOf) -> Message:
+    error = error_of(request.group_id, GROUPS)
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetCommitResponse(topics=topics)
+
+
+def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
+    """The error stands with each group since version 8, with all before, and with each partition in 0 and 1."""
+    if version >= 8:
+        ids = [each.group_id for each in request.groups]
+        groups = [OffsetFetchResponseGroup(group_id=each, topics=[], error_code=error_of(each, GROUPS)) for each in ids]
+        return OffsetFetchResponse(groups=groups)
+    error = error_of(request.group_id, GROUPS)
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in (request.topics or () if version < 2 else ())
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=error)
+
+
+def _txn_offset_commit(request: TxnOffsetCommitRequest, version: int, error_of: ErrorOf) -> Message:
+    error = error_of(request.group_id, GROUPS)
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+def _add_partitions_to_txn(request: AddPartitionsToTxnRequest, version: int, error_of: ErrorOf) -> Message:
+    if version < 4:
+        error = error_of(request.v3_and_below_transactional_id, TRANSACTIONS)
+        results = _not_added(request.v3_and_below_topics, error)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    by_transaction = [
+        AddPartitionsToTxnResult(
+            transactional_id=each.transactional_id,
+            topic_results=_not_added(each.topics, error_of(each.transactional_id, TRANSACTIONS)),
+        )
+        for each in request.transactions
+    ]
+    return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
+
+
+def _not_added(topics: list[AddPartitionsToTxnTopic], error: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _of_groups(
+    response: type[Message], field: str, result: type[Struct], ids: Callable[[Any], list[str]]
+) -> Callable[[Any, int, ErrorOf], Message]:
+    """Refuses each of several groups; `field` has the results."""
+
+    def refused(request: Any, version: int, error_of: ErrorOf) -> Message:
+        each = [result(group_id=group_id, error_code=error_of(group_id, GROUPS)) for group_id in ids(request)]
+        return response(**{field: each})
+
+    return refused
+
+
+def _describe_transactions(request: DescribeTransactionsRequest, version: int, error_of: ErrorOf) -> Message:
+    states = [
+        DescribeTransactionsResponseTransactionState(transactional_id=each, error_code=error_of(each, TRANSACTIONS))
+        for each in request.transactional_ids
+    ]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _of_group(response: type[Message], **more: Any) -> Callable[[Any, int, ErrorOf], Message]:
+    return lambda request, version, error_of: response(error_code=error_of(request.group_id, GROUPS), **more)
+
+
+def _of_transaction(response: type[Message]) -> Callable[[Any, int, ErrorOf], Message]:
+    return lambda request, version, error_of: response(error_code=error_of(request.transactional_id, TRANSACTIONS))
+
+
+_REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = {
+    JoinGroupRequest: _of_group(JoinGroupResponse, protocol_name=""),
+    SyncGroupRequest: _of_group(SyncGroupResponse),
+    HeartbeatRequest: _of_group(HeartbeatResponse),
+    LeaveGroupRequest: _of_group(LeaveGroupResponse),
+    OffsetCommitRequest: _offset_commit,
+    OffsetFetchRequest: _offset_fetch,
+    OffsetDeleteRequest: _of_group(OffsetDeleteResponse),
+    DescribeGroupsRequest: _of_groups(DescribeGroupsResponse, "groups", DescribedGroup, lambda each: each.groups),
+    DeleteGroupsRequest: _of_groups(
+        DeleteGroupsResponse, "results", DeletableGroupResult, lambda each: each.groups_names
+    ),
+    ConsumerGroupHeartbeatRequest: _of_group(ConsumerGroupHeartbeatResponse),
+    ConsumerGroupDescribeRequest: _of_groups(
+        ConsumerGroupDescribeResponse, "groups", DescribedConsumerGroup, lambda each: each.group_ids
+    ),
+    AddPartitionsToTxnRequest: _add_partitions_to_txn,
+    AddOffsetsToTxnRequest: _of_transaction(AddOffsetsToTxnResponse),
+    EndTxnRequest: _of_transaction(EndTxnResponse),
+    TxnOffsetCommitRequest: _txn_offset_commit,
+    DescribeTransactionsRequest: _describe_transactions,
+}

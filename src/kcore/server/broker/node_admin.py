@@ -1,0 +1,112 @@
+"""What administrators ask of one broker: its log directories, and settings, which lie in ZooKeeper."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.controller.admin import scram
+from kcore.controller.admin.broker_configs import ConfigNode
+from kcore.controller.admin.configs import alter_configs, describe_configs, replace_configs
+from kcore.controller.effects import ReadChildren, ReadNodes, Steps, WriteNodes
+from kcore.errors import KcoreError
+from kcore.metadata import znodes
+from kcore.metadata.znode_brokers import BrokerNode, decode_broker
+from kcore.schema import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kcore.schema.configs import AlterConfigsRequest, AlterConfigsResponse
+from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
+from kcore.schema.structure import Message
+from kcore.server.broker.log_dirs import describe_log_dirs
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.controller.relay import Address
+from kcore.zookeeper.client import ZookeeperClient
+
+T = TypeVar("T")
+KNOWN_S: Final = 2.0  # How long it is believed who is registered: a client that finds no coordinator asks every 0.1 s.
+
+
+class NodeAdmin:
+    """Over the disks and ZooKeeper. NetworkError, which costs the connection, while ZooKeeper cannot be reached."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        zookeeper: ZookeeperClient,
+        listener: str,
+        settings: Mapping[str, str],
+    ) -> None:
+        """`settings`: what the broker was started with, by Kafka's names; `listener`: of brokers among themselves."""
+        self._logs, self._zookeeper, self._listener = logs, zookeeper, listener
+        self._node = ConfigNode(
+            manager.broker_id, is_broker=True, has_topic=lambda name: name in manager.table.topics, settings=settings
+        )
+        self._coordinators: list[BrokerNode] = []
+        self._read_s = -KNOWN_S
+
+    def describe_log_dirs(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        """What lies on this broker's disks."""
+        return describe_log_dirs(self._logs, request)
+
+    async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
+        """Settings of topics, of this broker, of all brokers."""
+        return await self._perform(describe_configs(self._node, request, version))
+
+    async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        """Changes them in ZooKeeper. Replication throttles are kept, and not obeyed."""
+        return await self._perform(alter_configs(self._node, request))
+
+    async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """As `alter_configs`; what is not named goes."""
+        return await self._perform(replace_configs(self._node, request))
+
+    async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
+        """Which users have credentials; the controller alone changes them."""
+        return await self._perform(scram.describe(request))
+
+    async def has_coordinators(self) -> bool:
+        """Whether a broker is registered that coordinates; True while ZooKeeper cannot tell: nobody is to give up."""
+        try:
+            return bool(await self._registered())
+        except KcoreError:
+            return True
+
+    async def addresses_of_coordinators(self) -> Sequence[Address]:
+        """Where those brokers listen; none while ZooKeeper cannot tell."""
+        try:
+            endpoints = [endpoint for each in await self._registered() for endpoint in each.endpoints]
+        except KcoreError:
+            return []
+        return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
+
+    async def _registered(self) -> list[BrokerNode]:
+        """Those that coordinate: brokers of Kafka's."""
+        if time.monotonic() - self._read_s >= KNOWN_S:
+            [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
+            nodes = await self._zookeeper.read_nodes([znodes.broker_path(int(name)) for name in names or ()])
+            found = [(int(name), node.data) for name, node in zip(names or (), nodes, strict=True) if node is not None]
+            self._coordinators = [broker for each in found if (broker := decode_broker(*each)).coordinates]
+            self._read_s = time.monotonic()
+        return self._coordinators
+
+    async def _perform(self, steps: Steps[T]) -> T:
+        """The effects that these steps ask for; unlike a controller's they are fenced by nothing."""
+        try:
+            effect = next(steps)
+            while True:
+                if isinstance(effect, ReadNodes):
+                    effect = steps.send(await self._zookeeper.read_nodes(effect.paths))
+                elif isinstance(effect, ReadChildren):
+                    effect = steps.send(await self._zookeeper.read_children(effect.paths))
+                else:
+                    assert isinstance(effect, WriteNodes), f"{type(effect).__name__} is a controller's alone"
+                    effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))
+        except StopIteration as done:
+            result: T = done.value
+            return result

@@ -1,0 +1,150 @@
+"""Asks transactions' coordinators whether partitions are in them (KIP-890; AddPartitionsToTxnManager of 3.9.1)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kcore.broker.broker import Key
+from kcore.broker.outputs import Verify
+from kcore.broker.replica_manager import ReplicaManager
+from kcore.errors import DisconnectedError, KcoreError, UnsupportedVersionError
+from kcore.metadata.broker_table import Endpoint
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.limits import Limits
+from kcore.protocol_errors import Errors
+from kcore.schema.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kcore.server.broker.coordination import refusal_of
+from kcore.server.broker.group_coordinators import TRANSACTIONS, coordinator_row
+
+logger = logging.getLogger(__name__)
+LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
+VERIFY_SINCE: Final = 4  # AddPartitionsToTxn, for brokers.
+
+
+class TransactionVerifier:
+    """A task and a connection for each coordinator that was asked; one request at a time to each."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        endpoint: Callable[[int], Endpoint | None],
+        on_verified: Callable[[int, Mapping[Key, Errors]], None],
+    ) -> None:
+        """`endpoint`: where a broker listens for others; `on_verified` gets the request's id and what was refused."""
+        self._manager, self._endpoint, self._on_verified = manager, endpoint, on_verified
+        self._queues: dict[int, asyncio.Queue[Verify]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, asked: Verify) -> None:
+        """Who coordinates is asked after all that waits for it."""
+        row = coordinator_row(self._manager.table, asked.transactional_id, TRANSACTIONS)
+        coordinator = -1 if row is None else self._manager.table.state(row).leader
+        if coordinator == self._manager.broker_id:
+            self._tell([asked], refusal_of(self._manager, asked.transactional_id, TRANSACTIONS))
+        elif self._endpoint(coordinator) is None:
+            self._tell([asked], Errors.COORDINATOR_NOT_AVAILABLE)
+        else:
+            if coordinator not in self._queues:
+                self._queues[coordinator] = asyncio.Queue()
+                name = f"verifying with broker {coordinator}"
+                task = asyncio.create_task(self._run(coordinator), name=name)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            self._queues[coordinator].put_nowait(asked)
+
+    async def close(self) -> None:
+        """Nobody is asked any more; who waits is not told."""
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, coordinator: int) -> None:
+        queue = self._queues[coordinator]
+        connection: Connection | None = None
+        left: list[Verify] = []
+        try:
+            while True:
+                waiting = left or [await queue.get()]
+                while not queue.empty():
+                    waiting.append(queue.get_nowait())
+                batch = {each.transactional_id: each for each in reversed(waiting)}  # A request has each id once.
+                left = [each for each in waiting if each is not batch[each.transactional_id]]
+                try:
+                    if connection is None:
+                        connection = await self._connect(coordinator)
+                    await self._ask(connection, batch)
+                except UnsupportedVersionError:
+                    self._tell([*batch.values()], Errors.NONE)  # A broker before KIP-890: nobody verifies.
+                except KcoreError as error:
+                    logger.info("verifying transactions with broker %s: %s", coordinator, error)
+                    if connection is not None:
+                        connection.abort()
+                        connection = None
+                    self._tell([*batch.values()], Errors.NETWORK_EXCEPTION)
+        except Exception:
+            logger.exception("verifying transactions with broker %s ended", coordinator)
+        finally:  # What waits times out by itself; the next question begins anew.
+            del self._queues[coordinator]
+            if connection is not None:
+                connection.abort()
+
+    async def _connect(self, coordinator: int) -> Connection:
+        where = self._endpoint(coordinator)
+        if where is None:
+            raise DisconnectedError(f"broker {coordinator} is not known to live")
+        client_id = f"broker-{self._manager.broker_id}-transactions"
+        return await connect(where.host, where.port, client_id=client_id, limits=LIMITS)
+
+    async def _ask(self, connection: Connection, batch: Mapping[str, Verify]) -> None:
+        assert connection.versions is not None
+        version = connection.versions.choose(AddPartitionsToTxnRequest)
+        if version < VERIFY_SINCE:
+            raise UnsupportedVersionError(f"AddPartitionsToTxn {version} verifies nothing")
+        transactions = [
+            AddPartitionsToTxnTransaction(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                verify_only=True,
+                topics=_topics(each.keys),
+            )
+            for each in batch.values()
+        ]
+        answer: AddPartitionsToTxnResponse = await connection.send(
+            AddPartitionsToTxnRequest(transactions=transactions), version
+        )
+        if answer.error_code != Errors.NONE:
+            self._tell([*batch.values()], Errors.of(answer.error_code))
+            return
+        results = {each.transactional_id: each for each in answer.results_by_transaction}
+        for transactional_id, asked in batch.items():
+            if transactional_id not in results:
+                self._tell([asked], Errors.NETWORK_EXCEPTION)
+                continue
+            codes = {
+                (topic.name, each.partition_index): Errors.of(each.partition_error_code)
+                for topic in results[transactional_id].topic_results
+                for each in topic.results_by_partition
+            }
+            refused = {key: code for key, code in codes.items() if code is not Errors.NONE}
+            self._on_verified(asked.request_id, refused)
+
+    def _tell(self, asked: list[Verify], error: Errors) -> None:
+        """One answer for all of them."""
+        for each in asked:
+            self._on_verified(each.request_id, {} if error is Errors.NONE else dict.fromkeys(each.keys, error))
+
+
+def _topics(keys: tuple[Key, ...]) -> list[AddPartitionsToTxnTopic]:
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    for name, index in keys:
+        topics.setdefault(name, AddPartitionsToTxnTopic(name=name, partitions=[])).partitions.append(index)
+    return [*topics.values()]
