@@ -87,7 +87,7 @@ def draw(seed: int, **fixed: Any) -> Options:
         snapshot_every_us=random.choice((100_000, 500_000, 2_000_000, 10_000_000)),
         change_every_us=random.choice((100_000, 1_000_000, 3_000_000)),
         ask_every_us=random.choice((200_000, 1_000_000)),
-        flooded=random.random() < 0.03,
+        flooded=random.random() < 0.08,
         fetch_max_bytes=random.choice((NO_LIMIT, NO_LIMIT, 4_000, 1_000)),
         fetch_snapshot_max_bytes=random.choice((NO_LIMIT, NO_LIMIT, 300, 60)),
         early_high_watermark=random.random() < 0.3,

@@ -32,7 +32,8 @@ class Consumer:
 
 
 class Consumers(Checker):
-    """CommittedIsTold, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader, LeaderNeverLoadsSnapshot."""
+    """CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader,
+    LeaderNeverLoadsSnapshot."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)

@@ -115,3 +115,20 @@ def truncation_keeps_one_batch(patches: Patches) -> None:
         return broken
 
     patches.put(MemoryLog, "_cut", make)
+
+
+@plant("CutsDivergence")
+def truncation_takes_one_batch_too_many(patches: Patches) -> None:
+    """A follower cuts a batch that it has flushed and its leader has; what is committed it keeps."""
+
+    def make(truncate: Any) -> Any:
+        def broken(self: Any, end: Any) -> int:
+            offset = truncate(self, end)
+            if self.batches and self.batches[-1].base_offset >= self.high_watermark:
+                offset = self.batches[-1].base_offset
+                self._cut(offset)
+            return int(offset)
+
+        return broken
+
+    patches.put(MemoryLog, "truncate_to_end_offset", make)

@@ -138,9 +138,9 @@ def divergence_is_ignored(patches: Patches) -> None:
     patches.put(fetching, "validate", make)
 
 
-@plant("CutsDivergence")
+@plant("NoFalseAlarm")
 def stale_fetch_answer_is_taken(patches: Patches) -> None:
-    """An answer about the log as it was is taken for one about the log as it is."""
+    """An answer about the log as it was is taken for one about the log as it is, and its leader for a broken one."""
 
     def make(on_fetch_response: Any) -> Any:
         def broken(node: Any, destination: int, request: Any, response: Any, now_ms: int) -> Any:
