@@ -61,7 +61,7 @@ def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
 
 
 def test_tells_the_high_watermark_that_it_has_heard() -> None:
-    """Its disk has nothing yet: if it told that, the leader would answer each fetch at once, until the flush is done."""
+    """Its disk has nothing yet: if it told that, the leader would answer each fetch at once until the flush."""
     node, first = follows()
     second, effects = received(node, first, told(fetch_response(values(b"a", b"b"), high_watermark=2)))
     assert second.request.topics[0].partitions[0].high_watermark == 2 and node.high_watermark is None

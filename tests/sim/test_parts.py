@@ -8,6 +8,7 @@ import pytest
 
 from kcore.raft.batches import split_batches
 from kcore.raft.replicas import ElectionState
+from kcore.raft.transitions import transitions
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kcore.schema.fetch_snapshot import (
@@ -18,10 +19,12 @@ from kcore.schema.fetch_snapshot import (
 )
 from kcore.sim import processes
 from kcore.sim.clock import Clock
+from kcore.sim.coverage import never_seen
 from kcore.sim.damage import damaged
 from kcore.sim.disk import ElectionFile, SimLog
 from kcore.sim.network import Network
-from kcore.sim.options import draw
+from kcore.sim.options import FAULTS, draw
+from kcore.sim.traps import MOMENTS
 from kcore.sim.violation import Violation
 from kcore.sim.world import World
 from kcore.wire.record_building import encode_records
@@ -234,3 +237,12 @@ def test_a_cut_is_one_way_and_ends_with_healing() -> None:
     network.be_reliable()
     assert not network.is_noisy(0, 1)
     assert len(network.delays_us(0, 1)) == len(network.delays_us(1, 0)) == 1
+
+
+def test_no_way_between_states_is_left_out() -> None:
+    """Of either release, nor of the option `endless_elections`; nor a fault, nor a moment of a crash."""
+    kinds = [{"pre_vote": True}, {"pre_vote": False}, {"pre_vote": True, "endless_elections": True}]
+    kinds.append({"pre_vote": False, "endless_elections": True})
+    ways = {f"way: {way.source} to {way.target}, {way.event.value}" for kind in kinds for way in transitions(**kind)}
+    every = ways | {f"fault: {name}" for name in FAULTS} | {f"trap: {name}" for name in MOMENTS}
+    assert set(never_seen(())) == every and never_seen(every) == []

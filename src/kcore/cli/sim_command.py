@@ -51,7 +51,9 @@ def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
         found.append(each)
         where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
         others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
-        told = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (f"; before: {others}" if others else "")
+        told = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
+            f"; before: {others}" if others else ""
+        )
         console.print(told, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
         if each.verdict == BROKEN:
             console.print(escape(each.text), soft_wrap=True, highlight=False)

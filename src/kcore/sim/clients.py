@@ -59,7 +59,10 @@ def snapshot(world: "World") -> None:
         return
     log, committed = machine.log, world.facts.committed
     offset = machine.node.high_watermark
-    if offset is None or offset < 1 or offset < log.start_offset or (epoch := log.epochs.epoch_for_offset(offset - 1)) is None:
+    if offset is None or offset < max(log.start_offset, 1):
+        return
+    epoch = log.epochs.epoch_for_offset(offset - 1)
+    if epoch is None:
         return
     latest = OffsetAndEpoch(offset, epoch)
     if log.latest_snapshot != latest:

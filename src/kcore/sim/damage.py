@@ -79,7 +79,9 @@ def _piece(response: FetchSnapshotResponse, log: SimLog, random: Random) -> Fetc
         return None
     topic, partition = copy(response.topics[0]), copy(response.topics[0].partitions[0])
     data, snapshot = bytes(partition.unaligned_records), partition.snapshot_id
-    piece = next((log.snapshot_piece(key, 0, WHOLE) for key in log.snapshots if key.offset == snapshot.end_offset), None)
+    piece = next(
+        (log.snapshot_piece(key, 0, WHOLE) for key in log.snapshots if key.offset == snapshot.end_offset), None
+    )
     if not data or piece is None:
         return None
     end = partition.position + len(data)

@@ -206,9 +206,7 @@ class Edge:
             world.push(world.now_us + delay_us, REQUEST, destination, call)
         self._tell_trap(machine, type(request).__name__)
 
-    def _refuse_version(
-        self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]
-    ) -> None:
+    def _refuse_version(self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]) -> None:
         """The edge itself knows, from the handshake, that the other side has no version that can say it."""
         world = self._world
         deadline_us = world.now_us + effect.timeout_ms * 1000

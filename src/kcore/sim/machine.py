@@ -17,7 +17,7 @@ PAUSED: Final = 1  # Bits of a gate: events wait.
 STORING: Final = 2
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9_000  # A machine's port says which it is.
-Trap: TypeAlias = Callable[[str], None]  # Waits for a moment in a machine's life: it is told the names of those that come.
+Trap: TypeAlias = Callable[[str], None]  # Is told the name of each moment in a machine's life.
 
 
 class Call:

@@ -59,7 +59,8 @@ def draw(seed: int, **fixed: Any) -> Options:
     """The world of that seed; what is `fixed` (not None) is so, with everything else as it would have been."""
     random = Random(f"options {seed}")
     level = random.choice(("3.9", "4.3", "4.3", MIXED))
-    voters_by = random.choice(("configuration", "log", "log") if level != "4.3" else ("configuration", "upgrade", "log"))
+    ways = ("configuration", "upgrade", "log") if level == "4.3" else ("configuration", "log", "log")
+    voters_by = random.choice(ways)
     calm = random.random() < 0.1  # No lost messages: what goes wrong then is nobody's fault.
     fault_every_us = random.choice((300_000, 1_000_000, 3_000_000))
     options = Options(

@@ -43,9 +43,7 @@ def _config(world: "World", machine: Machine) -> RaftConfig:
         jitter_ms=lambda below: int(dice() * below),
         voters=tuple(voter.as_voter(directory_known=False) for voter in named),
         # With an upgrade, too: the voters may be others some day than the configuration says.
-        bootstrap_servers=tuple(each.address for each in world.machines)
-        if options.dynamic or options.upgraded
-        else (),
+        bootstrap_servers=tuple(each.address for each in world.machines) if options.dynamic or options.upgraded else (),
         level=machine.level,
         auto_join=options.auto_join,
         append_linger_ms=options.append_linger_ms,

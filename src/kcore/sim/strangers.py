@@ -65,7 +65,7 @@ def begin(world: "World") -> None:
 
 
 def flood(world: "World") -> None:
-    """Fetches of replicas that there are not, at the end of a leader's log: from where it holds them back, or does not."""
+    """Fetches of replicas that do not exist, at the end of a leader's log; either all wait there, or none."""
     machines = clients.leaders(world)
     if not machines:
         world.after_us(FLOOD_AGAIN_US, lambda: flood(world))
@@ -233,9 +233,7 @@ def strange_remove(world: "World", machine: Machine) -> Message:
     """Of a voter by its id alone, or with another directory."""
     named = any_machine(world)
     directory_id = NO_DIRECTORY if world.dice() < 0.2 else wrong_directory(world, named)
-    return RemoveRaftVoterRequest(
-        cluster_id=any_cluster(world), voter_id=named.index, voter_directory_id=directory_id
-    )
+    return RemoveRaftVoterRequest(cluster_id=any_cluster(world), voter_id=named.index, voter_directory_id=directory_id)
 
 
 def strange_update(world: "World", machine: Machine) -> Message:

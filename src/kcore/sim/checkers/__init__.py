@@ -2,8 +2,8 @@
 
 | subject | invariants |
 |---|---|
-| `elections` | epochs and terms: one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
-| `votes` | who may be given a vote or a pre-vote, and who must be; a leader that is heard of is not disturbed (KIP-996) |
+| `elections` | one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
+| `votes` | who may, and who must, be given a vote or a pre-vote; a leader that is heard of stays (KIP-996) |
 | `commits` | the high watermark: monotone, durable at a majority, of the own epoch; the same data everywhere |
 | `consumers` | what state machines are told: each committed record once, in order; that their node leads, once |
 | `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |

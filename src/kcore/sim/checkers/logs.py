@@ -50,7 +50,9 @@ class Logs(Checker):
         log, counted = machine.log, machine.node.flushed_end_offset
         is_behind = log.flushed_end < log.end_offset or counted < log.end_offset
         if is_behind and machine.fsync is None and machine.storing is None:
-            told = f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
+            told = (
+                f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
+            )
             raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
 
     def on_send(self, machine: Machine, call: Call) -> None:

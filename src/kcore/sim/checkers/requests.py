@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Notice
 from kcore.raft.config import MOST_OBSERVERS, MOST_WAITING
+from kcore.raft.effects import Notice
 from kcore.raft.states import Leader, State
 from kcore.raft.voters import VoterSet
 from kcore.schema.fetch import FetchRequest

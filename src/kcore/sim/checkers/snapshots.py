@@ -44,7 +44,7 @@ class Snapshots(Checker):
         if log.start_offset > 0 and (earliest is None or earliest.offset != log.start_offset):
             told = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
             raise Violation("SnapshotAtLogStart", told)
-        if earliest is not None and earliest.offset >= log.start_offset > 0:
-            if log.validate_offset_and_epoch(*earliest).kind != "VALID":
-                told = f"node {machine.index}: {earliest} is no valid end of its own log"
-                raise Violation("SnapshotAtLogStart", told)
+        is_kept = earliest is not None and earliest.offset >= log.start_offset > 0
+        if earliest is not None and is_kept and log.validate_offset_and_epoch(*earliest).kind != "VALID":
+            told = f"node {machine.index}: {earliest} is no valid end of its own log"
+            raise Violation("SnapshotAtLogStart", told)

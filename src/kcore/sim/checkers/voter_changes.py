@@ -149,4 +149,3 @@ def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
     """As the same replica; whose directory was never written down is the same by its id."""
     voter = voters.voters.get(key.id)
     return voter is not None and (key.directory_id in (NO_DIRECTORY, voter.key.directory_id))
-

@@ -109,8 +109,9 @@ class Votes(Checker):
                 self._heard[machine.index] = state, self.world.now_us
 
     def _counts(self, machine: Machine, reply: Reply, state: Follower) -> bool:
-        """The whole answer of its leader to its last fetch, in time, about the log as it is: the follower must take it."""
-        call, request = reply.call, reply.call.request
+        """Whether the follower must take it: whole, of its leader, to its last fetch, in time, about this same log."""
+        call = reply.call
+        request: Any = call.request
         if reply.is_damaged or call is not self._last_fetch.get(machine.index):
             return False
         if call.destination.index != state.leader_id or state.fetching_snapshot is not None:

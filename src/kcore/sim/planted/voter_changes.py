@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kcore.protocol_errors import Errors
 from kcore.raft import kraft_version, voter_changes
 from kcore.raft.control_records import kraft_version_record
 from kcore.raft.voters import VoterHistory, VoterSet
@@ -115,7 +116,7 @@ def done_before_it_is_committed(patches: Patches) -> None:
     def make(write_voters: Any) -> Any:
         def broken(node: Any, change: Any, voters: Any, now_ms: int) -> None:
             write_voters(node, change, voters, now_ms)
-            voter_changes._answer(node, change, 0, None)
+            voter_changes._answer(node, change, Errors.NONE, None)
 
         return broken
 
