@@ -52,7 +52,7 @@ def test_how_to_see_it_again() -> None:
 
 
 def test_seeds_draw_every_kind_of_world() -> None:
-    worlds = [draw(seed) for seed in range(300)]
+    worlds = [draw(seed) for seed in range(1_000)]
     assert {world.voters for world in worlds} == {1, 2, 3, 4, 5}
     assert {world.observers for world in worlds} == {0, 1, 2, 3, 5}
     assert {world.level for world in worlds} == set(LEVELS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.raft.replicas import NO_DIRECTORY
+from kcore.raft.states import Prospective, Unattached
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
@@ -96,7 +97,11 @@ def plain_fetch(world: "World", machine: Machine, max_wait_ms: int) -> FetchRequ
 
 def ask(world: "World") -> None:
     """A look at the quorum, or what no node of it would send."""
-    leaders = clients.leaders(world)
+    leaders, have_voted = clients.leaders(world), voters_for_others(world)
+    if have_voted and world.dice() < 0.5:
+        machine = world.random.choice(have_voted)
+        world.ask(machine, vote_again(world, machine))
+        return
     machine = world.random.choice(leaders if leaders and world.dice() < 0.4 else world.machines)
     strange = (*STRANGE, *STRANGE_CHANGES) if world.options.dynamic else STRANGE
     request = describe() if world.dice() < 0.2 else world.random.choice(strange)(world, machine)
@@ -190,6 +195,37 @@ def strange_vote(world: "World", machine: Machine) -> Message:
     )
     voter_id = machine.index if world.dice() < 0.6 else any_id(world)
     return VoteRequest(cluster_id=any_cluster(world), voter_id=voter_id, topics=[topic])
+
+
+def voters_for_others(world: "World") -> list[Machine]:
+    """All that wait for what comes of an election in which they have voted for another one."""
+    return [
+        each
+        for each in world.machines
+        if each.is_up
+        and isinstance(each.node.state, Unattached | Prospective)
+        and each.node.state.voted is not None
+        and each.node.state.voted.id != each.index
+    ]
+
+
+def vote_again(world: "World", machine: Machine) -> Message:
+    """As of a candidate of Kafka's that has the vote already: a crash took the end of its log, and it goes on.
+
+    No node of this quorum would ask so; the stranger only asks, and a vote that it got would count nowhere.
+    """
+    state = machine.node.state
+    assert state.voted is not None
+    partition = VoteRequestPartitionData(
+        replica_epoch=state.epoch,
+        replica_id=state.voted.id,
+        replica_directory_id=state.voted.directory_id,
+        voter_directory_id=machine.key.directory_id,
+        last_offset_epoch=0,
+        last_offset=0,
+    )
+    topic = VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    return VoteRequest(cluster_id=world.cluster_id, voter_id=machine.index, topics=[topic])
 
 
 def strange_begin(world: "World", machine: Machine) -> Message:

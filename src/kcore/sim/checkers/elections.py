@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Elections(Checker):
-    """MonotonicEpoch, EpochIsStoodFor, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch, VoteIsDurable, SingleLeader,
-    ElectedByMajority."""
+    """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
+    VoteIsDurable, SingleLeader, ElectedByMajority."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
@@ -32,6 +32,8 @@ class Elections(Checker):
         if state.epoch > self._last_epoch:
             self._check_new_epoch(machine, before, state)
             self._last_epoch = state.epoch
+        if type(state) is Candidate:
+            self._check_candidacy(machine, state)
         if isinstance(state, Candidate | Prospective) and not machine.node.is_voter:
             raise Violation("OnlyVotersStand", f"node {machine.index}, no voter, is {state} (KAFKA-17067)")
         if type(state) is Leader:
@@ -44,6 +46,12 @@ class Elections(Checker):
         stood = isinstance(state, Candidate | Leader)  # An only voter is elected within one event.
         if not (stood or has_resigned) or state.epoch > self._last_epoch + 1 + has_resigned:
             raise Violation("EpochIsStoodFor", f"node {machine.index} went from {before} to {state}")
+
+    def _check_candidacy(self, machine: Machine, state: Candidate) -> None:
+        """It stands in an epoch that its disk does not know: votes in that may be for a log that a crash has cut."""
+        stored = machine.election.found
+        if stored is not None and stored.epoch >= state.epoch:
+            raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
 
     def after_event(self, machine: Machine) -> None:
         if machine.storing is None:

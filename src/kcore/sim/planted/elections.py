@@ -12,7 +12,7 @@ from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.leading import LeaderState
 from kcore.raft.node import RaftNode
 from kcore.raft.quorum import Quorum
-from kcore.raft.states import NEVER_MS, Follower, Leader, Prospective, Resigned, Unattached
+from kcore.raft.states import NEVER_MS, Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kcore.raft.transitions import Event
 from kcore.sim.planted.patches import Patches, plant
 
@@ -56,6 +56,38 @@ def vote_without_looking_at_the_log(patches: Patches) -> None:
         return broken
 
     patches.put(votes, "can_grant_vote", make)
+
+
+@plant("ElectionRestriction")
+def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
+    """A candidate that has the vote, and has lost the end of its log since, gets the vote again."""
+
+    def make(can_grant: Any) -> Any:
+        def broken(node: Any, candidate: Any, asked: Any) -> Any:
+            state = node.state
+            again = isinstance(state, Unattached | Prospective) and state.voted == candidate and not asked.pre_vote
+            return again or can_grant(node, candidate, asked)
+
+        return broken
+
+    patches.put(votes, "can_grant_vote", make)
+
+
+@plant("CandidacyIsNew")
+def candidacy_is_resumed(patches: Patches) -> None:
+    """A candidate that starts again goes on with its election, with what a crash has left of its log."""
+
+    def make(initialize: Any) -> Any:
+        def broken(self: Any, election: Any, now_ms: int) -> None:
+            initialize(self, election, now_ms)
+            state, node = self.state, self.node
+            if type(state) is Unattached and state.voted == node.local and node.is_voter:
+                votes_of = Election(node.voter_history.last_voters.keys, node.local.id)
+                self.state = Candidate(state.epoch, node.local, votes_of, state.election_deadline_ms)
+
+        return broken
+
+    patches.put(Quorum, "initialize", make)
 
 
 @plant("VoteIsGranted")
