@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -49,11 +49,12 @@ def hunt(seeds: range, events: int, name: str) -> Hunt:
 
 
 def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = ()) -> Iterator[Hunt]:
-    """All of them, or some, in their order, as they come."""
+    """All of them, or some, each as soon as its search ends."""
     wanted = names or tuple(PLANTED)
     search = partial(hunt, seeds, events)
     if processes == 1 or len(wanted) == 1:
         yield from map(search, wanted)
         return
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
-        yield from pool.map(search, wanted)
+        for found in as_completed([pool.submit(search, name) for name in wanted]):
+            yield found.result()

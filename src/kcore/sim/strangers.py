@@ -97,11 +97,13 @@ def plain_fetch(world: "World", machine: Machine, max_wait_ms: int) -> FetchRequ
 
 def ask(world: "World") -> None:
     """A look at the quorum, or what no node of it would send."""
-    leaders, have_voted = clients.leaders(world), voters_for_others(world)
-    if have_voted and world.dice() < 0.5:
-        machine = world.random.choice(have_voted)
-        world.ask(machine, vote_again(world, machine))
-        return
+    leaders, voters = clients.leaders(world), undecided(world)
+    if voters and world.dice() < 0.5:
+        machine = world.random.choice(voters)
+        vote = vote_again(world, machine) or vote_too_late(world, machine)
+        if vote is not None:
+            world.ask(machine, vote)
+            return
     machine = world.random.choice(leaders if leaders and world.dice() < 0.4 else world.machines)
     strange = (*STRANGE, *STRANGE_CHANGES) if world.options.dynamic else STRANGE
     request = describe() if world.dice() < 0.2 else world.random.choice(strange)(world, machine)
@@ -197,25 +199,41 @@ def strange_vote(world: "World", machine: Machine) -> Message:
     return VoteRequest(cluster_id=any_cluster(world), voter_id=voter_id, topics=[topic])
 
 
-def voters_for_others(world: "World") -> list[Machine]:
-    """All that wait for what comes of an election in which they have voted for another one."""
+def undecided(world: "World") -> list[Machine]:
+    """All that know no leader and have not voted for themselves: who may be asked for a vote, and must look well."""
     return [
         each
         for each in world.machines
         if each.is_up
         and isinstance(each.node.state, Unattached | Prospective)
-        and each.node.state.voted is not None
-        and each.node.state.voted.id != each.index
+        and each.node.state.leader_id < 0
+        and (each.node.state.voted is None or each.node.state.voted.id != each.index)
     ]
 
 
-def vote_again(world: "World", machine: Machine) -> Message:
+def vote_too_late(world: "World", machine: Machine) -> Message | None:
+    """As of a candidate with the same log, in an epoch that is over; None if no such epoch fits the log."""
+    state, log = machine.node.state, machine.log
+    if state.epoch <= log.last_epoch + 1:
+        return None
+    epoch = world.random.randrange(log.last_epoch + 1, state.epoch)
+    partition = VoteRequestPartitionData(
+        replica_epoch=epoch, replica_id=NOBODY, last_offset_epoch=log.last_epoch, last_offset=log.end_offset
+    )
+    topic = VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    return VoteRequest(cluster_id=world.cluster_id, voter_id=machine.index, topics=[topic])
+
+
+def vote_again(world: "World", machine: Machine) -> Message | None:
     """As of a candidate of Kafka's that has the vote already: a crash took the end of its log, and it goes on.
+
+    None if nobody has the vote.
 
     No node of this quorum would ask so; the stranger only asks, and a vote that it got would count nowhere.
     """
     state = machine.node.state
-    assert state.voted is not None
+    if state.voted is None:
+        return None
     partition = VoteRequestPartitionData(
         replica_epoch=state.epoch,
         replica_id=state.voted.id,
