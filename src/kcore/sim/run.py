@@ -37,7 +37,7 @@ class Outcome:
 
 
 def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed: Any) -> Outcome:
-    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted.py` in it."""
+    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted/` in it."""
     began = process_time()
     with planted(plant):
         world, broken, healed_us = _live(seed, events, fixed)
