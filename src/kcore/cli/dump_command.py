@@ -19,6 +19,7 @@ from kcore.storage.dump import (
     control_json,
     dump_lines,
     files_of,
+    header_name,
     metadata_json,
 )
 from kcore.storage.dump_beside import beside_rows, is_beside
@@ -39,7 +40,7 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
         if arrow is not None or as_json:
             return _rows(files, detail, as_json, arrow)
         return max([_lines(file, detail) for file in files])
-    except (StorageError, OSError) as error:
+    except (KcoreError, OSError) as error:
         fail(str(error))
 
 
@@ -105,7 +106,7 @@ def _record_row(batch: Row, partition: TopicPartition | None, record: Record, de
         "controlType": record.control,
         "key": record.key,
         "value": record.value,
-        "headers": [{"key": key, "value": value} for key, value in record.headers],
+        "headers": [{"key": header_name(key), "value": value} for key, value in record.headers],
     }
     try:
         told = _decoded(record, detail)

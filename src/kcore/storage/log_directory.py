@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from kcore.errors import StorageError
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
+from kcore.storage.files import is_there
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -48,7 +49,7 @@ class LogDirectory:
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         path = self.path / name
-        return read_offsets(path) if path.exists() else {}
+        return read_offsets(path) if is_there(path) else {}
 
     def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
         for folder in sorted(self.path.iterdir()):
@@ -62,7 +63,7 @@ class LogDirectory:
         """
         path = self.path / META_PROPERTIES
         with disk_failures(self.path):
-            if not path.exists():
+            if not is_there(path):
                 write_meta_properties(path, MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
             known = read_meta_properties(path)
         if known.node_id not in (None, broker_id) or known.cluster_id not in (None, cluster_id):
@@ -71,7 +72,7 @@ class LogDirectory:
     def topic_id(self, key: TopicPartition) -> Uuid:
         """As partition.metadata has it; ZERO_UUID if it has none."""
         path = self.path / str(key) / PARTITION_METADATA
-        return read_partition_metadata(path) if path.exists() else ZERO_UUID
+        return read_partition_metadata(path) if is_there(path) else ZERO_UUID
 
     def create(self, key: TopicPartition) -> LiveLog:
         """The partition's log, made anew if need be."""
@@ -105,7 +106,7 @@ class LogDirectory:
             starts: dict[tuple[str, int], int] = {
                 key: log.start_offset for key, log in self.logs.items() if log.start_offset
             }
-            if starts or (self.path / LOG_STARTS).exists():
+            if starts or is_there(self.path / LOG_STARTS):
                 write_offsets(self.path / LOG_STARTS, starts)
 
     def fail(self, why: str) -> list[TopicPartition]:
