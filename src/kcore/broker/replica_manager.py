@@ -38,7 +38,7 @@ class Logs(Protocol):
         """Of every log that lies there."""
 
     def topic_id(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or none is known."""
+        """Of the log that lies there; ZERO_UUID if there is none, or none is known. KafkaStorageException."""
 
     def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
         """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
@@ -130,7 +130,11 @@ class ReplicaManager(Broker):
         if partition is not None and partition.role is Role.OFFLINE:
             return Errors.KAFKA_STORAGE_ERROR
         if key not in self.replicas:
-            known = self.logs.topic_id(key)
+            try:
+                known = self.logs.topic_id(key)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+                self.log_failed(key, error)
+                return Errors.KAFKA_STORAGE_ERROR
             if ZERO_UUID not in (known, told.topic_id) and known != told.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
             if told.topic_id == ZERO_UUID:

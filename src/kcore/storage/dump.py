@@ -152,9 +152,8 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
         sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
         shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
         shown.append("keySize: {} valueSize: {}".format(*sizes))
-        shown.append(
-            f"sequence: {record.sequence} headerKeys: [{','.join(header_name(name) for name, _ in record.headers)}]"
-        )
+        names = ",".join(header_name(name) for name, _ in record.headers)
+        shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
         if record.control is not None:
             shown.append(control_text(record))
     if record.control is None:

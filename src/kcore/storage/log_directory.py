@@ -41,6 +41,7 @@ class LogDirectory:
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for key, folder in self._folders():
+                self.topic_id(key)  # One that cannot be read is found here, not by the controller's first request.
                 log = self.logs[key] = LiveLog(folder, settings=self._settings)
                 log.raise_start_offset(starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
@@ -70,9 +71,10 @@ class LogDirectory:
             raise StorageError(f"{path}: it belongs to broker {known.node_id} of cluster {known.cluster_id}")
 
     def topic_id(self, key: TopicPartition) -> Uuid:
-        """As partition.metadata has it; ZERO_UUID if it has none."""
+        """As partition.metadata has it; ZERO_UUID if there is none. KafkaStorageException if it cannot be read."""
         path = self.path / str(key) / PARTITION_METADATA
-        return read_partition_metadata(path) if is_there(path) else ZERO_UUID
+        with disk_failures(self.path):
+            return read_partition_metadata(path) if is_there(path) else ZERO_UUID
 
     def create(self, key: TopicPartition) -> LiveLog:
         """The partition's log, made anew if need be."""
