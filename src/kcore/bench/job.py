@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kcore.bench.plan import Plan
 from kcore.bench.results import in_order
-from kcore.errors import ClusterFileError, StorageError
+from kcore.errors import ClusterFileError, FileKindError, StorageError
 from kcore.report.keep import with_facts
 from kcore.report.machine import facts
 from kcore.spark.local_runner import LocalRunner
@@ -48,8 +48,10 @@ def read_cluster(path: str) -> bytes:
     """The content of a cluster file; ClusterFileError if it is none."""
     try:
         content = read_bytes(path, MOST_CLUSTER_FILE)
-    except (OSError, StorageError) as error:
+    except (FileKindError, StorageError) as error:
         raise ClusterFileError(str(error) if path in str(error) else f"{path}: {error}") from None
+    except OSError as error:
+        raise ClusterFileError(f"{path}: {error.strerror}") from None
     cluster_size(content)
     return content
 

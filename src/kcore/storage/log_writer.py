@@ -30,7 +30,10 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> Non
     with Segment(path) as segment:
         if segment.valid_bytes != len(segment):
             raise StorageError(f"{path}: only {segment.valid_bytes} of {len(segment)} bytes are valid batches")
-        entries = index_entries(segment.batches, segment.base_offset, interval_bytes)
+        try:
+            entries = index_entries(segment.batches, segment.base_offset, interval_bytes)
+        except DecodeError as error:
+            raise StorageError(f"{path}: {error}") from None
     written = {OFFSET_INDEX: entries.offset_index(), TIME_INDEX: entries.time_index()}
     for suffix, data in written.items():
         with open_writer(path.with_suffix(suffix)) as file:
@@ -73,6 +76,8 @@ class LogWriter:
             torn = valid_bytes < len(segment)
             batches = segment.batches
             kept = batches.position < valid_bytes
+            if (problem := next(iter(segment.problems), None)) is not None and problem.offset < valid_bytes:
+                raise StorageError(f"{path}: {problem}")  # The CRC is not about a batch's base offset.
             last = (batches.base_offset + batches.last_offset_delta)[kept]
             end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
         if torn:
