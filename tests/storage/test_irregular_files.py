@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -287,6 +288,16 @@ def test_readers_refuse_what_they_may_not_read_and_what_is_gone(
     monkeypatch.setattr(os, "open", denied)  # Not by chmod: root may read all.
     with pytest.raises(PermissionError, match=re.escape(name)):
         READERS[name](tmp_path / name)
+
+
+@pytest.mark.parametrize(("name", "entry"), [("index", ">ii"), ("timeindex", ">qi")])
+def test_an_index_has_no_more_entries_than_its_segment_batches(name: str, entry: str, tmp_path: Path):
+    path = tmp_path / f"{0:020}.{name}"
+    read = OffsetIndex.read if name == "index" else TimeIndex.read
+    path.write_bytes(b"".join(struct.pack(entry, each, each) for each in range(1, 12)) + bytes(24_000))
+    assert len(read(path, 0, 10 * 61).offsets) == 11  # The time index may have one more than there are batches.
+    with pytest.raises(StorageError, match="11 entries are more than a segment of 609 bytes can have"):
+        read(path, 0, 10 * 61 - 1)
 
 
 def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -19,8 +19,8 @@ from kcore.storage.dump import (
     control_json,
     dump_lines,
     files_of,
-    header_name,
     metadata_json,
+    shown_name,
 )
 from kcore.storage.dump_beside import beside_rows, is_beside
 from kcore.storage.log import partition_of
@@ -106,7 +106,7 @@ def _record_row(batch: Row, partition: TopicPartition | None, record: Record, de
         "controlType": record.control,
         "key": record.key,
         "value": record.value,
-        "headers": [{"key": header_name(key), "value": value} for key, value in record.headers],
+        "headers": [{"key": shown_name(key), "value": value} for key, value in record.headers],
     }
     try:
         told = _decoded(record, detail)
@@ -143,6 +143,7 @@ def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
 
     from kcore.storage.record_rows import SCHEMA
 
+    rows = [{name: shown_name(each) if isinstance(each, str) else each for name, each in row.items()} for row in rows]
     if detail.records:
         rows = [row | {"decoded": compact(row["decoded"]) if "decoded" in row else None} for row in rows]
         table = pa.Table.from_pylist(rows, schema=SCHEMA.append(pa.field("decoded", pa.string())))

@@ -152,7 +152,7 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
         sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
         shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
         shown.append("keySize: {} valueSize: {}".format(*sizes))
-        names = ",".join(header_name(name) for name, _ in record.headers)
+        names = ",".join(shown_name(name) for name, _ in record.headers)
         shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
         if record.control is not None:
             shown.append(control_text(record))
@@ -161,8 +161,8 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
     return f"{INDENT} {' '.join(shown)}" if shown else ""
 
 
-def header_name(name: str) -> str:
-    """A header's key for people: bytes that are not UTF-8 are replaced, as Java's String does."""
+def shown_name(name: str) -> str:
+    """A header's key or a file's name for people: bytes that are not UTF-8 are replaced, as Java's String does."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
