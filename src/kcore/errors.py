@@ -64,8 +64,10 @@ class StorageError(KcoreError, ValueError):
 
 
 class FileKindError(KcoreError, OSError):
-    """A folder, FIFO, socket or device stands where a file should be; the message names it. As with any file that
-    cannot be read, nothing is made anew in its place."""
+    """A folder, FIFO, socket or device stands where a file should be; the message names it.
+
+    No StorageError: a damaged index or checkpoint is built anew, but nothing takes the place of what is no file.
+    """
 
 
 class NetworkError(KcoreError, OSError):
