@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, results_directory, wide_console
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
@@ -65,6 +64,7 @@ def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
 def run(campaign: Campaign, master: str | None, processes: int | None, out: Path | None, as_json: bool) -> Exit:
     """Runs the seeds, shows and keeps what came of them."""
     console = wide_console(stderr=as_json)
+    directory = results_directory(out, "sim") if len(campaign.seeds) > 1 else None
     began_s = perf_counter()
     try:
         found = _over_spark(campaign, master) if master else _here(campaign, processes or cores(), console)
@@ -75,8 +75,8 @@ def run(campaign: Campaign, master: str | None, processes: int | None, out: Path
         for row in found:
             typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
     _show(console, campaign, found, elapsed_s)
-    if len(campaign.seeds) > 1:
-        _keep(campaign, found, master, out or Path("out") / f"sim-{datetime.now():%Y%m%d-%H%M%S}", console)
+    if directory is not None:
+        _keep(campaign, found, master, directory, console)
     is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
     return Exit.GOOD if is_good else Exit.FAILED
 
