@@ -167,8 +167,8 @@ def test_transactions_are_listed_described_and_aborted(cluster: Cluster) -> None
     listed = run_tool(TRANSACTIONS, *cluster.at, "list").splitlines()
     assert [line.split()[0] for line in listed if "TransactionalId" not in line] == ["copier"]
     known = []
-    for partition in REPLICAS:  # Records without keys go where the producer likes: a partition may have none.
-        described = run_tool(TRANSACTIONS, *cluster.at, "describe-producers", "--topic", "out", "--partition", partition)
+    for index in REPLICAS:  # Records without keys go where the producer likes: a partition may have none.
+        described = run_tool(TRANSACTIONS, *cluster.at, "describe-producers", "--topic", "out", "--partition", index)
         header, *producers = [line.split() for line in described.strip().splitlines()]
         assert header[:2] == ["ProducerId", "ProducerEpoch"]
         known += producers
