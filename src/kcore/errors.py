@@ -75,6 +75,13 @@ class StorageError(KcoreError, ValueError):
     """A file or folder of a log directory that is not what it should be; the message says which, and where in it."""
 
 
+class FileKindError(KcoreError, OSError):
+    """A folder, FIFO, socket or device stands where a file should be; the message names it.
+
+    No StorageError: a damaged index or checkpoint is built anew, but nothing takes the place of what is no file.
+    """
+
+
 class NetworkError(KcoreError, OSError):
     """What went wrong between us and a peer; the message names the peer, and the request where there is one."""
 

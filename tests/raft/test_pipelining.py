@@ -60,6 +60,15 @@ def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
     assert offsets(third) == (3, 2, 500)
 
 
+def test_tells_the_high_watermark_that_it_has_heard() -> None:
+    """Its disk has nothing yet: if it told that, the leader would answer each fetch at once until the flush."""
+    node, first = follows()
+    second, effects = received(node, first, told(fetch_response(values(b"a", b"b"), high_watermark=2)))
+    assert second.request.topics[0].partitions[0].high_watermark == 2 and node.high_watermark is None
+    news = open_fetch(flush(node, effects, 20))
+    assert news.request.topics[0].partitions[0].high_watermark == node.high_watermark == 2
+
+
 @pytest.mark.parametrize("counts", [True, False], ids=["option off", "a leader of Kafka's"])
 def test_fetches_behind_what_is_flushed_unless_it_is_counted(counts: bool) -> None:
     node, first = follows(pipelined_fetch=not counts)

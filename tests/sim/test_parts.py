@@ -1,15 +1,32 @@
-"""Clock, disk and network of a world, each alone."""
+"""Clock, disk and network of a world, and what is damaged on its way, each alone."""
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
+from kcore.raft.batches import split_batches
+from kcore.raft.replicas import ElectionState
+from kcore.raft.transitions import transitions
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kcore.schema.fetch_snapshot import (
+    FetchSnapshotResponse,
+    FetchSnapshotResponsePartitionSnapshot,
+    FetchSnapshotResponseTopicSnapshot,
+    SnapshotId,
+)
+from kcore.sim import processes
 from kcore.sim.clock import Clock
-from kcore.sim.disk import SimLog, after_crash
+from kcore.sim.coverage import never_seen
+from kcore.sim.damage import damaged
+from kcore.sim.disk import ElectionFile, SimLog
 from kcore.sim.network import Network
-from kcore.sim.options import draw
+from kcore.sim.options import FAULTS, draw
+from kcore.sim.traps import MOMENTS
 from kcore.sim.violation import Violation
+from kcore.sim.world import World
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 
@@ -50,34 +67,150 @@ def test_an_fsync_does_not_cover_what_was_cut_meanwhile() -> None:
     assert log.flushed_end == 1
 
 
-def test_a_crash_leaves_what_was_flushed_and_perhaps_more() -> None:
-    log = written(SimLog(), 3)
-    log.begin_fsync()
-    log.end_fsync()
-    written(log, 4)
-    random = Random(1)
-    fates: dict[str, set[int]] = {}
+FATES = ("tail lost", "tail kept", "tail lost in part", "torn write", "bit flip")
+
+
+def fates(log: SimLog) -> dict[str, set[tuple[int, ...]]]:
+    """The epochs of the batches that a power cut leaves, by what becomes of the end, of many cuts."""
+    random, found = Random(1), dict[str, set[tuple[int, ...]]]()
     for _ in range(300):
-        survivor, fate = after_crash(log, random)
-        fates.setdefault(fate, set()).add(survivor.end_offset)
-        assert list(survivor.batches) == list(log.batches[: survivor.end_offset])
-        assert survivor.flushed_end == survivor.end_offset
-    some = {3, 4, 5, 6}
-    assert fates == {
-        "tail lost": {3},
-        "tail kept": {7},
-        "tail lost in part": some,
-        "torn write": some,
-        "bit flip": some,
-    }
+        left, fate = log.after_power_cut(random)
+        found.setdefault(fate, set()).add(tuple(batch.epoch for batch in left.batches))
+        assert left.flushed_end == left.end_offset and left.unsynced == []
+        assert left.epochs.latest_epoch == (left.batches[-1].epoch if left.batches else None)
+    return found
+
+
+def test_a_power_cut_leaves_what_was_flushed_and_perhaps_more() -> None:
+    log = written(SimLog(), 3)
+    log.flush()
+    written(log, 4)
+    some = {(1,) * count for count in range(3, 7)}
+    assert fates(log) == dict(zip(FATES, [{(1,) * 3}, {(1,) * 7}, some, some, some], strict=True))
+
+
+def test_a_power_cut_takes_a_cut_back_that_was_not_flushed() -> None:
+    """Changes reach the disk in their order: the log is never one that it has not been."""
+    log = written(SimLog(), 3)
+    log.flush()
+    log._cut(1)
+    log.append_as_follower(batch(1, epoch=2), 2)
+    assert log.durable_end == 1
+    states = {(1, 1, 1), (1,), (1, 2)}
+    found = fates(log)
+    assert set().union(*found.values()) == states and found["tail lost"] == {(1, 1, 1)}
+    log.begin_fsync()
+    log.append_as_follower(batch(2, epoch=2), 2)
+    log.end_fsync()
+    assert set().union(*fates(log).values()) == {(1, 2), (1, 2, 2)}
+
+
+def test_a_power_cut_takes_a_new_beginning_back_but_not_its_snapshot() -> None:
+    log, other = written(SimLog(), 3), OffsetAndEpoch(9, 2)
+    log.begin_snapshot(other)
+    log.freeze_snapshot(other)
+    assert log.truncate_to_latest_snapshot() and log.durable_end == 9
+    log.append_as_follower(batch(9, epoch=2), 2)
+    for _ in range(20):
+        left, _ = log.after_power_cut(Random(_))
+        assert (left.start_offset, left.durable_end) == (9, left.end_offset) and left.end_offset in (9, 10)
+
+
+def test_a_kill_leaves_all_that_was_written_and_makes_none_of_it_durable() -> None:
+    log = written(SimLog(), 3)
+    log.flush()
+    left = written(log, 4).after_kill()
+    assert (left.end_offset, left.durable_end, list(left.batches)) == (7, 3, list(log.batches))
+    assert {len(epochs) for epochs in fates(left)["tail lost"]} == {3}
+    left.open()
+    assert left.durable_end == 7 and list(fates(left)) == ["nothing unflushed"]
+
+
+def test_an_election_that_has_its_name_and_not_for_good() -> None:
+    file, first, second = ElectionFile(), ElectionState(1), ElectionState(2)
+    file.store(first)
+    file.rename(second)
+    assert file.found == second
+    seen = set()
+    for seed in range(20):
+        file.store(first)
+        file.rename(second)
+        file.cut_power(Random(seed))
+        seen.add(file.found)
+    assert seen == {first, second}
+    file.rename(first)
+    assert file.open() == first
+    file.cut_power(Random(1))
+    assert file.found == first
+
+
+def watched(*logs: SimLog) -> None:
+    """One world has them all."""
+    world = World(1, draw(1, voters=len(logs), observers=0, dynamic=False, upgraded=False))
+    for log, machine in zip(logs, world.machines, strict=True):
+        machine.log, log.watcher = log, machine.log.watcher
+        processes.boot(world, machine)
 
 
 def test_one_offset_of_one_epoch_has_one_batch_in_the_world() -> None:
-    log, other = written(SimLog(), 2), SimLog()
-    other.written = log.written
+    log, other = SimLog(), SimLog()
+    watched(log, other)
+    written(log, 2)
     other.append_as_follower(batch(0), 1)
     with pytest.raises(Violation, match="two batches at offset 1 of epoch 1"):
         other.append_as_follower(batch(1, value=b"another"), 1)
+
+
+def test_before_the_same_batch_all_is_the_same() -> None:
+    log, other = SimLog(), SimLog()
+    watched(log, other)
+    written(log, 2)
+    log.append_as_follower(batch(2, epoch=3), 3)
+    other.append_as_follower(batch(0) + batch(1, epoch=2, value=b"another"), 2)
+    with pytest.raises(Violation, match="epochs 1 and 2 before the batch at offset 2 of epoch 3"):
+        other.append_as_follower(batch(2, epoch=3), 3)
+
+
+def fetched(*batches: bytes) -> FetchResponse:
+    partition = PartitionData(records=b"".join(batches))
+    return FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
+
+
+def records_of(response: Any) -> bytes:
+    return bytes(response.responses[0].partitions[0].records)
+
+
+def test_damage_is_found_by_who_looks() -> None:
+    """A part of the batches is lost, or all; none comes that was not sent."""
+    sent = [batch(offset) for offset in range(3)]
+    response, random, left = fetched(*sent), Random(1), set()
+    for _ in range(200):
+        data = records_of(damaged(response, SimLog(), random))
+        found, _ = split_batches(data)
+        assert [each.data for each in found] == sent[: len(found)] and data != b"".join(sent)
+        left.add(len(found))
+    assert left == {0, 1, 2} and records_of(response) == b"".join(sent)
+
+
+def test_a_damaged_piece_of_a_snapshot_is_none_of_it() -> None:
+    log, snapshot = SimLog(), OffsetAndEpoch(3, 1)
+    whole = b"".join(batch(offset) for offset in range(3))
+    log.begin_snapshot(snapshot)
+    log.append_snapshot(snapshot, whole)
+    log.freeze_snapshot(snapshot)
+    random = Random(1)
+    for begin in range(0, len(whole), 25):
+        piece = FetchSnapshotResponsePartitionSnapshot(
+            snapshot_id=SnapshotId(end_offset=3, epoch=1),
+            size=len(whole),
+            position=begin,
+            unaligned_records=whole[begin : begin + 25],
+        )
+        sent = FetchSnapshotResponse(topics=[FetchSnapshotResponseTopicSnapshot(partitions=[piece])])
+        response: Any = damaged(sent, log, random)
+        if response is not None:
+            data = bytes(response.topics[0].partitions[0].unaligned_records)
+            assert split_batches(whole[:begin] + data + whole[begin + 25 :])[1] is not None
 
 
 def test_a_network_loses_delays_and_duplicates_as_often_as_it_should() -> None:
@@ -99,5 +232,17 @@ def test_a_cut_is_one_way_and_ends_with_healing() -> None:
     assert network.delays_us(0, 1) == () and network.delays_us(1, 0) > (1_000_000,)
     network.lost_more = 1.0
     assert network.delays_us(1, 0) == ()
+    network.noise[0][1] = 1.0
+    assert network.is_noisy(0, 1) and not network.is_noisy(1, 0)
     network.be_reliable()
+    assert not network.is_noisy(0, 1)
     assert len(network.delays_us(0, 1)) == len(network.delays_us(1, 0)) == 1
+
+
+def test_no_way_between_states_is_left_out() -> None:
+    """Of either release, nor of the option `endless_elections`; nor a fault, nor a moment of a crash."""
+    kinds = [{"pre_vote": True}, {"pre_vote": False}, {"pre_vote": True, "endless_elections": True}]
+    kinds.append({"pre_vote": False, "endless_elections": True})
+    ways = {f"way: {way.source} to {way.target}, {way.event.value}" for kind in kinds for way in transitions(**kind)}
+    every = ways | {f"fault: {name}" for name in FAULTS} | {f"trap: {name}" for name in MOMENTS}
+    assert set(never_seen(())) == every and never_seen(every) == []

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
@@ -51,15 +52,18 @@ def test_how_to_see_it_again() -> None:
 
 
 def test_seeds_draw_every_kind_of_world() -> None:
-    worlds = [draw(seed) for seed in range(300)]
+    worlds = [draw(seed) for seed in range(1_000)]
     assert {world.voters for world in worlds} == {1, 2, 3, 4, 5}
     assert {world.observers for world in worlds} == {0, 1, 2, 3, 5}
     assert {world.level for world in worlds} == set(LEVELS)
     assert {fault for world in worlds for fault in world.faults} == set(FAULTS)
-    assert {world.dynamic for world in worlds if world.level == "4.3"} == {True, False}
-    assert not any(world.dynamic for world in worlds if world.level == "3.9")
+    assert {(world.level, world.dynamic) for world in worlds} == set(product(LEVELS, (True, False)))
     assert {world.upgraded for world in worlds if world.level == "4.3" and not world.dynamic} == {True, False}
-    assert not any(world.upgraded for world in worlds if world.level == "3.9" or world.dynamic)
+    assert not any(world.upgraded for world in worlds if world.level != "4.3" or world.dynamic)
+    slow = {(world.log_fsync_us >= 5_000, world.election_fsync_us >= 5_000) for world in worlds}
+    assert slow == set(product((True, False), repeat=2))
+    shaken = [world for world in worlds if world.dynamic and world.voters == 4 and world.change_every_us == 100_000]
+    assert any(world.fault_every_us == 300_000 for world in shaken)
 
 
 def test_kraft_version_goes_up_while_a_world_runs() -> None:

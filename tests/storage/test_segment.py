@@ -154,6 +154,6 @@ def test_what_is_no_index(suffix: str, data: bytes, said: str, tmp_path: Path):
 def test_aborted_transactions_read_back(tmp_path: Path):
     transactions = [AbortedTransaction(1, 7, 9, 7), AbortedTransaction(2, 8, 12, 10)]
     (tmp_path / f"{BASE:020}.txnindex").write_bytes(format_aborted(transactions))
-    with segment_of(tmp_path, b"") as segment:
+    with segment_of(tmp_path, batch(BASE) + batch(BASE + 1)) as segment:
         assert segment.aborted == transactions
     assert parse_aborted(format_aborted([])) == []

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from kcore.bench.plan import Plan
 from kcore.bench.results import in_order
-from kcore.errors import ClusterFileError
+from kcore.errors import ClusterFileError, FileKindError, StorageError
 from kcore.report.keep import with_facts
 from kcore.report.machine import facts
 from kcore.spark.local_runner import LocalRunner
 from kcore.spark.progress import OnProgress, silent
+from kcore.storage.files import MOST_CLUSTER_FILE, read_bytes
 from kcore.workloads.cell import Cell
 from kcore.workloads.clusters import cluster_size
 
@@ -46,7 +47,9 @@ def run(
 def read_cluster(path: str) -> bytes:
     """The content of a cluster file; ClusterFileError if it is none."""
     try:
-        content = Path(path).read_bytes()
+        content = read_bytes(path, MOST_CLUSTER_FILE)
+    except (FileKindError, StorageError) as error:
+        raise ClusterFileError(str(error) if path in str(error) else f"{path}: {error}") from None
     except OSError as error:
         raise ClusterFileError(f"{path}: {error.strerror}") from None
     cluster_size(content)

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from kcore.bench.builtin import BUILT_IN
 from kcore.constants import MAX_BROKERS
-from kcore.errors import PlanError
+from kcore.errors import PlanError, StorageError
+from kcore.storage.files import read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
 
@@ -58,17 +59,18 @@ class Plan:
         if str(plan) in BUILT_IN:
             return cls.parse(BUILT_IN[str(plan)], str(plan))
         try:
-            return cls.parse(Path(str(plan)).read_text(encoding="utf-8"), str(plan))
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_text(Path(str(plan)))
+        except (OSError, StorageError) as error:
             names = " and ".join(f"'{name}'" for name in BUILT_IN)
             raise PlanError(f"{plan}: neither a built-in plan ({names}) nor a file that can be read: {error}") from None
+        return cls.parse(text, str(plan))
 
     @classmethod
     def parse(cls, text: str, title: str = "plan") -> Self:
         """From TOML text; `title` stands before what is wrong, with the line where it can be told."""
         try:
             mapping = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise PlanError(f"{title}: not TOML: {error}") from None
         return cls._of_mapping(mapping, title, text)
 

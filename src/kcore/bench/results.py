@@ -5,18 +5,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcore.report.exits import Exit
+from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
 from kcore.workloads.rows import KEY, ROW_SCHEMA
 
 Row = dict[str, Any]
+_MEASURED: Final = ("samples_ns", "handled_partitions", "memcpy_ns", "moved_bytes", "digest")
+_MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +158,28 @@ def read(path: Path) -> pa.Table:
     if path.is_dir():
         path = path / "results.parquet"
     if path.suffix == ".jsonl":
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        return pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
-    table = pq.read_table(path)
+        table = _table_of_lines(read_text(path, _MOST_BYTES))
+    else:
+        open_reader(path).close()  # Arrow would wait for whoever writes to a FIFO.
+        table = pq.read_table(path)
     if not set(ROW_SCHEMA.names) <= set(table.schema.names):
-        raise ValueError(f"{path} holds no results of kcore bench")
+        raise ValueError("no results of kcore bench: columns are missing")
+    table = table.select(ROW_SCHEMA.names).cast(ROW_SCHEMA.with_metadata(table.schema.metadata))
+    for number, row in enumerate(table.to_pylist()):
+        wanted = KEY if row["error"] is not None else (*KEY, *_MEASURED)
+        if any(row[name] in (None, []) for name in wanted) or None in (row["samples_ns"] or ()):
+            raise ValueError(f"no results of kcore bench: row {number} lacks one of {', '.join(wanted)}")
     return table
+
+
+def _table_of_lines(text: str) -> pa.Table:
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number}: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number}: not a JSON object")
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=ROW_SCHEMA)

@@ -39,7 +39,7 @@ class Logs(Protocol):
         """Of every log that lies there."""
 
     def topic_id(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or it has no id."""
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
 
     def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
         """The partition's log, made if need be; its topic id, if it is given one, is on the disk.

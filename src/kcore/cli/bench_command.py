@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from kcore.bench import job, report, results, tables
 from kcore.bench.plan import Plan
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, results_directory, wide_console
 from kcore.cli.progress import progress_display
 from kcore.errors import ClusterFileError, PlanError
 from kcore.report import keep
@@ -46,7 +45,7 @@ def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
 def run(plan: Plan, master: str | None, out: Path | None, as_json: bool) -> Exit:
     """Run, show and keep; no master means no Spark."""
     console = wide_console(stderr=as_json)
-    directory = out or Path("out") / f"bench-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = results_directory(out, "bench")
     try:
         table = _measure(plan, master, console)
     except (PlanError, ClusterFileError, NoJavaError) as error:

@@ -17,6 +17,7 @@ from kcore.wire.codec import decode, decode_from, encode
 from kcore.wire.jsonform import from_json, to_json
 
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF \t\r\n")
+MOST_INPUT = 1 << 28  # Bytes: a request of 100 MiB, socket.request.max.bytes, as hex.
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
@@ -24,7 +25,7 @@ def run_decode(name: str, version: int, text: str | None, header: bool, dialect:
     """Bytes in, JSON out; exit code 1 for bytes that are not the message."""
     try:
         kind = message_class(name, dialect)
-        data = _bytes_of(sys.stdin.buffer.read() if text is None else text.encode())
+        data = _bytes_of(_stdin() if text is None else text.encode())
         told = _decoded_with_header(kind, version, data, dialect) if header else _decoded(kind, version, data, dialect)
     except DecodeError as error:
         return _told(error)
@@ -38,7 +39,7 @@ def run_encode(name: str, version: int, text: str | None, header: bool, dialect:
     """JSON in, bytes out, as hex unless `binary`; exit code 1 for JSON that is not the message."""
     try:
         kind = message_class(name, dialect)
-        told = json.loads(sys.stdin.read() if text is None else text)
+        told = json.loads(_stdin() if text is None else text)
         parts = [(kind, version, dialect, told)]
         if header:
             if not isinstance(told, dict) or told.keys() != {"header", "body"}:
@@ -57,6 +58,13 @@ def run_encode(name: str, version: int, text: str | None, header: bool, dialect:
     else:
         typer.echo(data.hex())
     return Exit.GOOD
+
+
+def _stdin() -> bytes:
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    if len(data) > MOST_INPUT:
+        fail(f"more than {MOST_INPUT:,} bytes are no message")
+    return data
 
 
 def _told(error: Exception) -> Exit:

@@ -201,12 +201,14 @@ def sim_raft(
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the first of them.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="This one world alone: a replay.")] = None,
     events: Annotated[int, typer.Option(min=1, help="Of each world; then it is healed.")] = 20_000,
-    level: Annotated[str | None, typer.Option(help="3.9 or 4.3 in all worlds; drawn from the seed otherwise.")] = None,
+    level: Annotated[
+        str | None, typer.Option(help="3.9, 4.3 or mixed in all worlds; drawn from the seed otherwise.")
+    ] = None,
     voters: Annotated[int | None, typer.Option(min=1, max=5, help="So many in all worlds.")] = None,
     observers: Annotated[int | None, typer.Option(min=0, max=5, help="So many in all worlds.")] = None,
     planted: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Plant this bug; ends at the first seed that finds it."),
+        typer.Option(metavar="NAME", help="Plant this bug; ends at the first seed that finds it. Or all, one by one."),
     ] = None,
     master: Annotated[str | None, typer.Option(help="Over Spark, at this master URL such as local[*].")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Without Spark: default one a core.")] = None,
@@ -219,7 +221,7 @@ def sim_raft(
     A world ends healed, and its quorum must then find a leader. A broken invariant is told with the last events and
     with the command that shows the same again.
 
-    Exit code: 0 all held (with --planted: the bug was caught), 1 not, 2 usage.
+    Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage.
     """
     from kcore.cli import sim_command
     from kcore.sim.campaign import Campaign
@@ -229,6 +231,8 @@ def sim_raft(
         return
     sim_command.check(level, planted)
     chosen = range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1)
+    if planted == sim_command.ALL:
+        raise typer.Exit(sim_command.run_planted(chosen, events, processes))
     fixed = {"level": level, "voters": voters, "observers": observers}
     raise typer.Exit(sim_command.run(Campaign(chosen, events, planted, fixed), master, processes, out, json))
 

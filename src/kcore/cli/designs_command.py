@@ -5,13 +5,12 @@ import logging
 import signal
 import sys
 from dataclasses import asdict, replace
-from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, results_directory, wide_console
 from kcore.errors import KcoreError, PlanError
 from kcore.hollow.designs import report
 from kcore.hollow.designs import run as designs
@@ -51,7 +50,7 @@ def _count(text: str) -> int:
 def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept."""
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
-    directory = out or Path("out") / f"designs-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = results_directory(out, "designs")
     rows: list[Row] = []
     is_whole = _run(plan, zookeeper, rows, progress)
     rows = predicted(rows)

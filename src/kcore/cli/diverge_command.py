@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from kcore.cli.console import fail
-from kcore.errors import StorageError
+from kcore.errors import KcoreError, StorageError
 from kcore.report.exits import Exit
 from kcore.spark.java import NoJavaError
 from kcore.storage.checkpoints import TopicPartition
@@ -23,7 +23,7 @@ def run(folder_a: Path, folder_b: Path, read: str, master: str | None, as_json: 
     """Compare and show: one line a partition that differs, and what was read; exit code 1 if any does."""
     try:
         rows = _rows(folder_a, folder_b, read, master)
-    except (StorageError, OSError, NoJavaError) as error:
+    except (KcoreError, OSError, NoJavaError) as error:
         fail(str(error))
     differ = sum(row["reason"] != SAME for row in rows)
     if as_json:

@@ -20,6 +20,7 @@ from kcore.storage.dump import (
     dump_lines,
     files_of,
     metadata_json,
+    shown_name,
 )
 from kcore.storage.dump_beside import beside_rows, is_beside
 from kcore.storage.log import partition_of
@@ -39,7 +40,7 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
         if arrow is not None or as_json:
             return _rows(files, detail, as_json, arrow)
         return max([_lines(file, detail) for file in files])
-    except (StorageError, OSError) as error:
+    except (KcoreError, OSError) as error:
         fail(str(error))
 
 
@@ -105,7 +106,7 @@ def _record_row(batch: Row, partition: TopicPartition | None, record: Record, de
         "controlType": record.control,
         "key": record.key,
         "value": record.value,
-        "headers": [{"key": key, "value": value} for key, value in record.headers],
+        "headers": [{"key": shown_name(key), "value": value} for key, value in record.headers],
     }
     try:
         told = _decoded(record, detail)
@@ -142,6 +143,7 @@ def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
 
     from kcore.storage.record_rows import SCHEMA
 
+    rows = [{name: shown_name(each) if isinstance(each, str) else each for name, each in row.items()} for row in rows]
     if detail.records:
         rows = [row | {"decoded": compact(row["decoded"]) if "decoded" in row else None} for row in rows]
         table = pa.Table.from_pylist(rows, schema=SCHEMA.append(pa.field("decoded", pa.string())))

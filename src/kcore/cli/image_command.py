@@ -14,6 +14,7 @@ from kcore.errors import KcoreError
 from kcore.metadata.partition_table import PartitionTable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
+from kcore.storage.files import MOST_CLUSTER_FILE, open_reader, read_text
 from kcore.storage.metadata_log import load_metadata
 
 DUMP_BEGINS = b"/"  # A ZooKeeper dump's first line is a node's path.
@@ -25,7 +26,7 @@ def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
         table, problem = table_of(path)
         if arrow is not None:
             write_arrow(table, arrow)
-    except (KcoreError, OSError, UnicodeDecodeError) as error:
+    except (KcoreError, OSError) as error:
         fail(str(error) if str(path) in str(error) else f"{path}: {error}")
     told = summary(table)
     if as_json:
@@ -40,10 +41,10 @@ def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
 def table_of(path: Path) -> tuple[PartitionTable, str]:
     """The partitions, and what ended reading before the file did."""
     if path.is_file():
-        with path.open("rb") as file:
+        with open_reader(path) as file:
             is_dump = file.read(1) == DUMP_BEGINS
         if is_dump:
-            return PartitionTable.from_zookeeper_dump(path.read_text(encoding="utf-8")), ""
+            return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), ""
     image = load_metadata(path, stop=True)
     return image.table, image.problem
 

@@ -105,7 +105,14 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     try:
         return asyncio.run(_serve(config, opened, where, workload))
     finally:
+        _close(opened)
+
+
+def _close(opened: Opened) -> None:
+    try:
         opened.close()
+    except StorageError as error:
+        fail(str(error))
 
 
 def _voters(text: str, listener: str) -> tuple[Voter, ...]:

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 
@@ -13,55 +12,82 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, results_directory, wide_console
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
 from kcore.sim.campaign import Campaign, Row, cores, rows, table_of
 from kcore.sim.coverage import never_seen
+from kcore.sim.hunting import BROKEN, CAUGHT, hunt_all
 from kcore.sim.options import LEVELS
-from kcore.sim.planted import PLANTED
+from kcore.sim.planted import PLANTED, PlantError
+from kcore.sim.violation import RAISES
 from kcore.spark.java import NoJavaError
 
 QUIET_S = 5.0  # Between two lines of progress.
+ALL = "all"  # Of the planted bugs.
 MOST_SHOWN = 5  # Failures, with their stories; all are kept.
 
 
 def list_planted() -> None:
-    """A line each."""
-    for name, plant in PLANTED.items():
-        typer.echo(f"{name:32} {(plant.__doc__ or '').strip().splitlines()[0]}")
+    """A line each, with the invariant that must catch it."""
+    for plant in PLANTED.values():
+        typer.echo(f"{plant.name:48} {plant.invariant:30} {plant.about}")
 
 
 def check(level: str | None, plant: str | None) -> None:
     """Ends the command with exit code 2 for words that name nothing."""
     if level is not None and level not in LEVELS:
         fail(f"--level: {level!r} is none of {', '.join(LEVELS)}")
-    if plant is not None and plant not in PLANTED:
-        fail(f"--planted: {plant!r} is none of {', '.join(PLANTED)}")
+    if plant is not None and plant not in (*PLANTED, ALL):
+        fail(f"--planted: {plant!r} is none of {', '.join(PLANTED)}, {ALL}")
+
+
+def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
+    """Looks for all planted bugs, a line each; good if each is caught by the invariant that it names."""
+    console, found = wide_console(), []
+    for each in hunt_all(seeds, events, processes or cores()):
+        found.append(each)
+        where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
+        others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
+        told = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
+            f"; before: {others}" if others else ""
+        )
+        console.print(told, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
+        if each.verdict == BROKEN:
+            console.print(escape(each.text), soft_wrap=True, highlight=False)
+    caught = sum(each.verdict == CAUGHT for each in found)
+    console.print(f"{len(found)} planted bugs, {caught} caught within {len(seeds)} seeds of {events:,} events")
+    return Exit.GOOD if caught == len(found) else Exit.FAILED
 
 
 def run(campaign: Campaign, master: str | None, processes: int | None, out: Path | None, as_json: bool) -> Exit:
     """Runs the seeds, shows and keeps what came of them."""
     console = wide_console(stderr=as_json)
+    directory = results_directory(out, "sim") if len(campaign.seeds) > 1 else None
     began_s = perf_counter()
     try:
         found = _over_spark(campaign, master) if master else _here(campaign, processes or cores(), console)
-    except NoJavaError as error:
+    except (NoJavaError, PlantError) as error:
         fail(str(error))
     elapsed_s = perf_counter() - began_s
     if as_json:
         for row in found:
             typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
     _show(console, campaign, found, elapsed_s)
-    if len(campaign.seeds) > 1:
-        _keep(campaign, found, master, out or Path("out") / f"sim-{datetime.now():%Y%m%d-%H%M%S}", console)
-    is_caught = any(row["invariant"] is not None for row in found)
-    return Exit.GOOD if is_caught == (campaign.plant is not None) else Exit.FAILED
+    if directory is not None:
+        _keep(campaign, found, master, directory, console)
+    is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
+    return Exit.GOOD if is_good else Exit.FAILED
+
+
+def _is_catch(campaign: Campaign, row: Row) -> bool:
+    """The planted bug is found, by the invariant that it names."""
+    return campaign.plant is not None and row["invariant"] == PLANTED[campaign.plant].invariant
 
 
 def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
-    """All; with a planted bug, up to the first that finds it."""
+    """All; with a planted bug, up to the first that finds it, or raises what is no Violation."""
     found: list[Row] = []
     last_s = perf_counter()
     with closing(rows(campaign, processes)) as coming:
@@ -70,7 +96,7 @@ def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
             if perf_counter() - last_s > QUIET_S:
                 last_s = perf_counter()
                 console.print(f"{len(found):,} of {len(campaign.seeds):,} seeds, {len(_failed(found))} failed")
-            if campaign.plant is not None and row["invariant"] is not None:
+            if campaign.plant is not None and (_is_catch(campaign, row) or _is_broken(row)):
                 break
     return found
 
@@ -85,6 +111,10 @@ def _over_spark(campaign: Campaign, master: str) -> list[Row]:
         return found
     finally:
         spark.stop()
+
+
+def _is_broken(row: Row) -> bool:
+    return row["invariant"] is not None and str(row["invariant"]).startswith(RAISES)
 
 
 def _failed(found: Sequence[Row]) -> list[Row]:
@@ -112,8 +142,11 @@ def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s:
         soft_wrap=True,
     )
     if campaign.plant is not None:
-        caught = f"caught by seed {failed[0]['seed']}: {failed[0]['invariant']}" if failed else "not caught"
-        console.print(f"planted bug {campaign.plant}: {caught}", soft_wrap=True)
+        plant, last = PLANTED[campaign.plant], found[-1]
+        caught = f"caught by seed {last['seed']}: {last['invariant']}" if _is_catch(campaign, last) else "not caught"
+        if _is_broken(last):
+            caught = f"broken: {last['invariant']} is no invariant"
+        console.print(f"planted bug {plant.name}, which {plant.invariant} must catch: {caught}", soft_wrap=True)
 
 
 def _coverage(found: Sequence[Row]) -> Table:

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, results_directory, wide_console
 from kcore.errors import PlanError, TargetError
 from kcore.hollow import report, report_table
 from kcore.hollow import run as storms
@@ -71,7 +70,7 @@ def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # That a server goes at the end is no news.
-    directory = out or Path("out") / f"storm-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = results_directory(out, "storm")
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []

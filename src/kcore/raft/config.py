@@ -42,6 +42,8 @@ class RaftConfig:
     retry_backoff_ms: int = 20
     metadata_max_retention_bytes: int = 100 << 20  # Log and snapshots; older ones go then. Below 0: no limit.
     metadata_max_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # Older snapshots go but the newest. Below 0: no limit.
+    fetch_max_bytes: int = MAX_BATCH_BYTES  # Of a Fetch, but one batch at least. 4.3's default is 1 MiB (KIP-1219).
+    fetch_snapshot_max_bytes: int = FETCH_SNAPSHOT_MAX_BYTES  # Of a FetchSnapshot; likewise 1 MiB in 4.3.
     append_linger_ms: int | None = None  # Kafka's is 25. None: while a flush is under way, 25 at most.
     # Options that KIP-595 or an issue discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.

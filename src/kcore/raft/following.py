@@ -11,7 +11,7 @@ from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
 from kcore.raft.batches import StoredBatch, split_batches
-from kcore.raft.config import FETCH_MAX_WAIT_MS, MAX_BATCH_BYTES
+from kcore.raft.config import FETCH_MAX_WAIT_MS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_messages, replay_batches
 from kcore.raft.effects import Committed
@@ -48,7 +48,11 @@ def pipelines(node: NodeContext) -> bool:
 
 def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
     state = node.quorum.state
-    known = node.quorum.high_watermark
+    known = -1 if node.quorum.high_watermark is None else node.quorum.high_watermark
+    if type(state) is Follower and pipelines(node):
+        # Its disk may be behind what it has heard. To a request that names less than the leader's high watermark the
+        # leader answers at once (KIP-1166), again and again until the flush is done.
+        known = max(known, state.leader_high_watermark)
     partition = FetchPartition(
         partition=PARTITION,
         current_leader_epoch=state.epoch,
@@ -57,13 +61,13 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
         log_start_offset=node.flushed_end_offset if node.config.pipelined_fetch else -1,
         partition_max_bytes=0,
         replica_directory_id=node.local.directory_id,
-        high_watermark=-1 if known is None else known,
+        high_watermark=known,
     )
     return FetchRequest(
         cluster_id=node.cluster_id,
         replica_state=ReplicaState(replica_id=node.local.id),
         max_wait_ms=max_wait_ms,
-        max_bytes=MAX_BATCH_BYTES,
+        max_bytes=node.config.fetch_max_bytes,
         topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
     )
 

@@ -192,7 +192,7 @@ def fetch_snapshot_request(node: NodeContext, loading: LoadingSnapshot) -> Fetch
     return FetchSnapshotRequest(
         cluster_id=node.cluster_id,
         replica_id=node.local.id,
-        max_bytes=FETCH_SNAPSHOT_MAX_BYTES,
+        max_bytes=node.config.fetch_snapshot_max_bytes,
         topics=[FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
     )
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from kcore.raft.batches import split_batches
 from kcore.sim.disk import SimLog
-from kcore.sim.machine import Append, Machine
+from kcore.sim.machine import Append
 from kcore.sim.violation import Violation
 from kcore.wire.record_batch import crc32c
 
@@ -23,26 +23,17 @@ class CommittedLog:
         self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
 
-    def compare(self, machine: Machine, high_watermark: int, leader_epoch: int | None) -> None:
-        """What the node has below it is what all have; only a leader may be the first."""
-        begin = max(machine.checked_to, machine.log.start_offset)
-        if high_watermark > self.end:
-            if leader_epoch is None:
-                raise Violation("SameCommittedData", f"node {machine.index} is the first at {high_watermark}")
-            self._extend(machine, high_watermark)
-        if leader_epoch is not None:
-            self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
-        if high_watermark > begin:
-            self._check(machine.log, begin, high_watermark, machine.index)
-            machine.checked_to = high_watermark
-
-    def _extend(self, machine: Machine, end_offset: int) -> None:
-        begin = max(self.end, machine.log.start_offset)
+    def extend(self, log: SimLog, high_watermark: int, leader_epoch: int, index: int) -> None:
+        """The leader of an epoch has committed its log up to there."""
+        self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
+        if high_watermark <= self.end:
+            return
+        begin = max(self.end, log.start_offset)
         if begin != self.end:
-            raise Violation("SameCommittedData", f"the log of node {machine.index} begins at {begin} > {self.end}")
-        for batch in split_batches(machine.log.read(begin, ALL, end_offset))[0]:
+            raise Violation("SameCommittedData", f"the log of node {index} begins at {begin} > {self.end}")
+        for batch in split_batches(log.read(begin, ALL, high_watermark), check_crc=False)[0]:
             if batch.base_offset != self.end:
-                raise Violation("SameCommittedData", f"node {machine.index} has {batch} at {self.end}")
+                raise Violation("SameCommittedData", f"node {index} has {batch} at {self.end}")
             checksum = crc32c(batch.data) ^ self.checksums[self.end] * 31 & 0xFFFFFFFF
             self.data += batch.data
             self.end = batch.last_offset + 1
@@ -51,7 +42,8 @@ class CommittedLog:
             self.epochs[self.end] = batch.epoch
             self._values[batch.last_offset] = batch.data
 
-    def _check(self, log: SimLog, begin: int, end: int, index: int) -> None:
+    def check(self, log: SimLog, begin: int, end: int, index: int) -> None:
+        """What a log has between two offsets is what was committed there."""
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None:
             raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
@@ -64,8 +56,13 @@ class CommittedLog:
         if log.end_offset < end:
             told = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
             raise Violation("LeaderCompleteness", told)
-        if end > log.start_offset:
-            self._check(log, log.start_offset, end, -1)
+        begin = log.start_offset
+        if end <= begin:
+            return
+        first, last = self.positions.get(begin), self.positions.get(end)
+        if first is None or last is None or log.read(begin, ALL, end) != self.data[first:last]:
+            told = f"the log of epoch {epoch}'s leader is not what was committed between {begin} and {end}"
+            raise Violation("LeaderCompleteness", told)
 
     def check_append(self, append: Append) -> None:
         """What was acknowledged is where its leader said."""

@@ -7,9 +7,11 @@ from typing import Any, Final
 from kcore.raft.transitions import transitions
 from kcore.sim.answers import name_of
 from kcore.sim.options import FAULTS
+from kcore.sim.traps import MOMENTS
 from kcore.sim.world import World
 
 FAULT: Final = "fault: "
+TRAP: Final = "trap: "
 
 
 def coverage_of(world: World) -> dict[str, int]:
@@ -28,7 +30,12 @@ def _way(source: str, event: Any, target: str) -> str:
 
 
 def never_seen(seen: Collection[str]) -> list[str]:
-    """Of all ways between states, and of all faults."""
-    ways = (*transitions(pre_vote=True), *transitions(pre_vote=False))
-    all_of_them = [*(f"{FAULT}{name}" for name in FAULTS), *(_way(*way[:3]) for way in ways)]
-    return [name for name in dict.fromkeys(all_of_them) if name not in seen]
+    """Of all ways between states, in every release and with every option, of all faults, and all moments of a crash."""
+    ways = [
+        _way(*way[:3])
+        for pre_vote in (True, False)
+        for is_endless in (True, False)
+        for way in transitions(pre_vote=pre_vote, endless_elections=is_endless)
+    ]
+    every = [*(f"{FAULT}{name}" for name in FAULTS), *(f"{TRAP}{name}" for name in MOMENTS), *ways]
+    return [name for name in dict.fromkeys(every) if name not in seen]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kcore.raft.states import Follower, Leader
+from kcore.sim import processes, traps
 from kcore.sim.clients import alive
 from kcore.sim.disk import SimLog
 from kcore.sim.machine import NEVER_US, PAUSED, Machine
@@ -13,26 +14,34 @@ if TYPE_CHECKING:
     from kcore.sim.world import World
 
 SLOWEST_LINK_US: Final = 1_500_000
-SLOWEST_DISK: Final = 200  # Times.
+SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
 MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way, or what came of it is not committed.
 
 
 def begin(world: "World") -> None:
-    """Faults of the world's kinds, at random times."""
-    names = world.options.faults
+    """Faults of the world's kinds, at random times; no new ones while it is calm."""
+    options, names = world.options, world.options.faults
     weights = [WEIGHTS.get(name, 1) for name in names]
+    is_calm = False
 
     def next_fault() -> None:
-        if not world.is_healing:
+        if not world.is_healing and not is_calm:
             [name] = world.random.choices(names, weights)
             FAULTS[name](world)
 
-    world.every_us(world.options.fault_every_us, next_fault)
+    def turn() -> None:
+        nonlocal is_calm
+        is_calm = not is_calm
+
+    world.every_us(options.fault_every_us, next_fault)
+    if options.calm_us:
+        world.every_us(options.calm_us, turn)
 
 
 def duration_us(world: "World") -> int:
-    """Mostly around the time-outs, so that now one side wins and now the other."""
-    return int(world.random.choice((100_000, 1_000_000, 4_000_000, 10_000_000)) * (0.5 + world.dice()))
+    """Around what is usual in this world; now and then around the time-outs, so that now one side wins, now another."""
+    mean_us = world.options.fault_lasts_us if world.dice() < 0.7 else world.random.choice((1_000_000, 4_000_000))
+    return int(mean_us * (0.5 + world.dice()))
 
 
 def up(world: "World") -> list[Machine]:
@@ -52,34 +61,48 @@ def note(world: "World", name: str) -> None:
     world.seen[f"fault: {name}"] += 1
 
 
-def restart_later(world: "World", machine: Machine) -> None:
-    """As soon as a supervisor does it, or long after."""
-
-    def restart() -> None:
-        if not machine.is_up:
-            world.boot(machine)
-
-    world.after_us(world.random.choice((1_000, 500_000, duration_us(world))), restart)
+# Processes.
 
 
-def crash(world: "World") -> None:
-    """kill -9, or power that fails: the unflushed tail may go."""
+def kill(world: "World") -> None:
+    """kill -9 of one process."""
     machine = chosen(world)
     if machine is not None:
-        note(world, "crash")
-        world.crash(machine, peers_know=world.dice() < 0.5)
-        restart_later(world, machine)
+        note(world, "kill")
+        processes.kill(world, machine, peers_know=world.dice() < 0.5)
+        traps.restart_later(world, machine, duration_us(world))
 
 
 def power_cut(world: "World") -> None:
-    """Many machines at once, or all."""
+    """One machine loses its power, and what it has not flushed is in doubt: also one whose process is gone already."""
+    behind = [machine for machine in world.machines if machine.log.end_offset > machine.log.durable_end]
+    machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
+    if machine is not None:
+        note(world, "power_cut")
+        is_up = machine.is_up
+        processes.cut_power(world, machine)
+        if is_up:
+            traps.restart_later(world, machine, duration_us(world))
+
+
+def outage(world: "World") -> None:
+    """Many machines at once lose their power, or all."""
     machines = up(world)
     machines = machines if world.dice() < 0.5 else [machine for machine in machines if world.dice() < 0.5]
     if machines:
-        note(world, "power_cut")
+        note(world, "outage")
     for machine in machines:
-        world.crash(machine, peers_know=False)
-        restart_later(world, machine)
+        processes.cut_power(world, machine)
+        traps.restart_later(world, machine, duration_us(world))
+
+
+def trap(world: "World") -> None:
+    """Crashes at moments that matter, whenever they come; some machines at once wait for theirs."""
+    note(world, "trap")
+    share = world.random.choice((0.2, 0.7))
+    for machine in world.machines:
+        if world.dice() < share:
+            traps.lay(world, machine, duration_us(world))
 
 
 def stop(world: "World") -> None:
@@ -97,7 +120,7 @@ def pause(world: "World") -> None:
     machine = chosen(world)
     if machine is not None and not machine.gate & PAUSED:
         note(world, "pause")
-        world.pause(machine, duration_us(world))
+        processes.pause(world, machine, duration_us(world))
 
 
 def resign(world: "World") -> None:
@@ -108,6 +131,9 @@ def resign(world: "World") -> None:
         world.tell(machine, machine.node.resign(machine.node.epoch, machine.clock.ms(world.now_us)))
 
 
+# Clocks and disks.
+
+
 def clock_jump(world: "World") -> None:
     """Forward; all timers come early."""
     machine = chosen(world)
@@ -115,18 +141,31 @@ def clock_jump(world: "World") -> None:
         note(world, "clock_jump")
         machine.clock.jump(world.now_us, world.random.choice((100, 1_000, 10_000)))
         machine.timer_us = NEVER_US
-        world.arm(machine)
+        world.edge.arm(machine)
 
 
-def slow_disk(world: "World") -> None:
-    machine = world.random.choice(world.machines)
-    note(world, "slow_disk")
-    machine.fsync_factor = world.random.randrange(2, SLOWEST_DISK)
+def slow_log(world: "World") -> None:
+    """The fsyncs of a machine's log take longer."""
+    slow_file(world, "log_fault_us", "slow_log")
+
+
+def slow_election(world: "World") -> None:
+    """Those of its quorum-state."""
+    slow_file(world, "election_fault_us", "slow_election")
+
+
+def slow_file(world: "World", attribute: str, name: str) -> None:
+    disks = world.random.choice(world.machines).disks
+    note(world, name)
+    setattr(disks, attribute, world.random.choice(SLOW_FSYNCS_US))
 
     def heal() -> None:
-        machine.fsync_factor = 1
+        setattr(disks, attribute, 0)
 
     world.after_us(duration_us(world), heal)
+
+
+# The network.
 
 
 def cut(world: "World", links: list[tuple[int, int]]) -> None:
@@ -189,6 +228,25 @@ def slow_link(world: "World") -> None:
     world.after_us(duration_us(world), heal)
 
 
+def noisy(world: "World") -> None:
+    """Much of what one machine answers is damaged on its way; to one other, or to all."""
+    machine = chosen(world)
+    if machine is None:
+        return
+    note(world, "noisy")
+    noise, share = world.network.noise[machine.index], world.random.choice((0.1, 0.5, 1.0))
+    ends = others(world, machine)
+    ends = ends if world.dice() < 0.5 else ends[:1]
+    for end in ends:
+        noise[end] = share
+
+    def heal() -> None:
+        for end in ends:
+            noise[end] = 0.0
+
+    world.after_us(duration_us(world), heal)
+
+
 def lossy(world: "World") -> None:
     """Every link loses much."""
     note(world, "lossy")
@@ -200,14 +258,17 @@ def lossy(world: "World") -> None:
     world.after_us(duration_us(world), heal)
 
 
+# A lost disk.
+
+
 def lost_disk(world: "World") -> None:
     """A machine comes back with an empty disk: an observer, or a voter that the quorum can do without."""
     machine = world.random.choice(world.machines)
     if machine.is_up and may_lose_disk(world, machine):
         note(world, "lost_disk")
-        world.crash(machine, peers_know=True)
-        world.replace_disk(machine)
-        restart_later(world, machine)
+        processes.cut_power(world, machine, peers_know=True)
+        processes.replace_disk(world, machine)
+        traps.restart_later(world, machine, duration_us(world))
 
 
 def may_lose_disk(world: "World", machine: Machine) -> bool:
@@ -237,21 +298,13 @@ def holds(log: SimLog, other: SimLog) -> bool:
     """Whether all of the other is durable in a log: by its last epoch, too, for a tail as long may be another one."""
     end = log.end_offset_for_epoch(other.last_epoch)
     same = end.epoch == other.last_epoch and end.offset >= other.end_offset
-    return other.end_offset == 0 or (same and log.flushed_end >= other.end_offset)
+    return other.end_offset == 0 or (same and log.durable_end >= other.end_offset)
 
 
 FAULTS: Final[dict[str, Callable[["World"], None]]] = {
-    "crash": crash,
-    "power_cut": power_cut,
-    "stop": stop,
-    "pause": pause,
-    "one_way_cut": one_way_cut,
-    "isolate": isolate,
-    "split": split,
-    "slow_link": slow_link,
-    "lossy": lossy,
-    "slow_disk": slow_disk,
-    "clock_jump": clock_jump,
-    "lost_disk": lost_disk,
-    "resign": resign,
+    fault.__name__: fault
+    for fault in (
+        *(kill, power_cut, outage, trap, stop, pause, one_way_cut, isolate, split, slow_link),
+        *(lossy, noisy, slow_log, slow_election, clock_jump, lost_disk, resign),
+    )
 }

@@ -1,4 +1,4 @@
-"""All is healed: from here on the quorum must find a leader, and every node must learn of a new record."""
+"""All is healed: from here on the quorum must find a leader, keep it, and every node must learn of a new record."""
 
 from typing import Final
 
@@ -10,13 +10,15 @@ from kcore.sim.world import World
 WITHIN_US: Final = 60_000_000
 MOST_EVENTS: Final = 400_000  # A quorum that only busies itself is no better than one that does nothing.
 STEP: Final = 100  # Events between two looks.
+COMMITTED_WITHIN_US: Final = 2_000_000  # A record, by a leader that all follow.
+KEPT_US: Final = 5_000_000  # Then the leader stays for so long, and who looks longer sees no more.
 
 
 def heal_and_demand(world: World) -> int:
-    """How long it took, in simulated microseconds; Violation if it takes too long."""
+    """How long it took, in simulated microseconds; Violation if it takes too long, or does not last."""
     world.heal()
     began_us, last = world.now_us, world.count + MOST_EVENTS
-    marker: tuple[Machine, Append] | None = None
+    marker: tuple[Machine, Append, int] | None = None
     while world.heap[0][0] <= began_us + WITHIN_US and world.count < last:
         world.take(STEP, began_us + WITHIN_US)
         leader = _only_leader(world)
@@ -24,11 +26,20 @@ def heal_and_demand(world: World) -> int:
             marker = None
         elif marker is None or marker[0] is not leader or marker[1].epoch != leader.node.epoch:
             append = world.append(leader, b"the last record") if not leader.gate else None
-            marker = (leader, append) if append is not None else None
-        elif all(machine.seen_high_watermark > marker[1].offset for machine in world.machines):
-            return world.now_us - began_us
-    states = ", ".join(_told(machine) for machine in world.machines)
-    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {states}")
+            marker = (leader, append, world.now_us) if append is not None else None
+        elif all((machine.node.high_watermark or 0) > marker[1].offset for machine in world.machines):
+            took_us = world.now_us - began_us
+            _demand_that_it_lasts(world, marker[1].epoch)
+            return took_us
+    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_told(world)}")
+
+
+def _demand_that_it_lasts(world: World, epoch: int) -> None:
+    """Nothing is wrong any more and all follow: no node has a reason to stand for election."""
+    world.take(MOST_EVENTS, world.now_us + KEPT_US)
+    leader = _only_leader(world)
+    if leader is None or leader.node.epoch != epoch:
+        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_told(world)}")
 
 
 def _only_leader(world: World) -> Machine | None:
@@ -44,7 +55,11 @@ def _only_leader(world: World) -> Machine | None:
     return leader if agreed else None
 
 
-def _told(machine: Machine) -> str:
+def _told(world: World) -> str:
+    return ", ".join(_node(machine) for machine in world.machines)
+
+
+def _node(machine: Machine) -> str:
     if not machine.is_up:
         return f"{machine.index} down"
     log = machine.log

@@ -1,15 +1,15 @@
 """A machine: a node, its log and its clock, and what an edge keeps for them."""
 
 from collections import deque
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.raft.effects import Effect, Flush
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
-from kcore.raft.voters import VoterSet
 from kcore.schema.structure import Message
 from kcore.sim.clock import Clock
-from kcore.sim.disk import SimLog
+from kcore.sim.disk import ElectionFile, SimLog
 from kcore.types import Uuid
 
 NEVER_US: Final = 1 << 62
@@ -17,14 +17,15 @@ PAUSED: Final = 1  # Bits of a gate: events wait.
 STORING: Final = 2
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9_000  # A machine's port says which it is.
+Trap: TypeAlias = Callable[[str], None]  # Is told the name of each moment in a machine's life.
 
 
 class Call:
     """A request on its way, and where its answer goes."""
 
     __slots__ = (
-        *("arrived_us", "correlation_id", "deadline_us", "destination", "incarnation", "is_answered", "request"),
-        *("served_by", "source", "version"),
+        *("arrived_us", "correlation_id", "deadline_us", "destination", "incarnation", "is_answered", "note"),
+        *("request", "sent_ms", "served_by", "source", "state", "version"),
     )
 
     def __init__(
@@ -35,17 +36,36 @@ class Call:
         request: Message,
         version: int,
         deadline_us: int = NEVER_US,
+        sent_ms: int = 0,
     ) -> None:
         self.source = source  # None: an administrator, or a stranger.
         self.incarnation = source.incarnation if source else 0
+        self.state = source.node.quorum.state if source else None  # Of the source, when it sent this.
         self.correlation_id = correlation_id
         self.destination = destination
         self.request = request
         self.version = version
         self.deadline_us = deadline_us
+        self.sent_ms = sent_ms  # By the source's clock.
         self.is_answered = False
         self.arrived_us = -1
         self.served_by = -1  # The incarnation that it came to.
+        self.note: Any = None  # Of a checker.
+
+    def again(self) -> "Call":
+        """A copy on the same way."""
+        args = self.source, self.correlation_id, self.destination, self.request, self.version
+        twin = Call(*args, self.deadline_us, self.sent_ms)
+        twin.note = self.note
+        return twin
+
+
+class Reply(NamedTuple):
+    """An answer on its way; `response` is None where the connection is lost or refused."""
+
+    call: Call
+    response: Message | None
+    is_damaged: bool = False
 
 
 class PendingStore:
@@ -58,31 +78,43 @@ class PendingStore:
         self.rest = rest
 
 
-class Append:
+class Append(NamedTuple):
     """Records that a leader took, and where it said that they would be."""
 
-    __slots__ = ("epoch", "offset", "value")
+    offset: int
+    epoch: int
+    value: bytes
 
-    def __init__(self, offset: int, epoch: int, value: bytes) -> None:
-        self.offset = offset
-        self.epoch = epoch
-        self.value = value
+
+class Disks:
+    """How long the files of one machine take: one factor a file, of all its fsyncs, and what a fault adds."""
+
+    __slots__ = ("election_factor", "election_fault_us", "log_factor", "log_fault_us")
+
+    def __init__(self, log_factor: int, election_factor: int) -> None:
+        self.log_factor = log_factor
+        self.election_factor = election_factor
+        self.log_fault_us = 0
+        self.election_fault_us = 0
 
 
 class Machine:
     """One of the world's machines; its index is its node's id."""
 
-    def __init__(self, index: int, directory: Uuid, clock: Clock, log: SimLog) -> None:
+    node: RaftNode
+    log: SimLog
+
+    def __init__(self, index: int, directory: Uuid, clock: Clock, disks: Disks, level: str) -> None:
         self.index = index
         self.key = ReplicaKey(index, directory)
         self.clock = clock
-        self.log = log
-        self.election: ElectionState | None = None  # As on the disk.
+        self.disks = disks
+        self.level = level  # The release of its process.
+        self.election = ElectionFile()
         self.is_configured = True  # With the voters, where the world begins so.
-        self.node: RaftNode
         self.is_up = False
         self.incarnation = 0
-        self.fsync_factor = 1
+        self.trap: Trap | None = None
         self.named_us = -NEVER_US  # When somebody last asked to make it a voter.
         self.forget()
 
@@ -92,19 +124,12 @@ class Machine:
         self.inbox: deque[tuple[Any, ...]] = deque()
         self.open: dict[int, Call] = {}  # By correlation id.
         self.expiry_us = self.timer_us = NEVER_US
-        self.idle_timers = 0
         self.is_stopping = False
         self.storing: PendingStore | None = None
         self.fsync: Flush | None = None  # What the one under way was asked for by.
         self.wants_fsync: Flush | None = None
         self.appends: deque[Append] = deque()  # Neither committed nor given up.
-        self.resumed_us = self.led_since_us = 0
-        self.heard_us: dict[int, int] = {}  # When a node fetched last.
-        self.seen_state: Any = None
-        self.seen_voters: VoterSet | None = None
-        self.seen_high_watermark = -1
-        self.checked_to = 0  # Committed batches below were compared.
-        self.seen_start = -1
+        self.resumed_us = 0
 
     @property
     def address(self) -> Address:

@@ -5,18 +5,19 @@ from typing import Final
 
 from kcore.sim.options import Options
 
-LOST: Final = -1
 MOST_DELAY_US: Final = 1_000_000
 
 
 class Network:
-    """How long a message takes, if it arrives at all."""
+    """How long a message takes, if it arrives at all, and whether its bytes are those that were sent."""
 
     def __init__(self, options: Options, machines: int, random: Random) -> None:
         self._latency_us = options.latency_us
         self._dice = random.random
         self._calm = (options.lost, options.lost + options.delayed, options.lost + options.delayed + options.duplicated)
         self._size = machines
+        self.damaged = options.damaged  # The share of answers with records.
+        self.mistaken = options.mistaken  # The share of answers that could be.
         self.lost_more = 0.0
         self.heal()
 
@@ -24,13 +25,19 @@ class Network:
         """Every link as it was at first."""
         self.cuts = [[0] * self._size for _ in range(self._size)]  # How many faults cut it.
         self.slowness_us = [[0] * self._size for _ in range(self._size)]
+        self.noise = [[0.0] * self._size for _ in range(self._size)]  # The share of messages damaged beyond `damaged`.
         self.lost_more = 0.0
-        self.is_reliable = False
 
     def be_reliable(self) -> None:
-        """From here on nothing is lost, late or twice."""
+        """From here on nothing is lost, late, twice or damaged."""
         self.heal()
+        self.damaged = self.mistaken = 0.0
         self._calm = (0.0, 0.0, 0.0)
+
+    def is_noisy(self, source: int, destination: int) -> bool:
+        """Whether this message is damaged."""
+        share = self.damaged + self.noise[source][destination]
+        return share > 0.0 and self._dice() < share
 
     def delays_us(self, source: int, destination: int) -> tuple[int, ...]:
         """One for each copy that arrives: mostly one."""

@@ -4,39 +4,52 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-LEVELS: Final = ("3.9", "4.3")
+RELEASES: Final = ("3.9", "4.3")
+MIXED: Final = "mixed"  # Each process is of one of the releases, and a later one on its machine may be of another.
+LEVELS: Final = (*RELEASES, MIXED)
 MOST_VOTERS: Final = 5
 MOST_OBSERVERS: Final = 5
 FAULTS: Final = (
-    *("crash", "power_cut", "stop", "pause", "one_way_cut", "isolate", "split", "slow_link"),
-    *("lossy", "slow_disk", "clock_jump", "lost_disk", "resign"),
+    *("kill", "power_cut", "outage", "trap", "stop", "pause", "one_way_cut", "isolate", "split", "slow_link"),
+    *("lossy", "noisy", "slow_log", "slow_election", "clock_jump", "lost_disk", "resign"),
 )
-WEIGHTS: Final = {"crash": 4, "pause": 2, "isolate": 2, "one_way_cut": 2}  # 1 for the others.
+WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "pause": 2, "isolate": 2, "one_way_cut": 2}  # 1 for the others.
+DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's own, of each of its files.
+NO_LIMIT: Final = 8 << 20  # Of a Fetch or FetchSnapshot: more than any log here has.
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Times are simulated; those of a fault, a client's turn or a delay are means."""
 
-    level: str  # Of RaftConfig.
+    level: str  # Of RaftConfig, for all nodes; or MIXED.
     voters: int
     observers: int
     dynamic: bool  # The log names the voters, and they change (KIP-853).
     upgraded: bool  # It does so from some time on: kraft.version goes up while the configured voters run.
+    auto_join: bool  # As in RaftConfig: observers ask to be voters.
     append_linger_ms: int | None  # As in RaftConfig.
     latency_us: int  # One way, at least; as much again by chance.
     lost: float  # Of all messages.
     duplicated: float
     delayed: float  # By up to a second, so that others overtake them.
-    fsync_us: int
+    damaged: float  # Of all answers with records.
+    mistaken: float  # Of all answers of a leader to a follower that has told less than it has: where logs part.
+    log_fsync_us: int  # The log's disk and the election's are as fast or slow as they are, each for itself.
+    election_fsync_us: int
     drift: float  # How much faster or slower than true time a clock may go.
-    fault_every_us: int
+    fault_every_us: int  # In a storm.
+    fault_lasts_us: int
+    calm_us: int  # Storms and calms follow each other, each about so long; 0: it storms always.
     faults: tuple[str, ...]
     append_every_us: int
     snapshot_every_us: int
     change_every_us: int  # Of the voters.
     ask_every_us: int  # Administrators, and strangers who have no business here.
-    early_high_watermark: bool  # These three as in RaftConfig.
+    flooded: bool  # By strangers' requests, once.
+    fetch_max_bytes: int  # As in RaftConfig, like all below.
+    fetch_snapshot_max_bytes: int
+    early_high_watermark: bool
     pipelined_fetch: bool
     endless_elections: bool
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
@@ -45,28 +58,39 @@ class Options:
 def draw(seed: int, **fixed: Any) -> Options:
     """The world of that seed; what is `fixed` (not None) is so, with everything else as it would have been."""
     random = Random(f"options {seed}")
-    level = random.choice(LEVELS)
-    voters_by = "configuration" if level == "3.9" else random.choice(("configuration", "upgrade", "log", "log"))
+    level = random.choice(("3.9", "4.3", "4.3", MIXED))
+    ways = ("configuration", "upgrade", "log") if level == "4.3" else ("configuration", "log", "log")
+    voters_by = random.choice(ways)
     calm = random.random() < 0.1  # No lost messages: what goes wrong then is nobody's fault.
+    fault_every_us = random.choice((300_000, 1_000_000, 3_000_000))
     options = Options(
         level=level,
         voters=random.choice((1, 2, 3, 3, 3, 4, 5, 5)),
         observers=random.choice((0, 0, 1, 1, 2, 3, 5)),
         dynamic=voters_by == "log",
         upgraded=voters_by == "upgrade",
+        auto_join=voters_by == "log" and level == "4.3" and random.random() < 0.2,
         append_linger_ms=random.choice((None, None, 0, 5, 25)),
         latency_us=random.choice((100, 500, 2_000, 10_000)),
         lost=0.0 if calm else random.choice((0.0, 0.001, 0.01, 0.05)),
         duplicated=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
         delayed=0.0 if calm else random.choice((0.0, 0.001, 0.02)),
-        fsync_us=random.choice((50, 1_000, 5_000, 20_000)),
+        damaged=0.0 if calm else random.choice((0.0, 0.0, 0.005, 0.05)),
+        mistaken=0.0 if calm else random.choice((0.0, 0.0, 0.01, 0.1)),
+        log_fsync_us=random.choice((50, 1_000, 5_000, 20_000)),
+        election_fsync_us=random.choice((50, 1_000, 5_000, 20_000)),
         drift=random.choice((0.0, 0.0001, 0.01)),
-        fault_every_us=random.choice((300_000, 1_000_000, 3_000_000)),
-        faults=tuple(name for name in FAULTS if random.random() < 0.6) or ("crash",),
+        fault_every_us=fault_every_us,
+        fault_lasts_us=int(fault_every_us * random.choice((0.3, 1.0, 3.0))),
+        calm_us=random.choice((0, 3_000_000, 10_000_000)),
+        faults=tuple(name for name in FAULTS if random.random() < 0.6) or ("kill",),
         append_every_us=random.choice((20_000, 50_000, 200_000, 3_000_000)),
-        snapshot_every_us=random.choice((500_000, 2_000_000, 10_000_000)),
-        change_every_us=random.choice((1_000_000, 3_000_000)),
+        snapshot_every_us=random.choice((100_000, 500_000, 2_000_000, 10_000_000)),
+        change_every_us=random.choice((100_000, 1_000_000, 3_000_000)),
         ask_every_us=random.choice((200_000, 1_000_000)),
+        flooded=random.random() < 0.08,
+        fetch_max_bytes=random.choice((NO_LIMIT, NO_LIMIT, 4_000, 1_000)),
+        fetch_snapshot_max_bytes=random.choice((NO_LIMIT, NO_LIMIT, 300, 60)),
         early_high_watermark=random.random() < 0.3,
         pipelined_fetch=random.random() < 0.5,
         endless_elections=random.random() < 0.1,

@@ -11,7 +11,7 @@ from kcore.sim.liveness import heal_and_demand
 from kcore.sim.options import draw
 from kcore.sim.planted import planted
 from kcore.sim.story import story
-from kcore.sim.violation import Violation
+from kcore.sim.violation import RAISES, Violation
 from kcore.sim.world import World
 
 EVENTS: Final = 20_000
@@ -37,20 +37,20 @@ class Outcome:
 
 
 def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed: Any) -> Outcome:
-    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted.py` in it."""
+    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted/` in it."""
     began = process_time()
     with planted(plant):
         world, broken, healed_us = _live(seed, events, fixed)
-    invariants = world.invariants
+    facts = world.facts
     return Outcome(
         seed,
         world.count,
         world.now_us // 1000,
         process_time() - began,
         f"{world.hash:016x}",
-        invariants.committed.end,
-        invariants.acknowledged,
-        len(invariants.leaders),
+        facts.committed.end,
+        facts.acknowledged,
+        len(facts.leaders),
         healed_us // 1000,
         broken.invariant if broken else None,
         broken.text if broken else "",
@@ -65,11 +65,11 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
         world.begin()
         world.take(events - world.count)
         healed_us = heal_and_demand(world)
-        world.invariants.at_end()
+        world.checkers.at_end()
     except Violation as violation:
         return world, violation, -1
     except Exception as error:  # Whatever a node raises, it must not.
-        return world, Violation(f"Raises{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
+        return world, Violation(f"{RAISES}{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
     return world, None, healed_us
 
 

@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from kcore.schema.structure import Message, Struct
-from kcore.sim.machine import Call, PendingStore
-from kcore.sim.world import DO, KINDS, REQUEST, RESPONSE, STORED, Event, World
+from kcore.sim.kernel import DO, KINDS, REQUEST, RESPONSE, STORED, Event
+from kcore.sim.machine import Call, PendingStore, Reply
+from kcore.sim.world import World
 
 MOST_LETTERS: Final = 300
 
@@ -24,8 +25,9 @@ def _told(kind: int, what: Any) -> str:
     if kind == REQUEST:
         return f" from {_source(what)}: {_short(what.request)}"
     if kind == RESPONSE:
-        call, response = what
-        return f" from node {call.destination.index} to {type(call.request).__name__}: {_short(response)}"
+        assert isinstance(what, Reply)
+        call, damage = what.call, ", damaged" if what.is_damaged else ""
+        return f" from node {call.destination.index} to {type(call.request).__name__}{damage}: {_short(what.response)}"
     if kind == STORED:
         assert isinstance(what, PendingStore)
         return f": {what.election}"

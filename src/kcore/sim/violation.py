@@ -1,5 +1,9 @@
 """What a simulated world ends with if something does not hold."""
 
+from typing import Final
+
+RAISES: Final = "Raises"  # Before the name of an exception that no invariant foresaw.
+
 
 class Violation(AssertionError):
     """An invariant, by its name, and what broke it."""

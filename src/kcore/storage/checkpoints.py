@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +21,8 @@ OFFSETS: Final = (
     "cleaner-offset-checkpoint",
 )
 VERSION: Final = 0
+MOST_EPOCHS_BYTES: Final = 1 << 24  # Half a million leader epochs of one partition, or more.
+MOST_OFFSETS_BYTES: Final = 1 << 26  # 200,000 partitions of the longest names.
 INT32: Final = 32
 INT64: Final = 64
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")  # What BufferedReader.readLine ends a line at: no other of Unicode's.
@@ -40,7 +42,7 @@ class TopicPartition(NamedTuple):
 def parse_leader_epochs(text: str) -> list[EpochEntry]:
     """The entries of a leader-epoch-checkpoint as they stand there; StorageError with the line that is none."""
     return [
-        EpochEntry(_integer(epoch, INT32, line), _integer(offset, INT64, line))
+        EpochEntry(_natural(epoch, INT32, line), _natural(offset, INT64, line))
         for line, (epoch, offset) in _entries(text, 2)
     ]
 
@@ -69,7 +71,7 @@ def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
 def read_leader_epochs(path: Path) -> list[EpochEntry]:
     """As `parse_leader_epochs`, of a file."""
     with naming(path):
-        return parse_leader_epochs(read_text(path))
+        return parse_leader_epochs(read_text(path, MOST_EPOCHS_BYTES))
 
 
 def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]]) -> None:
@@ -80,7 +82,7 @@ def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]]) -> None:
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
     """As `parse_offsets`, of a file."""
     with naming(path):
-        return parse_offsets(read_text(path))
+        return parse_offsets(read_text(path, MOST_OFFSETS_BYTES))
 
 
 def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -88,10 +90,14 @@ def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
     write_atomically(path, format_offsets(offsets).encode())
 
 
-def lines_of(text: str) -> list[str]:
+def lines_of(text: str) -> Iterator[str]:
     """The lines as Java's BufferedReader has them: the last may lack its end."""
-    lines = _LINE_END.split(text)
-    return lines[:-1] if lines[-1] == "" else lines
+    begin = 0
+    for end in _LINE_END.finditer(text):
+        yield text[begin : end.start()]
+        begin = end.end()
+    if begin < len(text):
+        yield text[begin:]
 
 
 def fields_of(line: str) -> list[str]:
@@ -102,23 +108,23 @@ def fields_of(line: str) -> list[str]:
     return fields
 
 
-def _entries(text: str, width: int) -> list[tuple[int, list[str]]]:
+def _entries(text: str, width: int) -> Iterator[tuple[int, list[str]]]:
     """Line numbers with the fields of every entry."""
     lines = lines_of(text)
-    if not lines:
-        return []  # Kafka makes the file before it has anything to say.
-    if (version := _integer(lines[0], INT32, 1)) != VERSION:
-        raise StorageError(f"line 1: version {version}, not {VERSION}")
-    if len(lines) == 1:
-        return []
-    count = _integer(lines[1], INT32, 2)
-    entries = [(number, fields_of(line)) for number, line in enumerate(lines[2:], start=3)]
-    for number, fields in entries:
+    if (version := next(lines, None)) is None:
+        return  # Kafka makes the file before it has anything to say.
+    if _integer(version, INT32, 1) != VERSION:
+        raise StorageError(f"line 1: version {version:.60}, not {VERSION}")
+    if (promised := next(lines, None)) is None:
+        return
+    count, found = _integer(promised, INT32, 2), 0
+    for found, line in enumerate(lines, start=1):
+        fields = fields_of(line)
         if len(fields) != width:
-            raise StorageError(f"line {number}: {len(fields)} fields, not {width}: {lines[number - 1]!r:.60}")
-    if len(entries) != count:
-        raise StorageError(f"line 2: {count} entries are promised, {len(entries)} follow")
-    return entries
+            raise StorageError(f"line {found + 2}: {len(fields)} fields, not {width}: {line[:60]!r}")
+        yield found + 2, fields
+    if found != count:
+        raise StorageError(f"line 2: {count} entries are promised, {found} follow")
 
 
 def _integer(text: str, bits: int, line: int) -> int:
@@ -127,7 +133,14 @@ def _integer(text: str, bits: int, line: int) -> int:
         value = int(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:
             return value
-    raise StorageError(f"line {line}: {text!r:.60} is no int{bits}")
+    raise StorageError(f"line {line}: {text[:60]!r} is no int{bits}")
+
+
+def _natural(text: str, bits: int, line: int) -> int:
+    """As `_integer`, of what is never negative."""
+    if (value := _integer(text, bits, line)) < 0:
+        raise StorageError(f"line {line}: {value} is negative")
+    return value
 
 
 def _format(entries: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
+from kcore.storage.files import open_reader
 from kcore.storage.replica import Place, Replica
 from kcore.storage.segment import map_file
 from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, RecordBatches, scan_batches
@@ -106,8 +107,8 @@ def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length:
     """How many of the next `length` bytes are equal. Read, not mapped: that is faster than so many page faults."""
     ours, theirs = bytearray(min(length, _CHUNK)), bytearray(min(length, _CHUNK))
     with (
-        open(a.files[place_a.segment], "rb", buffering=0) as file_a,
-        open(b.files[place_b.segment], "rb", buffering=0) as file_b,
+        open_reader(a.files[place_a.segment]) as file_a,
+        open_reader(b.files[place_b.segment]) as file_b,
     ):
         file_a.seek(place_a.position)
         file_b.seek(place_b.position)

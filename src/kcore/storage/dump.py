@@ -152,12 +152,18 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
         sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
         shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
         shown.append("keySize: {} valueSize: {}".format(*sizes))
-        shown.append(f"sequence: {record.sequence} headerKeys: [{','.join(name for name, _ in record.headers)}]")
+        names = ",".join(shown_name(name) for name, _ in record.headers)
+        shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
         if record.control is not None:
             shown.append(control_text(record))
     if record.control is None:
         shown += _contents(record, detail)
     return f"{INDENT} {' '.join(shown)}" if shown else ""
+
+
+def shown_name(name: str) -> str:
+    """A header's key or a file's name for people: bytes that are not UTF-8 are replaced, as Java's String does."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _contents(record: Record, detail: Detail) -> list[str]:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from kcore.storage.files import naming
-from kcore.storage.indexes import OffsetIndex, TimeIndex, parse_aborted
-from kcore.storage.producer_snapshot import PRODUCER_SNAPSHOT, parse_producers
+from kcore.storage.indexes import OffsetIndex, TimeIndex, read_aborted
+from kcore.storage.producer_snapshot import PRODUCER_SNAPSHOT, read_producers
 from kcore.storage.segment import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of
 
 Row = dict[str, Any]
@@ -20,9 +19,7 @@ def is_beside(path: Path) -> bool:
 
 def beside_rows(path: Path) -> list[Row]:
     """The entries under Kafka's names; StorageError, with the path, for a file that is none."""
-    data = path.read_bytes()
-    with naming(path):
-        return list(_READERS[path.suffix](data, path))
+    return list(_READERS[path.suffix](path))
 
 
 def beside_line(row: Row) -> str:
@@ -34,20 +31,20 @@ def _optional(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
-def _offsets(data: bytes, path: Path) -> Iterator[Row]:
-    index = OffsetIndex.parse(data, base_offset_of(path.with_suffix(LOG)))
+def _offsets(path: Path) -> Iterator[Row]:
+    index = OffsetIndex.read(path, base_offset_of(path.with_suffix(LOG)))
     for offset, position in zip(index.offsets.tolist(), index.positions.tolist(), strict=True):
         yield {"offset": offset, "position": position}
 
 
-def _times(data: bytes, path: Path) -> Iterator[Row]:
-    index = TimeIndex.parse(data, base_offset_of(path.with_suffix(LOG)))
+def _times(path: Path) -> Iterator[Row]:
+    index = TimeIndex.read(path, base_offset_of(path.with_suffix(LOG)))
     for timestamp, offset in zip(index.timestamps.tolist(), index.offsets.tolist(), strict=True):
         yield {"timestamp": timestamp, "offset": offset}
 
 
-def _aborted(data: bytes, path: Path) -> Iterator[Row]:
-    for each in parse_aborted(data):
+def _aborted(path: Path) -> Iterator[Row]:
+    for each in read_aborted(path):
         yield {
             "version": 0,
             "producerId": each.producer_id,
@@ -57,8 +54,8 @@ def _aborted(data: bytes, path: Path) -> Iterator[Row]:
         }
 
 
-def _producers(data: bytes, path: Path) -> Iterator[Row]:
-    for each in parse_producers(data):
+def _producers(path: Path) -> Iterator[Row]:
+    for each in read_producers(path):
         row: Row = {
             "producerId": each.producer_id,
             "producerEpoch": each.producer_epoch,
@@ -77,7 +74,7 @@ def _producers(data: bytes, path: Path) -> Iterator[Row]:
         yield row
 
 
-_READERS: Final[dict[str, Callable[[bytes, Path], Iterator[Row]]]] = {
+_READERS: Final[dict[str, Callable[[Path], Iterator[Row]]]] = {
     OFFSET_INDEX: _offsets,
     TIME_INDEX: _times,
     TRANSACTION_INDEX: _aborted,

@@ -2,9 +2,13 @@
 
 Offsets lie relative to the segment's base offset, everything big-endian (OffsetIndex, TimeIndex, AbortedTxn).
 A file that Kafka had open may end in entries of zeros: it is made at full size and cut when it is closed.
+A segment has at most an entry a batch, which bounds how much of a file is read.
 """
 
+import os
 from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
@@ -12,8 +16,12 @@ import numpy.typing as npt
 
 from kcore.broker.transactions import AbortedTransaction
 from kcore.errors import StorageError
+from kcore.storage.files import naming, open_reader, read_bytes
 from kcore.types import Int32s, Int64s
+from kcore.wire.record_batch import HEADER_END
 
+MOST_SEGMENT: Final = 2**31 - 1  # Bytes: positions are an int32, and so are the sizes of indexes (FileRecords).
+_PIECE: Final = 1 << 20
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _ABORTED_ENTRY: Final = np.dtype(
@@ -35,6 +43,12 @@ class OffsetIndex:
         _check_rising("offset", entries["offset"])
         _check_rising("position", entries["position"])
         return cls(base_offset + entries["offset"].astype(np.int64), entries["position"].astype(np.int32))
+
+    @classmethod
+    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT) -> Self:
+        """As `parse`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
+        with naming(path):
+            return cls.parse(_read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes), base_offset)
 
     def entry_below(self, offset: int) -> int:
         """The last entry whose batch ends at `offset` or before; -1 if there is none."""
@@ -59,6 +73,18 @@ class TimeIndex:
         _check_rising("timestamp", entries["timestamp"])
         return cls(entries["timestamp"].astype(np.int64), base_offset + entries["offset"].astype(np.int64))
 
+    @classmethod
+    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT) -> Self:
+        """As OffsetIndex.read."""
+        with naming(path):
+            return cls.parse(_read_entries(path, _TIME_ENTRY.itemsize, segment_bytes), base_offset)
+
+
+def read_aborted(path: Path, segment_bytes: int = MOST_SEGMENT) -> list[AbortedTransaction]:
+    """As `parse_aborted`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
+    with naming(path):
+        return parse_aborted(read_bytes(path, (segment_bytes // HEADER_END + 1) * _ABORTED_ENTRY.itemsize))
+
 
 def parse_aborted(data: bytes) -> list[AbortedTransaction]:
     """A transaction index; StorageError for another version, a torn end, or last offsets that do not rise."""
@@ -82,6 +108,30 @@ def _entries(data: bytes, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
         raise StorageError(f"{len(data)} bytes are no number of {entry.itemsize}-byte entries")
     used = -(-len(data.rstrip(b"\0")) // entry.itemsize)
     return np.frombuffer(data, entry, used)
+
+
+def _read_entries(path: Path, entry_bytes: int, segment_bytes: int) -> bytes:
+    """An index without the zeros at its end, of which there may be gigabytes."""
+    with open_reader(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_SEGMENT:
+            raise StorageError(f"{size:,} bytes are more than the {MOST_SEGMENT:,} that an index may have")
+        if size % entry_bytes:
+            raise StorageError(f"{size} bytes are no number of {entry_bytes}-byte entries")
+        count = -(-_used_bytes(file, size) // entry_bytes)
+        if count > segment_bytes // HEADER_END + 1:  # The time index may get one more when the segment is closed.
+            raise StorageError(f"{count:,} entries are more than a segment of {segment_bytes:,} bytes can have")
+        return os.pread(file.fileno(), count * entry_bytes, 0)
+
+
+def _used_bytes(file: FileIO, size: int) -> int:
+    """Where the zeros begin that the file ends in."""
+    while size:
+        begin = max(0, size - _PIECE)
+        if used := os.pread(file.fileno(), size - begin, begin).rstrip(b"\0"):
+            return begin + len(used)
+        size = begin
+    return 0
 
 
 def _check_rising(name: str, values: npt.NDArray[np.integer]) -> None:

@@ -17,7 +17,7 @@ from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
 from kcore.storage.files import write_atomically
-from kcore.storage.producer_snapshot import PRODUCER_SNAPSHOT, ProducerState, format_producers, parse_producers
+from kcore.storage.producer_snapshot import PRODUCER_SNAPSHOT, ProducerState, format_producers, read_producers
 from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import RecordBatches
 
@@ -176,7 +176,7 @@ class LiveLog:
         self.producers.restore({})
         for path in reversed(self._snapshots()):
             try:
-                states = parse_producers(path.read_bytes())
+                states = read_producers(path)
             except StorageError:
                 states = None
             if states is None or int(path.stem) > self.end_offset:

@@ -15,6 +15,7 @@ from kcore.broker.transactions import AbortedTransaction, end_markers
 from kcore.errors import DecodeError, StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.raft.batches import StoredBatch
+from kcore.storage.files import open_file
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.transaction_index import TransactionIndex
 from kcore.types import Int64s
@@ -111,9 +112,12 @@ class LiveSegment:
         if not self.reaches(offset):
             return
         position = self._batch_that_reaches(offset)
-        with self.path.open("r+b") as file:
-            file.truncate(position)
-            os.fsync(file.fileno())
+        file = open_file(self.path, os.O_WRONLY)
+        try:
+            os.ftruncate(file, position)
+            os.fsync(file)
+        finally:
+            os.close(file)
         self._size = -1
 
     def find_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
@@ -207,7 +211,7 @@ class LiveSegment:
 
     def _bytes(self, position: int, most: int) -> bytes:
         if self._file < 0:
-            self._file = os.open(self.path, os.O_RDONLY)
+            self._file = open_file(self.path)
         return os.pread(self._file, min(most, self._size - position), position)
 
 

@@ -9,6 +9,7 @@ from typing import Final, Self
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, TopicPartition, read_leader_epochs
+from kcore.storage.files import is_there
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kcore.storage.segment import SEGMENT_NAME, Segment
 from kcore.types import Uuid
@@ -39,7 +40,7 @@ class Log:
         with ExitStack() as opened:
             self.segments = [opened.enter_context(Segment(path)) for path in files]
             epochs = folder / LEADER_EPOCHS
-            self.leader_epochs: list[EpochEntry] = read_leader_epochs(epochs) if epochs.exists() else []
+            self.leader_epochs: list[EpochEntry] = read_leader_epochs(epochs) if is_there(epochs) else []
             self._closing = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -56,7 +57,7 @@ class Log:
     def topic_id(self) -> Uuid | None:
         """What partition.metadata says, if there is one."""
         path = self.folder / PARTITION_METADATA
-        return read_partition_metadata(path) if path.exists() else None
+        return read_partition_metadata(path) if is_there(path) else None
 
     @property
     def start_offset(self) -> int:

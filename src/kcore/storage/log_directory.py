@@ -16,6 +16,7 @@ from kcore.errors import StorageError
 from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
+from kcore.storage.files import is_there
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -46,6 +47,7 @@ class LogDirectory:
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for key, folder in self._folders():
+                self.topic_id(key)  # One that cannot be read is found here, not by the controller's first request.
                 log = self.logs[key] = LiveLog(folder, settings=self._settings)
                 log.raise_start_offset(starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
@@ -54,7 +56,7 @@ class LogDirectory:
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         path = self.path / name
-        return read_offsets(path) if path.exists() else {}
+        return read_offsets(path) if is_there(path) else {}
 
     def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
         for folder in sorted(self.path.iterdir()):
@@ -79,7 +81,7 @@ class LogDirectory:
         """
         path = self.path / META_PROPERTIES
         with disk_failures(self.path):
-            if not path.exists():
+            if not is_there(path):
                 write_meta_properties(path, MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
             known = read_meta_properties(path)
         if known.node_id not in (None, broker_id) or known.cluster_id not in (None, cluster_id):
@@ -89,7 +91,7 @@ class LogDirectory:
         """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""
         path = self._folder(key) / PARTITION_METADATA
         with disk_failures(self.path):
-            return read_partition_metadata(path) if path.exists() else ZERO_UUID
+            return read_partition_metadata(path) if is_there(path) else ZERO_UUID
 
     def create(self, key: TopicPartition) -> LiveLog:
         """The partition's log, made anew if need be."""
@@ -124,7 +126,7 @@ class LogDirectory:
             starts: dict[tuple[str, int], int] = {
                 key: log.start_offset for key, log in self.logs.items() if log.start_offset
             }
-            if starts or (self.path / LOG_STARTS).exists():
+            if starts or is_there(self.path / LOG_STARTS):
                 write_offsets(self.path / LOG_STARTS, starts)
 
     def fail(self, why: str) -> list[TopicPartition]:

@@ -11,7 +11,7 @@ import numpy as np
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import sync_folder
+from kcore.storage.files import is_there, open_writer, sync_folder, write_all
 from kcore.storage.log import segment_files
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, segment_path
 from kcore.wire.record_batch import (
@@ -30,12 +30,14 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> Non
     with Segment(path) as segment:
         if segment.valid_bytes != len(segment):
             raise StorageError(f"{path}: only {segment.valid_bytes} of {len(segment)} bytes are valid batches")
-        entries = index_entries(segment.batches, segment.base_offset, interval_bytes)
+        try:
+            entries = index_entries(segment.batches, segment.base_offset, interval_bytes)
+        except DecodeError as error:
+            raise StorageError(f"{path}: {error}") from None
     written = {OFFSET_INDEX: entries.offset_index(), TIME_INDEX: entries.time_index()}
     for suffix, data in written.items():
-        with path.with_suffix(suffix).open("wb") as file:
-            file.write(data)
-            file.flush()
+        with open_writer(path.with_suffix(suffix)) as file:
+            write_all(file, data)
             os.fsync(file.fileno())
     sync_folder(path.parent)
 
@@ -60,7 +62,7 @@ class LogWriter:
         self.folder = folder
         self._segment_bytes, self._interval_bytes = segment_bytes, index_interval_bytes
         epochs = folder / LEADER_EPOCHS
-        self._epochs = EpochCache(read_leader_epochs(epochs) if epochs.exists() else ())
+        self._epochs = EpochCache(read_leader_epochs(epochs) if is_there(epochs) else ())
         files = segment_files(folder)
         if end_offset is None:
             end_offset = self._recover(files[-1]) if files else start_offset
@@ -74,6 +76,8 @@ class LogWriter:
             torn = valid_bytes < len(segment)
             batches = segment.batches
             kept = batches.position < valid_bytes
+            if (problem := next(iter(segment.problems), None)) is not None and problem.offset < valid_bytes:
+                raise StorageError(f"{path}: {problem}")  # The CRC is not about a batch's base offset.
             last = (batches.base_offset + batches.last_offset_delta)[kept]
             end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
         if torn:
@@ -85,7 +89,7 @@ class LogWriter:
         return end_offset
 
     def _open(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)
+        self._file = open_writer(path, os.O_APPEND)
         self._path = path
         self.base_offset = base_offset_of(path)
         self._size = os.fstat(self._file.fileno()).st_size
@@ -174,10 +178,8 @@ class LogWriter:
 
     def _write(self, data: bytes) -> None:
         """All of it or nothing: a full disk leaves no half of a batch for the next to follow."""
-        view = memoryview(data)
         try:
-            while view:
-                view = view[self._file.write(view) :]
+            write_all(self._file, data)
         except OSError:
             os.truncate(self._path, self._size)
             raise

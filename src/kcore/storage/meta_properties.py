@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kcore.errors import StorageError
-from kcore.storage.files import naming, write_atomically
+from kcore.storage.files import naming, read_bytes, write_atomically
 from kcore.storage.properties import format_properties, parse_properties
 from kcore.types import Uuid
 
@@ -64,7 +64,7 @@ def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
 def read_meta_properties(path: Path, *, needs_cluster_id: bool = True) -> MetaProperties:
     """As `parse_meta_properties`, of a file."""
     with naming(path):
-        return parse_meta_properties(path.read_bytes(), needs_cluster_id=needs_cluster_id)
+        return parse_meta_properties(read_bytes(path), needs_cluster_id=needs_cluster_id)
 
 
 def write_meta_properties(path: Path, meta: MetaProperties) -> None:

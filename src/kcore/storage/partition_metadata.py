@@ -1,6 +1,7 @@
 """`partition.metadata`: which topic id the partition's folder belongs to (KIP-516; Kafka's PartitionMetadataFile)."""
 
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 
 def parse_partition_metadata(text: str) -> Uuid:
     """The topic id. Any version from 0 on will do, as Kafka has it; StorageError with the line that is wrong."""
-    lines = lines_of(text)
+    lines = [*islice(lines_of(text), 2)]
     version, topic_id = (_value(lines, number) for number in (1, 2))
     if not re.fullmatch(r"\+?[0-9]{1,10}", version):
         raise StorageError(f"line 1: version {version!r:.60} is not 0 or more")

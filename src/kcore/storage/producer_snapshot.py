@@ -5,15 +5,18 @@ A version, a CRC-32C of all that follows it, and the entries; everything big-end
 
 import struct
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from kcore.errors import StorageError
+from kcore.storage.files import naming, read_bytes
 from kcore.wire.record_batch import crc32c
 
 PRODUCER_SNAPSHOT: Final = ".snapshot"
 VERSION: Final = 1
+MOST_BYTES: Final = 1 << 28  # Five million producers of one partition.
 _FRONT: Final = struct.Struct(">hI")  # The version, and the CRC of everything behind.
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = np.dtype(
@@ -63,6 +66,12 @@ def parse_producers(data: bytes) -> list[ProducerState]:
     if count < 0 or len(data) - begin != count * _ENTRY.itemsize:
         raise StorageError(f"{count} entries are promised, {len(data) - begin} bytes follow")
     return [ProducerState(*entry) for entry in np.frombuffer(data, _ENTRY, count, begin).tolist()]
+
+
+def read_producers(path: Path) -> list[ProducerState]:
+    """As `parse_producers`, of a file."""
+    with naming(path):
+        return parse_producers(read_bytes(path, MOST_BYTES))
 
 
 def format_producers(producers: Iterable[ProducerState]) -> bytes:

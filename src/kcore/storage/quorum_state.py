@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kcore.errors import EncodeError, StorageError, UnsupportedVersionError
 from kcore.schema.quorum_state import QuorumStateData
-from kcore.storage.files import naming, text_of, write_atomically
+from kcore.storage.files import naming, read_bytes, text_of, write_atomically
 from kcore.wire.jsonform import from_json, to_json
 
 _VERSION: Final = "data_version"
@@ -36,6 +36,13 @@ def parse_quorum_state(data: bytes) -> tuple[QuorumStateData, int]:
     except EncodeError as error:
         raise StorageError(f"line 1: {error}") from None
     assert isinstance(message, QuorumStateData)
+    for name, value, least in (
+        ("leaderId", message.leader_id, -1),
+        ("leaderEpoch", message.leader_epoch, 0),
+        ("votedId", message.voted_id, -1),
+    ):
+        if value < least:
+            raise StorageError(f"line 1: {name}: {value} is below {least}")
     return message, version
 
 
@@ -53,7 +60,7 @@ def format_quorum_state(state: QuorumStateData, version: int) -> bytes:
 def read_quorum_state(path: Path) -> tuple[QuorumStateData, int]:
     """As `parse_quorum_state`, of a file."""
     with naming(path):
-        return parse_quorum_state(path.read_bytes())
+        return parse_quorum_state(read_bytes(path))
 
 
 def write_quorum_state(path: Path, state: QuorumStateData, version: int) -> None:

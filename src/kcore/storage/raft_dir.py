@@ -14,7 +14,7 @@ from kcore.errors import StorageError
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.replication.raft_log import Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
-from kcore.storage.files import naming
+from kcore.storage.files import is_there, naming
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
@@ -51,7 +51,7 @@ class RaftDirectory:
 
     def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
         path = self.path / META_PROPERTIES
-        if not path.exists():
+        if not is_there(path):
             raise StorageError(f"{path}: there is none: the directory is not formatted")
         meta = read_meta_properties(path, needs_cluster_id=False)
         with naming(path):
@@ -100,14 +100,14 @@ class RaftDirectory:
 
     def _check_topic_id(self) -> None:
         path = self.folder / PARTITION_METADATA
-        if not path.exists():
+        if not is_there(path):
             write_partition_metadata(path, METADATA_TOPIC_ID)
         elif (topic_id := read_partition_metadata(path)) != METADATA_TOPIC_ID:
             raise StorageError(f"{path}: topic_id is {topic_id}, not the metadata's {METADATA_TOPIC_ID}")
 
     def _read_election(self) -> ElectionState | None:
         path = self.folder / QUORUM_STATE
-        if not path.exists():
+        if not is_there(path):
             return None
         state, _ = read_quorum_state(path)
         voted = None if state.voted_id < 0 else ReplicaKey(state.voted_id, Uuid(state.voted_directory_id))

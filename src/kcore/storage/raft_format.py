@@ -9,7 +9,7 @@ from kcore.raft.replicas import Voter
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.storage.files import sync_folder
+from kcore.storage.files import is_there, sync_folder
 from kcore.storage.meta_properties import MetaProperties, write_meta_properties
 from kcore.storage.raft_dir import META_PROPERTIES, METADATA_FOLDER, RaftDirectory, random_directory_id
 from kcore.storage.raft_log import refusals
@@ -53,7 +53,7 @@ def format_directory(
         directory_id=directory_id or named or random_directory_id(),
     )
     with refusals(path):
-        if meta_path.exists():
+        if is_there(meta_path):
             raise StorageError(f"{path}: it is formatted already")
         path.mkdir(parents=True, exist_ok=True)
         now_ms = time.time_ns() // 1_000_000

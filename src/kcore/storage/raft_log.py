@@ -19,7 +19,7 @@ from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
-from kcore.storage.files import lock_directory, sync_folder
+from kcore.storage.files import is_there, lock_directory, sync_folder
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
@@ -79,7 +79,7 @@ class DiskRaftLog:
     def _open(self) -> None:
         points = self.folder.parent / RECOVERY_POINTS
         self._recovery_points: dict[tuple[str, int], int] = {}
-        if points.exists():
+        if is_there(points):
             self._recovery_points.update(read_offsets(points).items())
         self._snapshots = RaftSnapshots(self.folder)
         end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes)

@@ -18,7 +18,7 @@ import numpy as np
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import sync_folder
+from kcore.storage.files import is_there, open_reader, sync_folder
 from kcore.storage.indexes import OffsetIndex
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import write_indexes
@@ -154,18 +154,15 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with open_reader(path) as file:
+        os.fsync(file.fileno())
 
 
 def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int) -> None:
     """What the file says, without what was cut off; from the batches if it is not there or says something else."""
     path = folder / LEADER_EPOCHS
     try:
-        entries = read_leader_epochs(path) if path.exists() else None
+        entries = read_leader_epochs(path) if is_there(path) else None
     except StorageError:
         entries = None
     epochs = EpochCache(entries or ())

@@ -7,7 +7,7 @@ from typing import Final
 from kcore.errors import RaftLogError
 from kcore.raft.log import SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.files import sync_folder
+from kcore.storage.files import open_file, open_reader, sync_folder
 from kcore.storage.snapshot import SnapshotId, snapshots_in
 
 PARTIAL: Final = ".part"
@@ -51,7 +51,7 @@ class RaftSnapshots:
         """As RaftLog has it; no bytes for a position that is not in it."""
         if snapshot not in self._whole:
             return None
-        with self._path(snapshot).open("rb") as file:
+        with open_reader(self._path(snapshot)) as file:
             size = os.fstat(file.fileno()).st_size
             data = os.pread(file.fileno(), max_bytes, position) if 0 <= position < size else b""
         return SnapshotPiece(data, size)
@@ -59,7 +59,7 @@ class RaftSnapshots:
     def begin(self, snapshot: OffsetAndEpoch) -> None:
         self._close(snapshot)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._begun[snapshot] = os.open(self._path(snapshot, PARTIAL), flags, 0o644)
+        self._begun[snapshot] = open_file(self._path(snapshot, PARTIAL), flags, 0o644)
 
     def append(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         """The size so far. After an error nothing of `data` is there."""

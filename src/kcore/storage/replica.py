@@ -10,8 +10,8 @@ import numpy as np
 
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache, EpochEntry
-from kcore.storage.checkpoints import LEADER_EPOCHS, parse_leader_epochs
-from kcore.storage.files import naming, text_of
+from kcore.storage.checkpoints import LEADER_EPOCHS, MOST_EPOCHS_BYTES, parse_leader_epochs
+from kcore.storage.files import naming, read_bytes, text_of
 from kcore.storage.indexes import OffsetIndex
 from kcore.storage.segment import OFFSET_INDEX, SEGMENT_NAME, Segment, base_offset_of
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, RecordBatches, scan_batches
@@ -49,8 +49,8 @@ class Replica:
                 if match := SEGMENT_NAME.fullmatch(entry.name):
                     found.append((int(match[1]), entry.path, entry.stat().st_size))
                 elif entry.name == LEADER_EPOCHS:
-                    with open(entry.path, "rb", buffering=0) as file:
-                        epochs = file.readall()
+                    with naming(entry.path):
+                        epochs = read_bytes(entry.path, MOST_EPOCHS_BYTES)
         if not found:
             raise StorageError(f"{self.folder}: no segment there")
         found.sort()

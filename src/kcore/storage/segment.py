@@ -1,6 +1,7 @@
 """A segment: one `.log` file of record batches and the indexes beside it, mapped and read only."""
 
 import mmap
+import os
 import re
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +12,8 @@ import numpy as np
 
 from kcore.broker.transactions import AbortedTransaction
 from kcore.errors import DecodeError, StorageError
-from kcore.storage.files import naming
-from kcore.storage.indexes import OffsetIndex, TimeIndex, parse_aborted
+from kcore.storage.files import is_there, open_reader
+from kcore.storage.indexes import MOST_SEGMENT, OffsetIndex, TimeIndex, read_aborted
 from kcore.wire.record_batch import RecordBatches, scan_batches
 
 LOG: Final = ".log"
@@ -37,9 +38,15 @@ def segment_path(folder: Path, base_offset: int) -> Path:
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:
-    """The file's bytes, mapped for reading; an empty file cannot be."""
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+    """The file's bytes, mapped for reading; an empty file cannot be. StorageError for more than a segment may have."""
+    with open_reader(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_SEGMENT:
+            raise StorageError(f"{path}: {size:,} bytes are more than the {MOST_SEGMENT:,} that such a file may have")
+        try:
+            return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+        except ValueError:
+            raise StorageError(f"{path}: it became shorter meanwhile") from None
 
 
 class Segment:
@@ -99,23 +106,17 @@ class Segment:
     @cached_property
     def offset_index(self) -> OffsetIndex | None:
         """The `.index` beside it, if there is one; StorageError if that is none."""
-        data = self._beside(OFFSET_INDEX)
-        with naming(self.path.with_suffix(OFFSET_INDEX)):
-            return None if data is None else OffsetIndex.parse(data, self.base_offset)
+        path = self.path.with_suffix(OFFSET_INDEX)
+        return OffsetIndex.read(path, self.base_offset, len(self)) if is_there(path) else None
 
     @cached_property
     def time_index(self) -> TimeIndex | None:
-        """The `.timeindex`, likewise."""
-        data = self._beside(TIME_INDEX)
-        with naming(self.path.with_suffix(TIME_INDEX)):
-            return None if data is None else TimeIndex.parse(data, self.base_offset)
+        """The `.timeindex` beside it, if there is one; StorageError if that is none."""
+        path = self.path.with_suffix(TIME_INDEX)
+        return TimeIndex.read(path, self.base_offset, len(self)) if is_there(path) else None
 
     @cached_property
     def aborted(self) -> list[AbortedTransaction]:
         """What the `.txnindex` lists; nothing without one."""
-        with naming(self.path.with_suffix(TRANSACTION_INDEX)):
-            return parse_aborted(self._beside(TRANSACTION_INDEX) or b"")
-
-    def _beside(self, suffix: str) -> bytes | None:
-        path = self.path.with_suffix(suffix)
-        return path.read_bytes() if path.exists() else None
+        path = self.path.with_suffix(TRANSACTION_INDEX)
+        return read_aborted(path, len(self)) if is_there(path) else []

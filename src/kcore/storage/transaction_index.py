@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kcore.broker.transactions import AbortedTransaction
 from kcore.errors import StorageError
-from kcore.storage.files import naming, write_atomically
-from kcore.storage.indexes import format_aborted, parse_aborted
+from kcore.storage.files import is_there, open_reader, open_writer, write_all, write_atomically
+from kcore.storage.indexes import format_aborted, read_aborted
 from kcore.storage.segment import TRANSACTION_INDEX
 
 
@@ -20,8 +20,8 @@ class TransactionIndex:
 
     def __init__(self, segment: Path) -> None:
         """Beside that segment."""
-        self._path = segment.with_suffix(TRANSACTION_INDEX)
-        self._entries: list[AbortedTransaction] | None = None if self._path.exists() else []
+        self._segment, self._path = segment, segment.with_suffix(TRANSACTION_INDEX)
+        self._entries: list[AbortedTransaction] | None = None if is_there(self._path) else []
 
     @property
     def entries(self) -> Sequence[AbortedTransaction]:
@@ -31,8 +31,7 @@ class TransactionIndex:
     def _read(self) -> list[AbortedTransaction]:
         """The file, at the first need."""
         if self._entries is None:
-            with naming(self._path):
-                self._entries = parse_aborted(self._path.read_bytes())
+            self._entries = read_aborted(self._path, self._segment.stat().st_size)
         return self._entries
 
     def is_whole(self) -> bool:
@@ -57,14 +56,14 @@ class TransactionIndex:
         """Transactions whose end markers lie behind all others of the index."""
         if transactions:
             known = self._read()
-            with self._path.open("ab") as file:
-                file.write(format_aborted(transactions))
+            with open_writer(self._path, os.O_APPEND) as file:
+                write_all(file, format_aborted(transactions))
             known.extend(transactions)
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns."""
         if self._entries != []:
-            with self._path.open("rb") as file:
+            with open_reader(self._path) as file:
                 os.fsync(file.fileno())
 
     def truncate_to(self, offset: int) -> None:

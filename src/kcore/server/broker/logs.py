@@ -106,8 +106,8 @@ class BrokerLogs:
         for directory in self.online:
             try:
                 directory.close()
-            except ApiException:
-                logger.exception("log directory %s was not closed", directory.path)
+            except ApiException as error:
+                logger.error("log directory %s was not closed: %s", directory.path, error)
 
     def _directory(self, key: Key) -> LogDirectory | None:
         return next((each for each in self.online if key in each.logs), None)
