@@ -231,12 +231,14 @@ class ClusterImage:
         """What takes changes back; None where none is kept."""
         return self._recorder.journal if self._recorder is not None else None
 
-    def begin(self, offset: int) -> None:
-        """What follows is the batch whose first record has this offset."""
+    def begin(self, offset: int, epoch: int | None = None) -> None:
+        """What follows is the batch whose first record has this offset, of a leader of that epoch if it is given."""
         self._at(offset)
         self.end_offset = offset
         if self.journal is not None:
             self.journal.begin(offset)
+            self.journal.add(_restore_attribute, "epoch", self.epoch)
+        self.epoch = self.epoch if epoch is None else epoch
 
     def commit(self, offset: int) -> None:
         """All records below `offset` are committed: they cannot be taken back any more."""

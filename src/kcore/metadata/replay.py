@@ -49,13 +49,20 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
     rows = np.flatnonzero((records.control_type < 0) & (records.offset >= start_offset))
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
-    parts = inside if image.journal is None else records.batch[rows]  # A batch lies in one buffer.
+
+    def apply(begin: int, end: int) -> None:
+        buffer, shift = (records.data, 0) if inside[begin] else (records.decompressed, plain)
+        _Replay(image, records, rows[begin:end], buffer, shift).run()
+
     with image.telling_deltas_together():
-        for begin, end in _runs_of(parts, len(rows)):
-            buffer, shift = (records.data, 0) if inside[begin] else (records.decompressed, plain)
-            if image.journal is not None:
-                image.begin(int(records.offset[rows[begin]]))
-            _Replay(image, records, rows[begin:end], buffer, shift).run()
+        if image.journal is None:
+            for begin, end in _runs_of(inside, len(rows)):
+                apply(begin, end)
+        else:
+            for offset, epoch, begin, end in _batches_of(records, rows, start_offset):
+                image.begin(offset, epoch)
+                if begin < end:  # A batch lies in one buffer.
+                    apply(begin, end)
     if len(records.batches):
         image.end_offset = max(image.end_offset, int(records.batches.last_offset[-1]) + 1)
         image.epoch = int(records.batches.partition_leader_epoch[-1])
@@ -65,6 +72,15 @@ def _runs_of(values: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
     """Begin and end of each run of equal values."""
     begins = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()] if count else []
     return zip(begins, [*begins[1:], count], strict=False)
+
+
+def _batches_of(records: Records, rows: Int64s, start_offset: int) -> Iterator[tuple[int, int, int, int]]:
+    """Of each batch that reaches `start_offset`, one of control records too: its offset and epoch, where in `rows`."""
+    batches = records.batches
+    first = int(np.searchsorted(batches.last_offset, start_offset))
+    bounds = np.searchsorted(records.batch[rows], np.arange(first, len(batches) + 1)).tolist()
+    offsets = np.maximum(batches.base_offset[first:], start_offset).tolist()
+    return zip(offsets, batches.partition_leader_epoch[first:].tolist(), bounds, bounds[1:], strict=False)
 
 
 class _Replay:
