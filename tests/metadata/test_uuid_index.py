@@ -48,6 +48,17 @@ def test_any_story(steps: list[tuple[str, Uuid, int]], zero_is_absent: bool) -> 
         assert index.ids[: len(rows)].tobytes() == b"".join(rows)
 
 
+def test_the_row_that_got_a_uuid_last_is_found_when_the_slots_are_made_anew() -> None:
+    twice, others = Uuid((99).to_bytes(16)), [Uuid(number.to_bytes(16)) for number in range(40)]
+    for count in range(30):
+        index = UuidIndex([others[0], twice, *others[1 : 1 + count]])
+        index[0] = twice
+        for uuid in others[1 + count :]:
+            assert index.row(twice) == 0, count
+            index.append(uuid)
+        assert index.row(twice) == 0, count
+
+
 def test_many_and_none_twice() -> None:
     rng = np.random.default_rng(3)
     uuids = [Uuid(each.tobytes()) for each in rng.integers(0, 256, (5000, 16), np.uint8)]

@@ -25,14 +25,16 @@ class UuidIndex:
         self._absent = absent
         self._room = np.frombuffer(b"".join(chain(self.uuids, [ZERO_UUID])), np.uint8).reshape(-1, 16).copy()
         self._found = 0
-        self._slots: Int32s
+        self._slots = np.empty(0, np.int32)
         self._rehash()
 
     def _rehash(self) -> None:
-        """New slots, at most a quarter full; dropped rows are gone for good."""
+        """New slots, at most a quarter full; dropped rows are gone for good, who was found is found again."""
         rows = [row for row, uuid in enumerate(self.uuids) if uuid != self._absent]
+        owners = self._slots[self._slots >= 0]
         self._slots = np.full(max(_FEWEST_SLOTS, 1 << (4 * len(rows)).bit_length()), -1, np.int32)
         self._found = kernels.put_all(self._slots, self._room, np.array(rows, np.int32))
+        kernels.put_all(self._slots, self._room, owners)
 
     def __len__(self) -> int:
         return len(self.uuids)
@@ -69,9 +71,7 @@ class UuidIndex:
         self.uuids.extend(Uuid.many(uuids.tobytes()))
         if 2 * (self._found + len(uuids)) + 2 > len(self._slots):
             self._rehash()
-        else:
-            rows = np.arange(first, len(self.uuids), dtype=np.int32)
-            self._found += kernels.put_all(self._slots, self._room, rows)
+        self._found += kernels.put_all(self._slots, self._room, np.arange(first, len(self.uuids), dtype=np.int32))
 
     def __setitem__(self, row: int, uuid: Uuid) -> None:
         """The row has another Uuid from now on."""
@@ -86,8 +86,7 @@ class UuidIndex:
             return
         if 2 * self._found + 2 > len(self._slots):
             self._rehash()
-        else:
-            self._found += kernels.put(self._slots, self._room, row)
+        self._found += kernels.put(self._slots, self._room, row)
 
     def pop(self) -> Uuid:
         """The last row is gone; returns what its Uuid was."""
