@@ -4,6 +4,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.votes import backoff_ms
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, BeginQuorumEpochResponse, VoteRequest
 from raft.nodes import (
     answer,
@@ -98,6 +99,13 @@ def test_the_back_off_grows_to_its_bound() -> None:
     assert waits == sorted(waits)
     assert waits[0] < 300
     assert 1000 <= waits[-1] <= 1100
+
+
+@pytest.mark.parametrize("retries", [1, 4, 10, 2**31])
+def test_the_back_off_is_drawn_below_its_bound(retries: int) -> None:
+    """Not cut at it: two candidates that need each other's vote would nearly always wait the same."""
+    waits_ms = {backoff_ms(started(jitter=jitter, **LEVEL)[0], retries) for jitter in range(12)}
+    assert waits_ms == {*range(0, min(100 * 2 ** min(retries, 4), 1100), 100)}
 
 
 def test_a_late_vote_wins_during_the_back_off_still() -> None:
