@@ -1,9 +1,12 @@
 """Elections as 3.9 holds them: no pre-vote, the next epoch at once, a random back-off behind a lost election."""
 
+from dataclasses import replace
+
 import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.votes import backoff_ms
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, BeginQuorumEpochResponse, VoteRequest
 from raft.nodes import (
     answer,
@@ -98,6 +101,18 @@ def test_the_back_off_grows_to_its_bound() -> None:
     assert waits == sorted(waits)
     assert waits[0] < 300
     assert 1000 <= waits[-1] <= 1100
+
+
+@pytest.mark.parametrize("retries", [1, 4, 10, 2**31])
+def test_the_back_off_is_drawn_below_its_bound(retries: int) -> None:
+    """Not cut at it: two candidates that need each other's vote would nearly always wait the same."""
+    node, _ = started(**LEVEL)
+    waits_ms = []
+    for tenth in range(10):  # What dice may show.
+        node.config = replace(node.config, jitter_ms=lambda bound, tenth=tenth: bound * tenth // 10)
+        waits_ms.append(backoff_ms(node, retries))
+    most_ms = min(100 * 2**retries, 1100) if retries < 20 else 1100
+    assert len({*waits_ms}) >= min(most_ms // 100, 10) - 1 and waits_ms[-1] < most_ms
 
 
 def test_a_late_vote_wins_during_the_back_off_still() -> None:

@@ -13,11 +13,13 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.net.server import RequestContext, serve
+from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResourceResponse,
     DescribeConfigsResource,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
@@ -33,6 +35,7 @@ from server.replicas import Brokers
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND = 0, 1, 2
 LEADER_RATE = "leader.replication.throttled.rate"
+BY_KAFKAS = Errors.POLICY_VIOLATION  # What nobody here answers.
 
 
 @asynccontextmanager
@@ -114,12 +117,18 @@ async def test_settings_are_replaced_as_a_whole(tmp_path: Path) -> None:
 
 @story
 async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path) -> None:
-    """Quotas and ACLs lie in ZooKeeper, and clients ask any broker. kcore's are never asked in another's place."""
+    """Quotas and ACLs lie in ZooKeeper, and clients ask any broker. kcore's are never asked in another's place.
+
+    Which settings all brokers may have is not known here, unless they are throttles.
+    """
 
     async def answer(context: RequestContext, request: Any) -> Any:
-        return DescribeClientQuotasResponse(error_message="of Kafka's", entries=None)
+        if isinstance(request, DescribeClientQuotasRequest):
+            return DescribeClientQuotasResponse(error_message="of Kafka's", entries=None)
+        return response_of(type(request))(responses=[AlterConfigsResourceResponse(error_code=BY_KAFKAS)])
 
     apis = {"DescribeClientQuotas": (0, 1), "AlterReplicaLogDirs": (0, 2), "DescribeProducers": (0, 0)}
+    apis |= {"IncrementalAlterConfigs": (0, 1), "AlterConfigs": (0, 2)}
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(await serve("127.0.0.1", 0, answer, apis))
         brokers = Brokers(stack, tmp_path)
@@ -137,6 +146,11 @@ async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path)
                 connection.send(AlterReplicaLogDirsRequest(dirs=[]))
         asked = DescribeProducersRequest(topics=[])
         assert (await brokers.ask(1, asked)).topics == []
+        threads = SET, "log.cleaner.threads", "2"
+        assert await altered(brokers, "", threads) is await replaced(brokers, "", log_cleaner_threads="2") is BY_KAFKAS
+        assert await altered(brokers, "1", threads) is Errors.INVALID_REQUEST
+        await kafka.close()
+        assert await altered(brokers, "", threads) is Errors.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

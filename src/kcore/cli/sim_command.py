@@ -87,12 +87,15 @@ def _is_catch(campaign: Campaign, row: Row) -> bool:
 
 
 def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
-    """All; with a planted bug, up to the first that finds it, or raises what is no Violation."""
+    """All, and each that fails is told at once; with a planted bug, up to the first that finds it or is broken."""
     found: list[Row] = []
     last_s = perf_counter()
     with closing(rows(campaign, processes)) as coming:
         for row in coming:
             found.append(row)
+            if campaign.plant is None and row["invariant"] is not None:
+                told = f"seed {row['seed']}: {row['invariant']} {row['text']}"
+                console.print(escape(told), soft_wrap=True, highlight=False)
             if perf_counter() - last_s > QUIET_S:
                 last_s = perf_counter()
                 console.print(f"{len(found):,} of {len(campaign.seeds):,} seeds, {len(_failed(found))} failed")

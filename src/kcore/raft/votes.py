@@ -216,5 +216,12 @@ def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
 
 
 def backoff_ms(node: NodeContext, retries: int) -> int:
-    """How long 3.9 waits after a lost election: at random, up to twice as long each time."""
-    return min(BACKOFF_BASE_MS * node.config.jitter_ms(2 << min(20, retries - 1)), node.config.election_backoff_max_ms)
+    """How long a candidate waits that has lost this many elections in a row: at random, up to twice as long each time.
+
+    Kafka 3.9 draws first and cuts at quorum.election.backoff.max.ms then: behind some ten lost elections nearly all
+    draws are that one, so that two candidates who need each other's vote stand at the same moments for ever. Here the
+    bound is that of the draw.
+    """
+    most_ms = node.config.election_backoff_max_ms
+    steps = min(2 << min(20, retries - 1), most_ms // BACKOFF_BASE_MS + 1)
+    return BACKOFF_BASE_MS * node.config.jitter_ms(steps)

@@ -46,6 +46,7 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from kcore.schema.structure import Message
 
 TOPIC: Final = 2  # ConfigResource.Type
 BROKER: Final = 4
@@ -58,6 +59,16 @@ Resource: TypeAlias = (
     | AlterConfigsRequestAlterConfigsResource
     | DescribeConfigsResource
 )
+
+
+def is_of_all_brokers(request: Message) -> bool:
+    """Whether a request describes or alters settings of all brokers.
+
+    Kafka's brokers know which settings there are; kcore's nodes know replication throttles alone.
+    """
+    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
+        return False
+    return any(each.resource_type == BROKER and not each.resource_name for each in request.resources)
 
 
 class Known(NamedTuple):

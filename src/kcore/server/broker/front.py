@@ -11,6 +11,7 @@ from kcore.broker.markers import on_write_txn_markers
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.producing import on_produce
 from kcore.broker.replica_manager import ReplicaManager
+from kcore.controller.admin.configs import is_of_all_brokers
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.broker_table import Endpoint
@@ -132,14 +133,16 @@ class BrokerFront:
         next_producer_id: Callable[[], Awaitable[int]],
         admin: NodeAdmin,
         date_ms: Callable[[], int],
+        forward: Callable[[Message, int], Awaitable[Message | None]],
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
 
-        `now_ms` only goes forward, `date_ms` is the time of day.
+        `now_ms` only goes forward, `date_ms` is the time of day. `forward` asks one of Kafka's own brokers, and gives
+        None if none answers.
         """
         self._manager, self._listener, self._cluster_id, self._admin = manager, listener, cluster_id, admin
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms = date_ms
+        self._date_ms, self._forward = date_ms, forward
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
@@ -184,10 +187,8 @@ class BrokerFront:
                 return self._admin.describe_log_dirs(request)
             case DescribeConfigsRequest():
                 return await self._admin.describe_configs(request, context.version)
-            case IncrementalAlterConfigsRequest():
-                return await self._admin.alter_configs(request)
-            case AlterConfigsRequest():
-                return await self._admin.replace_configs(request)
+            case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
+                return await self._alter_configs(request, context.version)
             case DescribeUserScramCredentialsRequest():
                 return await self._admin.describe_scram(request)
         if type(request) in EMPTY:
@@ -209,6 +210,16 @@ class BrokerFront:
             self._waiting.pop(request_id, None)
             self._manager.forget(request_id)
         return answer
+
+    async def _alter_configs(
+        self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
+    ) -> Message:
+        """One of Kafka's brokers knows which settings all brokers may have; this one knows throttles alone."""
+        if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
+            return answer
+        if isinstance(request, AlterConfigsRequest):
+            return await self._admin.replace_configs(request)
+        return await self._admin.alter_configs(request)
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()

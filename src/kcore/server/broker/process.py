@@ -135,7 +135,7 @@ class BrokerServer:
         admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
         own = {message_class(f"{name}Request").api_key for name in APIS}
         self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        asked = self.perform, self._next_producer_id, admin, date_ms
+        asked = self.perform, self._next_producer_id, admin, date_ms, self._relay.forward
         self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *asked)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)

@@ -6,13 +6,12 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.controller import events
-from kcore.controller.admin.configs import BROKER
+from kcore.controller.admin.configs import is_of_all_brokers
 from kcore.controller.effects import Answer
 from kcore.controller.events import RequestEvent
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.cluster_metadata import (
     DescribeClusterRequest,
@@ -20,7 +19,6 @@ from kcore.schema.cluster_metadata import (
     MetadataRequest,
     MetadataResponse,
 )
-from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
@@ -91,13 +89,6 @@ _KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
 _KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
 
 
-def _is_of_all_brokers(request: Message) -> bool:
-    """Settings of all brokers: a broker knows which there are, a controller would know throttles alone."""
-    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
-        return False
-    return any(each.resource_type == BROKER and not each.resource_name for each in request.resources)
-
-
 class Front:
     """The server of a controller."""
 
@@ -141,7 +132,7 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        if _is_of_all_brokers(request) and (told := await self._relay.forward(request, context.version)) is not None:
+        if is_of_all_brokers(request) and (told := await self._relay.forward(request, context.version)) is not None:
             return told
         if (make := _EVENTS.get(type(request))) is not None:
             request_id = next(self._request_ids)
