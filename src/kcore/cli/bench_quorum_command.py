@@ -6,6 +6,7 @@ from kcore.cli.console import fail
 from kcore.hollow.raft_bench import HEADER, KAFKA, KCORE, run
 from kcore.hollow.raft_nodes import Load
 from kcore.report.exits import Exit
+from kcore.spark.java import NoJavaError
 
 SYSTEMS = (f"{KAFKA}4.3.1", f"{KAFKA}3.9.1", KCORE)
 WIDTHS = (12, 8, 18, 8, 8, 8, 9, 5)
@@ -27,11 +28,14 @@ def command(
     if not json:
         typer.echo(_line(HEADER))
     exit_code = Exit.GOOD
-    for row in run(systems, loads, seconds / 2, seconds):
-        typer.echo(row.as_json() if json else _line(row.cells()))
-        if row.fault:
-            typer.echo(f"kcore: {row.fault}", err=True)
-            exit_code = Exit.FAILED
+    try:
+        for row in run(systems, loads, seconds / 2, seconds):
+            typer.echo(row.as_json() if json else _line(row.cells()))
+            if row.fault:
+                typer.echo(f"kcore: {row.fault}", err=True)
+                exit_code = Exit.FAILED
+    except NoJavaError as error:
+        fail(str(error))
     return exit_code
 
 
