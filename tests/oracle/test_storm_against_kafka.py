@@ -14,18 +14,19 @@ import numpy.typing as npt
 import pytest
 
 from kcore.hollow.fleet import Fleet, State
-from kcore.hollow.kafka import KafkaQuorum
-from kcore.hollow.outcome import NOT_KNOWN, Outcome
+from kcore.hollow.histograms import NOT_KNOWN
 from kcore.hollow.quorum import Quorum
-from kcore.hollow.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.hollow.storm import Sizes, Storm
 from kcore.hollow.timeline import Timeline
 from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_table import PartitionTable
+from kcore.processes.kafka_quorum import KafkaQuorum
 from kcore.schema.index import METADATA_RECORDS
 from kcore.storage.log import segment_files
 from kcore.storage.metadata_log import LoadedMetadata, load_metadata
+from kcore.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.storm.outcome import Outcome
 from kcore.types import Int64s
 from kcore.wire.metadata_frames import frame_columns
 from kcore.wire.record_batch import scan_batches

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.hollow.kafka import KafkaQuorum
+from kcore.processes.kafka_quorum import KafkaQuorum
 from oracle.clusters import image_of
 from spark.test_standalone import master as master
 

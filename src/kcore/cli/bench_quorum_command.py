@@ -3,8 +3,8 @@
 import typer
 
 from kcore.cli.console import fail
-from kcore.hollow.raft_bench import HEADER, KAFKA, KCORE, run
-from kcore.hollow.raft_nodes import Load
+from kcore.raft_bench.nodes import Load
+from kcore.raft_bench.run import HEADER, KAFKA, KCORE, run
 from kcore.report.exits import Exit
 from kcore.spark.java import NoJavaError
 

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, results_directory, wide_console
+from kcore.designs import report
+from kcore.designs import run as designs
+from kcore.designs.plan import QUICK, DesignsPlan
+from kcore.designs.rows import Row, predicted, table_of
 from kcore.errors import KcoreError, PlanError
-from kcore.hollow.designs import report
-from kcore.hollow.designs import run as designs
-from kcore.hollow.designs.plan import QUICK, DesignsPlan
-from kcore.hollow.designs.rows import Row, predicted, table_of
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts

@@ -15,17 +15,17 @@ from rich.markup import escape
 
 from kcore.cli.console import fail, results_directory, wide_console
 from kcore.errors import PlanError, TargetError
-from kcore.hollow import report, report_table
-from kcore.hollow import run as storms
-from kcore.hollow.plan import StormPlan
-from kcore.hollow.report_rows import BULKY, Row, merged, missing, table_of
-from kcore.hollow.scenarios import LIMITS, SCENARIOS
-from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
 from kcore.report.units import parse_counts
 from kcore.spark.java import NoJavaError
+from kcore.storm import report, report_table
+from kcore.storm import run as storms
+from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
+from kcore.storm.plan import StormPlan
+from kcore.storm.report_rows import BULKY, Row, merged, missing, table_of
+from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
