@@ -34,7 +34,7 @@ EDGE_CRATES = {"hollow": "hollow"}  # Crates under _ext/rust that have sockets a
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
 # Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
 WALL_CLOCK = {
-    "cli/quorum_command.py": "how long ago it was, as Kafka's tool tells it",
+    "cli/quorum_describe.py": "how long ago it was, as Kafka's tool tells it",
     "designs/v3.py": "time stamps in znodes",
     "hollow/zk/fleet.py": "time stamps in znodes",
     "server/broker/process.py": "time stamps of records, and in the broker's znode",

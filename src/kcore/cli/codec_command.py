@@ -3,7 +3,7 @@
 import binascii
 import json
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,39 @@ from kcore.wire.jsonform import from_json, to_json
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF \t\r\n")
 MOST_INPUT = 1 << 28  # Bytes: a request of 100 MiB, socket.request.max.bytes, as hex.
 _HEADERS = ("RequestHeader", "ResponseHeader")
+
+
+Header = Annotated[bool, typer.Option("--header", help="With the request's or response's header in front.")]
+Dialect = Annotated[str | None, typer.Option(help="Another dialect than Kafka's own, such as kip590.")]
+
+
+def decode_command(
+    name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
+    version: Annotated[int, typer.Argument(help="Its version.")],
+    hex: Annotated[str | None, typer.Argument(help="Its bytes as hex; from stdin (hex or binary) if left out.")] = None,
+    header: Header = False,
+    dialect: Dialect = None,
+) -> None:
+    """Show a message's bytes as Kafka's JSON.
+
+    Exit code: 0 good, 1 the bytes are not that message, 2 usage.
+    """
+    raise typer.Exit(run_decode(name, version, hex, header, dialect))
+
+
+def encode_command(
+    name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
+    version: Annotated[int, typer.Argument(help="Its version.")],
+    json: Annotated[str | None, typer.Argument(help="Its JSON; from stdin if left out.")] = None,
+    header: Header = False,
+    dialect: Dialect = None,
+    binary: Annotated[bool, typer.Option("--binary", help="The bytes themselves instead of hex.")] = False,
+) -> None:
+    """Write a message's bytes from Kafka's JSON.
+
+    Exit code: 0 good, 1 the JSON is not that message, 2 usage.
+    """
+    raise typer.Exit(run_encode(name, version, json, header, dialect, binary))
 
 
 def run_decode(name: str, version: int, text: str | None, header: bool, dialect: str | None) -> Exit:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +10,7 @@ from kcore.cli.console import fail
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.coordinator_records import coordinator_json
+from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, coordinator_json
 from kcore.storage.dump import (
     Detail,
     batch_json,
@@ -29,6 +29,32 @@ from kcore.storage.snapshot import SUFFIX
 from kcore.wire.records import Record
 
 Row = dict[str, Any]
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A segment, a snapshot, a file beside one, or a partition's folder.")],
+    deep: Annotated[bool, typer.Option("--deep", help="A line a record, too.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Keys and values of the records, too.")] = False,
+    metadata: Annotated[bool, typer.Option("--metadata", help="Values as cluster metadata records.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Records as those of __consumer_offsets.")] = False,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Records as those of __transaction_state.")
+    ] = False,
+    skip_record_metadata: Annotated[
+        bool, typer.Option("--skip-record-metadata", help="Of records, their contents alone.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, or for each record.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as an Arrow IPC file.")] = None,
+) -> None:
+    """Show what lies in a log, as kafka-dump-log prints it.
+
+    Exit code: 0 good, 1 something in it is torn or broken (told with its position), 2 usage.
+    """
+    if metadata + offsets + transactions > 1:
+        raise typer.BadParameter("at most one of --metadata, --offsets and --transactions")
+    coordinator = OFFSETS if offsets else TRANSACTIONS if transactions else None
+    detail = Detail(deep, records, metadata, skip_record_metadata, coordinator)
+    raise typer.Exit(run(path, detail, json, arrow))
 
 
 def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:

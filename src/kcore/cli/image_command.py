@@ -1,7 +1,7 @@
 """`kcore image`: the cluster that a metadata log, a snapshot or a ZooKeeper dump tells of, in figures."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,6 +18,18 @@ from kcore.storage.files import MOST_CLUSTER_FILE, open_reader, read_text
 from kcore.storage.metadata_log import load_metadata
 
 DUMP_BEGINS = b"/"  # A ZooKeeper dump's first line is a node's path.
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A metadata log's folder or segment, a snapshot, or a ZooKeeper dump.")],
+    json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The partitions as an Arrow IPC file.")] = None,
+) -> None:
+    """Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.
+
+    Exit code: 0 good, 1 the log could be read only in part, 2 usage.
+    """
+    raise typer.Exit(run(path, json, arrow))
 
 
 def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -27,6 +28,44 @@ from kcore.spark.java import NoJavaError
 QUIET_S = 5.0  # Between two lines of progress.
 ALL = "all"  # Of the planted bugs.
 MOST_SHOWN = 5  # Failures, with their stories; all are kept.
+
+
+def command(
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many worlds.")] = 100,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the first of them.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="This one world alone: a replay.")] = None,
+    events: Annotated[int, typer.Option(min=1, help="Of each world; then it is healed.")] = 20_000,
+    level: Annotated[
+        str | None, typer.Option(help="3.9, 4.3 or mixed in all worlds; drawn from the seed otherwise.")
+    ] = None,
+    voters: Annotated[int | None, typer.Option(min=1, max=5, help="So many in all worlds.")] = None,
+    observers: Annotated[int | None, typer.Option(min=0, max=5, help="So many in all worlds.")] = None,
+    planted: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Plant this bug; ends at the first seed that finds it. Or all, one by one."),
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Over Spark, at this master URL such as local[*].")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Without Spark: default one a core.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/sim-<time>.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="A seed's JSON a line on stdout, the rest on stderr.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="List the bugs that can be planted, and stop.")] = False,
+) -> None:
+    """Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.
+
+    A world ends healed, and its quorum must then find a leader. A broken invariant is told with the last events and
+    with the command that shows the same again.
+
+    Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage.
+    """
+    if names:
+        list_planted()
+        return
+    check(level, planted)
+    chosen = range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1)
+    if planted == ALL:
+        raise typer.Exit(run_planted(chosen, events, processes))
+    fixed = {"level": level, "voters": voters, "observers": observers}
+    raise typer.Exit(run(Campaign(chosen, events, planted, fixed), master, processes, out, json))
 
 
 def list_planted() -> None:
