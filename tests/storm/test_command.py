@@ -7,9 +7,9 @@ from typer.testing import CliRunner, Result
 from kcore.cli.commands import app
 from kcore.storm import run
 from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
-from kcore.storm.outcome import Outcome
 from kcore.storm.plan import StormPlan
 from kcore.storm.report_rows import Row, failed_row, row_of
+from kcore.storm.result import ScenarioResult
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 
@@ -57,7 +57,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str
             if name == "broker-lost" and error:
                 rows.append(failed_row(cell, name, 1, 1, error))
             else:
-                rows.append(row_of(cell, Outcome(name, 20, 10, 1, last_ms=5.0, valid=not lag), 1))
+                rows.append(row_of(cell, ScenarioResult(name, 20, 10, 1, last_ms=5.0, valid=not lag), 1))
         return left or []
 
     monkeypatch.setattr(run, "run", run_plan)

@@ -17,7 +17,7 @@ from kcore.processes.machine import Usage
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 from kcore.storm.kraft.storm import Measure, Sizes, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import ZERO_UUID
 
 MS = 1_000_000
@@ -63,8 +63,8 @@ def words(*rows: tuple[int, ...]) -> bytes:
     return np.array(rows, np.int64).tobytes()
 
 
-def measured(storm: Storm, body: Callable[[Measure], Awaitable[None]], *names: str) -> Outcome:
-    async def run() -> Outcome:
+def measured(storm: Storm, body: Callable[[Measure], Awaitable[None]], *names: str) -> ScenarioResult:
+    async def run() -> ScenarioResult:
         measure = Measure(storm, "made-up")
         await measure.begin()
         await body(measure)
@@ -87,14 +87,14 @@ def test_times_are_from_the_intended_moment_to_the_first_and_last_change_at_each
         storm.fleet.observer.end_offset = 14
         storm.fleet.brokers[3].state = State.OFF
 
-    outcome = measured(storm, body, "PartitionChangeRecord")
-    assert (outcome.brokers, outcome.partitions, outcome.changes) == (3, 7, 2)
-    assert outcome.records == {"NoOpRecord": 2, "PartitionChangeRecord": 2}
-    assert (outcome.first_ms, outcome.p50_ms, outcome.last_ms) == (5, 11, 12)
-    assert outcome.p99_ms == pytest.approx(11.98)
-    assert outcome.append_gap_ms == pytest.approx(10_000, abs=2_000)
-    assert (outcome.log_begin, outcome.log_end, outcome.log_bytes, outcome.requests) == (10, 14, 170, 12)
-    assert outcome.valid and outcome.answered_ms == NOT_KNOWN
+    result = measured(storm, body, "PartitionChangeRecord")
+    assert (result.brokers, result.partitions, result.changes) == (3, 7, 2)
+    assert result.records == {"NoOpRecord": 2, "PartitionChangeRecord": 2}
+    assert (result.first_ms, result.p50_ms, result.last_ms) == (5, 11, 12)
+    assert result.p99_ms == pytest.approx(11.98)
+    assert result.append_gap_ms == pytest.approx(10_000, abs=2_000)
+    assert (result.log_begin, result.log_end, result.log_bytes, result.requests) == (10, 14, 170, 12)
+    assert result.valid and result.answered_ms == NOT_KNOWN
 
 
 def test_a_wave_is_timed_from_the_end_of_the_one_before() -> None:
@@ -110,17 +110,17 @@ def test_a_wave_is_timed_from_the_end_of_the_one_before() -> None:
             await measure.wave(f"wave {wave}", "PartitionChangeRecord")
         await measure.wave("nothing", "PartitionChangeRecord")
 
-    outcome = measured(storm, body, "PartitionChangeRecord")
-    assert outcome.waves_ms == {"wave 0": 7, "wave 1": 8}
-    assert outcome.changes == 2
+    result = measured(storm, body, "PartitionChangeRecord")
+    assert result.waves_ms == {"wave 0": 7, "wave 1": 8}
+    assert result.changes == 2
 
 
 def test_without_changes_there_is_nothing_to_time() -> None:
     async def body(measure: Measure) -> None:
         pass
 
-    outcome = measured(made_up(1)[0], body, "PartitionChangeRecord")
-    assert (outcome.changes, outcome.first_ms, outcome.last_ms, outcome.waves_ms) == (0, NOT_KNOWN, NOT_KNOWN, {})
+    result = measured(made_up(1)[0], body, "PartitionChangeRecord")
+    assert (result.changes, result.first_ms, result.last_ms, result.waves_ms) == (0, NOT_KNOWN, NOT_KNOWN, {})
 
 
 @pytest.mark.parametrize(("lag_ms", "valid"), [(100, True), (1_000, False)])
@@ -128,9 +128,9 @@ def test_a_run_whose_own_heartbeats_were_late_is_not_valid(lag_ms: int, valid: b
     async def body(measure: Measure) -> None:
         pass
 
-    outcome = measured(made_up(1, lag_ms * MS)[0], body)
-    assert outcome.valid is valid
-    assert ("the load generator itself was" in outcome.note) is not valid
+    result = measured(made_up(1, lag_ms * MS)[0], body)
+    assert result.valid is valid
+    assert ("the load generator itself was" in result.note) is not valid
 
 
 @pytest.mark.parametrize(("cpu_s", "found"), [(7.5, 2.5), (1.0, NOT_KNOWN)])

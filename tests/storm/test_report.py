@@ -10,9 +10,9 @@ from rich.console import Console
 from kcore.hollow.histograms import percentile_ms
 from kcore.report import keep
 from kcore.storm import report, report_table
-from kcore.storm.outcome import Outcome
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.report_rows import Row, failed_row, merged, missing, row_of, table_of
+from kcore.storm.result import ScenarioResult
 from kcore.storm.targets import Target
 
 CELL = Cell(Target.parse("kafka-4.3.1"), 3, 100, 0)
@@ -25,12 +25,12 @@ def counts(**at: int) -> list[int]:
     return buckets
 
 
-def outcome(**figures: object) -> Outcome:
-    return replace(Outcome("broker-lost", 3, 100, 1, first_ms=10.0, last_ms=40.0, p50_ms=30.0), **figures)
+def result(**figures: object) -> ScenarioResult:
+    return replace(ScenarioResult("broker-lost", 3, 100, 1, first_ms=10.0, last_ms=40.0, p50_ms=30.0), **figures)
 
 
 def row(cell: Cell = CELL, **figures: object) -> Row:
-    return row_of(cell, outcome(**figures), 1)
+    return row_of(cell, result(**figures), 1)
 
 
 def test_repetitions_are_merged_by_their_samples_not_averaged():
@@ -86,7 +86,7 @@ def test_the_curve_needs_more_than_one_size():
 
 
 def test_the_terminal_and_the_page_show_all_and_escape_what_others_wrote():
-    found = replace(outcome(note="10,001 <topics>"), scenario="limit-delete")
+    found = replace(result(note="10,001 <topics>"), scenario="limit-delete")
     rows = [row(), row(replace(CELL, partitions=1000)), failed_row(CELL, "bounce", 1, 1, "<b>[bold]")]
     rows.append(row_of(CELL, found, 1))
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115

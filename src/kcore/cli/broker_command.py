@@ -55,8 +55,8 @@ def command(
     use_all_descriptors()
     made = _config_of(broker_id, inter_broker_protocol, config or [])
     host, port = address_of("--listen", listen)
-    told = address_of("--advertise", advertise) if advertise else None
-    options = {"host": host, "port": port, "advertised": told, "listener": listener_name, "rack": rack}
+    advertised = address_of("--advertise", advertise) if advertise else None
+    options = {"host": host, "port": port, "advertised": advertised, "listener": listener_name, "rack": rack}
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
 
 

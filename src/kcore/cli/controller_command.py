@@ -62,8 +62,8 @@ def command(
     use_all_descriptors()
     settings = _settings(config or [])
     where = address_of("--listen", listen)
-    told = address_of("--advertise", advertise) if advertise else None
-    made = _config_of(broker_id, inter_broker_protocol, listener_name, told, settings)
+    advertised = address_of("--advertise", advertise) if advertise else None
+    made = _config_of(broker_id, inter_broker_protocol, listener_name, advertised, settings)
     raise typer.Exit(asyncio.run(_run(made, zookeeper, where, session_timeout_ms=session_timeout, take_over=take_over)))
 
 
@@ -86,14 +86,14 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 
 def _config_of(
-    broker_id: int, protocol: str, listener_name: str, told: tuple[str, int] | None, settings: dict[str, Any]
+    broker_id: int, protocol: str, listener_name: str, advertised: tuple[str, int] | None, settings: dict[str, Any]
 ) -> ControllerConfig:
     try:
         request_versions(protocol)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
     plain = SECURITY_PROTOCOLS["PLAINTEXT"]
-    endpoints = (Endpoint(told[1], told[0], listener_name, plain),) if told else ()
+    endpoints = (Endpoint(advertised[1], advertised[0], listener_name, plain),) if advertised else ()
     return ControllerConfig(
         broker_id,
         endpoints,
@@ -132,14 +132,14 @@ async def _run(config: ControllerConfig, zookeeper: str, listen: tuple[str, int]
 
 
 def _summary(metrics: ControllerMetrics) -> list[str]:
-    def told(what: str, name: str, duration: Duration) -> str:
+    def line_of(what: str, name: str, duration: Duration) -> str:
         mean_ms = duration.total_s / duration.count * 1e3
         return (
             f"{what} {name}: {duration.count:,}, {mean_ms:,.1f} ms each, {duration.longest_s * 1e3:,.1f} ms the longest"
         )
 
     return [
-        *(told("event", name, duration) for name, duration in sorted(metrics.events.items())),
-        *(told("request", name, duration) for name, duration in sorted(metrics.requests.items())),
+        *(line_of("event", name, duration) for name, duration in sorted(metrics.events.items())),
+        *(line_of("request", name, duration) for name, duration in sorted(metrics.requests.items())),
         f"{metrics.request_retries:,} requests sent again, {metrics.relayed:,} relayed, {metrics.alarms:,} alarms",
     ]

@@ -76,11 +76,11 @@ def _lines(file: Path, detail: Detail) -> Exit:
         for line in dump_lines(file, detail):
             typer.echo(line)
     except DecodeError as error:
-        return _told(file, error)
+        return _report(file, error)
     return Exit.GOOD
 
 
-def _told(file: Path, error: KcoreError) -> Exit:
+def _report(file: Path, error: KcoreError) -> Exit:
     typer.echo(f"kcore: {file}: {error}", err=True)
     return Exit.FAILED
 
@@ -99,7 +99,7 @@ def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) 
                 if arrow is not None:
                     kept.append(row)
         except DecodeError as error:
-            exit_code = _told(file, error)
+            exit_code = _report(file, error)
     if arrow is not None:
         _write_arrow(kept, arrow, detail)
     return exit_code
@@ -135,18 +135,18 @@ def _record_row(batch: Row, partition: TopicPartition | None, record: Record, de
         "headers": [{"key": shown_name(key), "value": value} for key, value in record.headers],
     }
     try:
-        told = _decoded(record, detail)
+        decoded = _decoded(record, detail)
     except DecodeError as error:
-        told = {"error": str(error)}
-    return row if told is None else row | {"decoded": told}
+        decoded = {"error": str(error)}
+    return row if decoded is None else row | {"decoded": decoded}
 
 
 def _decoded(record: Record, detail: Detail) -> Row | None:
     if record.control is not None:
         return control_json(record)
     if detail.coordinator is not None:
-        told = coordinator_json(record, detail.coordinator)
-        return {"unknownType": told} if isinstance(told, int) else told._asdict()
+        decoded = coordinator_json(record, detail.coordinator)
+        return {"unknownType": decoded} if isinstance(decoded, int) else decoded._asdict()
     return metadata_json(record) if detail.metadata else None
 
 

@@ -48,8 +48,8 @@ def command(
         fail(f"--level {level}: 3.9 or 4.3")
     option = "--bootstrap-server" if bootstrap_controller is None else "--bootstrap-controller"
     where = _addresses(option, bootstrap_controller or bootstrap_server or "")
-    description = _asked(where, bootstrap_controller is not None, timeout)
-    for line in _told(description, status, human_readable, seed_format, level, json):
+    description = _describe(where, bootstrap_controller is not None, timeout)
+    for line in _lines_of(description, status, human_readable, seed_format, level, json):
         typer.echo(line)
 
 
@@ -57,7 +57,7 @@ def _addresses(option: str, text: str) -> list[Address]:
     return [Address(*address_of(option, each.strip())) for each in text.split(",")]
 
 
-def _asked(where: list[Address], controllers: bool, timeout_ms: int) -> QuorumDescription:
+def _describe(where: list[Address], controllers: bool, timeout_ms: int) -> QuorumDescription:
     asking = describe_quorum(where, controllers=controllers, timeout_s=timeout_ms / 1000, random=Random())
     try:
         return asyncio.run(asking)
@@ -65,15 +65,15 @@ def _asked(where: list[Address], controllers: bool, timeout_ms: int) -> QuorumDe
         _failed(str(error))
 
 
-def _told(
+def _lines_of(
     description: QuorumDescription, status: bool, human_readable: bool, seed_format: bool, level: str, json: bool
 ) -> list[str]:
     try:
         if json:
             return [json_module.dumps(quorum_tables.as_json(description))]
         if seed_format:
-            told = quorum_tables.seed_status if status else quorum_tables.seed_replication
-            return told(description)
+            table = quorum_tables.seed_status if status else quorum_tables.seed_replication
+            return table(description)
         if status:
             return quorum_tables.status(description, level)
         return quorum_tables.replication(description, time.time_ns() // 1_000_000 if human_readable else None)

@@ -129,15 +129,15 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     settings = _settings(plan.settings)
     own = next((each.endpoints[plan.listener] for each in voters if each.key.id == plan.node_id), None)
     where = Address(*address_of("--listen", plan.listen)) if plan.listen else own or ANY_PORT_OF_LOOPBACK
-    told = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
-    if told.port == 0 and plan.data is not None:
+    advertised = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
+    if advertised.port == 0 and plan.data is not None:
         fail("others must be able to reach a node that may vote: give --listen or --advertise with a port")
     opened = _open(plan, [each.key.id for each in voters], is_voter=own is not None)
     config = RaftConfig(
         opened.cluster_id,
         plan.node_id,
         opened.directory_id,
-        {plan.listener: told} if told.port else {},
+        {plan.listener: advertised} if advertised.port else {},
         SystemRandom().randrange,
         voters=voters,
         bootstrap_servers=tuple(_addresses(plan.bootstrap)) if plan.bootstrap else (),

@@ -89,10 +89,10 @@ def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
         found.append(each)
         where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
         others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
-        told = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
+        line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
             f"; before: {others}" if others else ""
         )
-        console.print(told, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
+        console.print(line, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
         if each.verdict == BROKEN:
             console.print(escape(each.text), soft_wrap=True, highlight=False)
     caught = sum(each.verdict == CAUGHT for each in found)
@@ -133,8 +133,8 @@ def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
         for row in coming:
             found.append(row)
             if campaign.plant is None and row["invariant"] is not None:
-                told = f"seed {row['seed']}: {row['invariant']} {row['text']}"
-                console.print(escape(told), soft_wrap=True, highlight=False)
+                line = f"seed {row['seed']}: {row['invariant']} {row['text']}"
+                console.print(escape(line), soft_wrap=True, highlight=False)
             if perf_counter() - last_s > QUIET_S:
                 last_s = perf_counter()
                 console.print(f"{len(found):,} of {len(campaign.seeds):,} seeds, {len(_failed(found))} failed")
@@ -172,8 +172,8 @@ def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s:
         console.print(f"seed {row['seed']}, event {row['events']:,}; again: {row['replay']}\n", soft_wrap=True)
     if len(failed) > MOST_SHOWN:
         rest = Counter(row["invariant"] for row in failed[MOST_SHOWN:])
-        told = ", ".join(f"{name} {count}" for name, count in rest.most_common())
-        console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {told}\n", soft_wrap=True)
+        counts = ", ".join(f"{name} {count}" for name, count in rest.most_common())
+        console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {counts}\n", soft_wrap=True)
     if len(found) > 1:
         console.print(_coverage(found))
     events, seconds = sum(row["events"] for row in found), sum(row["seconds"] for row in found)

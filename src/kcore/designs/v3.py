@@ -95,7 +95,7 @@ class Controlled(Design):
         await self.update_view(led)
 
     async def write_states(self, decision: Decision) -> None:
-        """Before anything is told."""
+        """Before anything is sent."""
         epoch = self.controller.controller_epoch
         taken = await self.client.write_states(self.table, decision.changes, epoch, fence=self.fence)
         if not taken.all():
@@ -114,7 +114,7 @@ class Controlled(Design):
         await asyncio.gather(*answers)
 
     def _learn(self, decision: Decision, led: Int32s) -> None:
-        """What the brokers were told, and when; TargetError if one of them lacks something."""
+        """Takes over when each broker got its LeaderAndIsr requests; TargetError if a partition is missing in them."""
         ids, replicas = self.table.brokers.ids, self.table.replicas__ps
         for broker_id in self.brokers:
             row = self.table.brokers.row(broker_id)

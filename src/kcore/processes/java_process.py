@@ -12,7 +12,7 @@ from kcore.processes.machine import Usage, usage_of
 from kcore.spark.java import java_home
 
 _POLL_S: Final = 0.05
-_END_OF_LOG: Final = 2_000  # Characters that are told of a process that did not start.
+_END_OF_LOG: Final = 2_000  # Characters of the log in the error, if a process does not start.
 
 
 class JavaProcess:
@@ -55,9 +55,9 @@ class JavaProcess:
     def await_log(self, text: str, timeout_s: float = 60.0) -> None:
         """Until this process has logged `text`; TargetError if it ends before, or the time does."""
         end = time.monotonic() + timeout_s
-        while text not in (told := self.log_text()):
+        while text not in (logged := self.log_text()):
             if not self.is_running or time.monotonic() > end:
-                raise TargetError(f"{self.name} did not say {text!r}; the end of its log:\n{told[-_END_OF_LOG:]}")
+                raise TargetError(f"{self.name} did not say {text!r}; the end of its log:\n{logged[-_END_OF_LOG:]}")
             time.sleep(_POLL_S)
 
     def log_text(self) -> str:
@@ -108,7 +108,7 @@ def stop_all(processes: Sequence[JavaProcess], timeout_s: float = 30.0) -> None:
     """SIGTERM to all at once; those that are there when the time is up are killed."""
     running = [process for process in processes if process.is_running]
     for process in running:
-        process.resume()  # A paused one hears nothing else.
+        process.resume()  # A paused process does not act on SIGTERM.
         process._signal(signal.SIGTERM)
     end = time.monotonic() + timeout_s
     for process in running:

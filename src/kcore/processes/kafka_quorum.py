@@ -171,7 +171,7 @@ class KafkaQuorum:
 
     def _await_start(self, node: Node) -> None:
         end = time.monotonic() + _START_TIMEOUT_S
-        while _STARTED not in (told := node.log.read_text(errors="replace")):
+        while _STARTED not in (log := node.log.read_text(errors="replace")):
             if node.process is None or node.process.poll() is not None or time.monotonic() > end:
-                raise TargetError(f"controller {node.node_id} did not start; the end of its log:\n{told[-2000:]}")
+                raise TargetError(f"controller {node.node_id} did not start; the end of its log:\n{log[-2000:]}")
             time.sleep(0.05)

@@ -74,9 +74,9 @@ class KcoreController(ControllerProcess):
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         end = time.monotonic() + _START_TIMEOUT_S
-        while f"controller {CONTROLLER_ID} is active, epoch " not in (told := self._log.read_text(errors="replace")):
+        while f"controller {CONTROLLER_ID} is active, epoch " not in (text := self._log.read_text(errors="replace")):
             if self._process.poll() is not None or time.monotonic() > end:
-                raise TargetError(f"kcore's controller did not start; the end of its log:\n{told[-2000:]}")
+                raise TargetError(f"kcore's controller did not start; the end of its log:\n{text[-2000:]}")
             time.sleep(0.05)
 
     def usage(self) -> Usage | None:

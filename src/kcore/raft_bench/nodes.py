@@ -107,7 +107,7 @@ class RaftNodes(Started):
 
 
 class KafkaRaftNodes(RaftNodes):
-    """`kafka.tools.TestRaftServer`; that of 3.9.1 appends 20,000 records of 256 bytes a second, whatever it is told."""
+    """`kafka.tools.TestRaftServer`; that of 3.9.1 always appends 20,000 records of 256 bytes a second."""
 
     def __init__(self, load: Load, release: str = "4.3.1", heap: str = "1g") -> None:
         super().__init__(load)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
-from kcore.storm.outcome import Outcome
 from kcore.storm.plan import Cell
+from kcore.storm.result import ScenarioResult
 
 Row = dict[str, Any]
 
@@ -37,14 +37,14 @@ _OF_CELL: Final = {
 }
 ROW_SCHEMA: Final = pa.schema(
     [(name, _ARROW[kind]) for name, kind in _OF_CELL.items()]
-    + [(each.name, _SPECIAL.get(each.name) or _ARROW[each.type]) for each in fields(Outcome)]
+    + [(each.name, _SPECIAL.get(each.name) or _ARROW[each.type]) for each in fields(ScenarioResult)]
 )
 _SHARES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 _TYPICAL: Final = ("seconds", "answered_ms", "first_ms", "last_ms", "append_gap_ms", "controller_cpu_s", "own_cpu_s")
 _WORST: Final = ("lag_max_ms", "clock_ms", "controller_rss_mb")
 
 
-def row_of(cell: Cell, outcome: Outcome, seed: int, *, partial: bool = False, error: str | None = None) -> Row:
+def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = False, error: str | None = None) -> Row:
     """One row; an error says that the scenario failed, and its figures mean little."""
     return {
         "target": cell.target.text,
@@ -54,13 +54,13 @@ def row_of(cell: Cell, outcome: Outcome, seed: int, *, partial: bool = False, er
         "seed": seed,
         "partial": partial,
         "error": error,
-        **outcome.as_row(),
+        **result.as_row(),
     }
 
 
 def failed_row(cell: Cell, scenario: str, controllers: int, seed: int, error: str) -> Row:
     """Of a scenario that gave nothing."""
-    return row_of(cell, Outcome(scenario, 0, 0, controllers), seed, error=error)
+    return row_of(cell, ScenarioResult(scenario, 0, 0, controllers), seed, error=error)
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:

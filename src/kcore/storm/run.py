@@ -139,28 +139,28 @@ class _CellRun:
                 continue
             try:
                 async with asyncio.timeout(_SCENARIO_S):
-                    outcome = await ALL[name](storm)
+                    result = await ALL[name](storm)
             except asyncio.CancelledError:
                 if storm.fleet.lost:
                     self._partial(storm, name)
                 raise
             except Exception as error:  # Whatever it is: the other scenarios may still tell something.
-                self._failed(storm, name, _told(error))
+                self._failed(storm, name, _text_of(error))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
-            self.rows.append(row_of(self.cell, outcome, self.plan.seed))
-            last = f"last broker after {outcome.last_ms:,.0f} ms" if outcome.last_ms >= 0 else "nothing changed"
-            self.tell(f"{self.cell}: {name}: {last}, {outcome.changes:,} changes, {outcome.seconds:.1f} s in all")
+            self.rows.append(row_of(self.cell, result, self.plan.seed))
+            last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
+            self.tell(f"{self.cell}: {name}: {last}, {result.changes:,} changes, {result.seconds:.1f} s in all")
 
     def _partial(self, storm: Storm, name: str) -> None:
         """What has arrived of a scenario that lost some of its brokers."""
         measure = storm.measure
-        if measure is None or measure.outcome.scenario != name:
+        if measure is None or measure.result.scenario != name:
             return
         kinds = {record.__name__ for record in METADATA_RECORDS.values()} - {NoOpRecord.__name__}
-        outcome = measure.so_far(*kinds)
-        outcome.valid, outcome.note = False, storm.fleet.lost
-        self.rows.append(row_of(self.cell, outcome, self.plan.seed, partial=True))
+        result = measure.so_far(*kinds)
+        result.valid, result.note = False, storm.fleet.lost
+        self.rows.append(row_of(self.cell, result, self.plan.seed, partial=True))
         self.tell(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
 
     def _failed(self, storm: Storm, name: str, error: str) -> None:
@@ -184,12 +184,12 @@ class _CellRun:
             problems = await clear_away(quorum, self.random, self.prefix, ids)
         except (KcoreError, OSError) as error:
             maybe = Left(quorum.bootstrap[0], [f"{self.prefix}*"], list(ids))
-            problems = [f"may be left behind: {maybe}: {_told(error)}"]
+            problems = [f"may be left behind: {maybe}: {_text_of(error)}"]
         self.left += [f"{self.cell}: {problem}" for problem in problems]
         for problem in problems:
             self.tell(f"{self.cell}: {problem}")
 
 
-def _told(error: Exception) -> str:
-    """Ours say what happened; of others the kind says more."""
+def _text_of(error: Exception) -> str:
+    """The message of an error of ours; of any other error its type, too."""
     return str(error) if isinstance(error, KcoreError) else f"{type(error).__name__}: {error}"

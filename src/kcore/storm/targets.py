@@ -128,18 +128,18 @@ class Left:
 
     def __str__(self) -> str:
         """What it is, and how it goes away by Kafka's own tools."""
-        told = []
+        parts = []
         if self.topics:
-            told.append(
+            parts.append(
                 f"{len(self.topics):,} topics, {self.topics[0]} to {self.topics[-1]} (kafka-topics.sh --delete "
                 f"--topic '{self.topics[0].rpartition('-')[0]}.*' --bootstrap-server of a broker)"
             )
         if self.broker_ids:
-            told.append(
+            parts.append(
                 f"brokers {', '.join(map(str, self.broker_ids))} (kafka-cluster.sh unregister "
                 f"--bootstrap-controller {self.address} --id of each)"
             )
-        return " and ".join(told)
+        return " and ".join(parts)
 
 
 async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> Left:
@@ -173,13 +173,13 @@ async def _clear(quorum: Quorum, left: Left) -> list[str]:
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=_DELETE_TIMEOUT_MS
         )
-        problems += await _asked(quorum, request, f"topics {names[0]} to {names[-1]} are not deleted")
+        problems += await _refusals(quorum, request, f"topics {names[0]} to {names[-1]} are not deleted")
     for broker_id in left.broker_ids:
-        problems += await _asked(quorum, UnregisterBrokerRequest(broker_id=broker_id), f"broker {broker_id} stays")
+        problems += await _refusals(quorum, UnregisterBrokerRequest(broker_id=broker_id), f"broker {broker_id} stays")
     return problems
 
 
-async def _asked(quorum: Quorum, request: DeleteTopicsRequest | UnregisterBrokerRequest, problem: str) -> list[str]:
+async def _refusals(quorum: Quorum, request: DeleteTopicsRequest | UnregisterBrokerRequest, problem: str) -> list[str]:
     try:
         answer = await quorum.ask(request)
     except (NetworkError, RetriableException) as error:

@@ -20,7 +20,7 @@ from kcore.processes.machine import Usage
 from kcore.replication.placement import place
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.topics import CreatableReplicaAssignment, CreateTopicsRequest
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s, Int64s
 
 _POLL_S: Final = 0.02
@@ -158,7 +158,7 @@ class Measure:
 
     def __init__(self, storm: Storm, scenario: str) -> None:
         self.storm = storm
-        self.outcome = Outcome(scenario, 0, 0, storm.controllers)
+        self.result = ScenarioResult(scenario, 0, 0, storm.controllers)
         self.intended_ns = 0
 
     async def begin(self) -> None:
@@ -185,12 +185,12 @@ class Measure:
         fleet = self.storm.fleet
         if len(offsets := self.changes(*names, from_offset=self._wave_offset)):
             known = fleet.timeline.known(int(offsets[-1]), len(fleet.brokers))[self.storm.live_rows()]
-            self.outcome.waves_ms[name] = (int(known.max()) - self._wave_ns) / _MILLIS
+            self.result.waves_ms[name] = (int(known.max()) - self._wave_ns) / _MILLIS
         self._wave_offset, self._wave_ns = fleet.observer.end_offset, time.monotonic_ns()
 
     def answered(self) -> None:
         """The controller has answered all that was asked of it."""
-        self.outcome.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
+        self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     def changes(self, *names: str, from_offset: int | None = None) -> Int64s:
         """Offsets of the records of these types since the beginning, or from there on."""
@@ -198,64 +198,64 @@ class Measure:
         offsets, types = self.storm.fleet.observer.types(self.start_offset if from_offset is None else from_offset)
         return offsets[np.isin(types, wanted)]
 
-    async def end(self, *names: str) -> Outcome:
+    async def end(self, *names: str) -> ScenarioResult:
         """Waits until every live broker knows the last record of these types, and tells what there was to see."""
         await self.storm.settled()
         return self.so_far(*names)
 
-    def so_far(self, *names: str) -> Outcome:
+    def so_far(self, *names: str) -> ScenarioResult:
         """What there is to see by now, of a scenario that may not have come to its end."""
-        storm, outcome = self.storm, self.outcome
+        storm, result = self.storm, self.result
         offsets = self.changes(*names)
         rows = storm.live_rows()
-        outcome.brokers, outcome.partitions = len(rows), storm.fleet.observer.partitions
-        outcome.changes = len(offsets)
+        result.brokers, result.partitions = len(rows), storm.fleet.observer.partitions
+        result.changes = len(offsets)
         if len(offsets):
             self._time(offsets, rows)
         self._count()
         self._weigh()
-        outcome.seconds = (time.monotonic_ns() - self.intended_ns) / 1e9
-        return outcome
+        result.seconds = (time.monotonic_ns() - self.intended_ns) / 1e9
+        return result
 
     def _time(self, offsets: Int64s, rows: Int64s) -> None:
         """When the first broker saw the first change, and each the last."""
-        timeline, outcome = self.storm.fleet.timeline, self.outcome
+        timeline, result = self.storm.fleet.timeline, self.result
         first = timeline.batches(int(offsets[0]))
-        outcome.first_ms = (int(first.first_ns[0]) - self.intended_ns) / _MILLIS
+        result.first_ms = (int(first.first_ns[0]) - self.intended_ns) / _MILLIS
         unix_ms = time.time_ns() / _MILLIS - (time.monotonic_ns() - int(first.first_ns[0])) / _MILLIS
-        outcome.append_gap_ms = unix_ms - int(first.append_ms[0])
+        result.append_gap_ms = unix_ms - int(first.append_ms[0])
         known = timeline.known(int(offsets[-1]), len(self.storm.fleet.brokers))[rows]
         late_ms = (known[known >= 0] - self.intended_ns) / _MILLIS
         if not len(late_ms):
             return
-        outcome.known_ms = late_ms.tolist()
-        outcome.last_ms = float(late_ms.max())
-        outcome.p50_ms, outcome.p99_ms, outcome.p999_ms = map(float, np.percentile(late_ms, [50, 99, 99.9]))
+        result.known_ms = late_ms.tolist()
+        result.last_ms = float(late_ms.max())
+        result.p50_ms, result.p99_ms, result.p999_ms = map(float, np.percentile(late_ms, [50, 99, 99.9]))
 
     def _count(self) -> None:
         """Records, bytes, requests, errors."""
-        fleet, outcome = self.storm.fleet, self.outcome
-        outcome.log_begin, outcome.log_end = self.start_offset, fleet.observer.end_offset
+        fleet, result = self.storm.fleet, self.result
+        result.log_begin, result.log_end = self.start_offset, fleet.observer.end_offset
         _, types = fleet.observer.types(self.start_offset)
         for number, count in zip(*np.unique(types, return_counts=True), strict=True):
-            outcome.records[METADATA_RECORDS[int(number)].__name__] = int(count)
-        outcome.log_bytes = int(fleet.timeline.batches(self.start_offset, outcome.log_end).bytes.sum())
+            result.records[METADATA_RECORDS[int(number)].__name__] = int(count)
+        result.log_bytes = int(fleet.timeline.batches(self.start_offset, result.log_end).bytes.sum())
         counters = fleet.counters()
-        outcome.requests = sum(counters[name] - self._counters[name] for name in ("heartbeats", "fetches"))
-        outcome.errors, outcome.false_fencings = dict(fleet.errors), fleet.false_fencings
+        result.requests = sum(counters[name] - self._counters[name] for name in ("heartbeats", "fetches"))
+        result.errors, result.false_fencings = dict(fleet.errors), fleet.false_fencings
 
     def _weigh(self) -> None:
         """Heartbeats, our own lag, and what both sides took of the machine."""
-        outcome, usage = self.outcome, self.storm.usage()
+        result, usage = self.result, self.storm.usage()
         latency, lag = map(histogram, self.storm.fleet.histograms())
-        outcome.heartbeats = latency.tolist()
-        outcome.clock_ms = self.storm.fleet.clock_ns / _MILLIS
-        outcome.heartbeat_p50_ms, outcome.heartbeat_p99_ms = (percentile_ms(latency, share) for share in (0.5, 0.99))
-        outcome.heartbeat_p999_ms, outcome.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
-        outcome.lag_max_ms = percentile_ms(lag, 1)
-        outcome.own_cpu_s = self.storm.fleet.cpu_s() - self._own
+        result.heartbeats = latency.tolist()
+        result.clock_ms = self.storm.fleet.clock_ns / _MILLIS
+        result.heartbeat_p50_ms, result.heartbeat_p99_ms = (percentile_ms(latency, share) for share in (0.5, 0.99))
+        result.heartbeat_p999_ms, result.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
+        result.lag_max_ms = percentile_ms(lag, 1)
+        result.own_cpu_s = self.storm.fleet.cpu_s() - self._own
         if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Less, where one of the processes is another.
-            outcome.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
-            outcome.controller_rss_mb = usage.peak_rss_bytes / 1e6
-        if outcome.lag_max_ms > _LATE_MS:
-            outcome.valid, outcome.note = False, f"the load generator itself was {outcome.lag_max_ms:.0f} ms late"
+            result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
+            result.controller_rss_mb = usage.peak_rss_bytes / 1e6
+        if result.lag_max_ms > _LATE_MS:
+            result.valid, result.note = False, f"the load generator itself was {result.lag_max_ms:.0f} ms late"

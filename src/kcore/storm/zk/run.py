@@ -54,14 +54,14 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
             continue
         try:
             async with asyncio.timeout(_SCENARIO_S):
-                outcome = await SCENARIOS[name](storm)
+                result = await SCENARIOS[name](storm)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
             rows.append(failed_row(cell, name, 1, plan.seed, str(error)))
             tell(f"{cell}: {name} failed: {error}")
             continue
-        rows.append(row_of(cell, outcome, plan.seed))
+        rows.append(row_of(cell, result, plan.seed))
         tell(
-            f"{cell}: {name}: first broker after {outcome.first_ms:,.0f} ms, last after {outcome.last_ms:,.0f} ms, "
-            f"{outcome.requests:,} requests"
+            f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms, "
+            f"{result.requests:,} requests"
         )

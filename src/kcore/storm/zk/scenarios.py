@@ -1,4 +1,4 @@
-"""What can be done to a controller in ZooKeeper mode: one coroutine a scenario, over a ZkStorm, giving an Outcome."""
+"""Scenarios for a controller in ZooKeeper mode: each is a coroutine over a ZkStorm that gives a ScenarioResult."""
 
 import asyncio
 import time
@@ -12,15 +12,15 @@ from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema import ControlledShutdownRequest, DeleteTopicsRequest, UpdateMetadataRequest
 from kcore.schema.topics import DeleteTopicState
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.storm.zk.storm import QUIET_S, ZkMeasure, ZkStorm
 
-Scenario = Callable[[ZkStorm], Awaitable[Outcome]]
+Scenario = Callable[[ZkStorm], Awaitable[ScenarioResult]]
 POLL_S: Final = 0.02
 DELETION_S: Final = 570.0  # Within the ten minutes that a scenario has: Kafka's controller takes minutes.
 
 
-async def failover(storm: ZkStorm) -> Outcome:
+async def failover(storm: ZkStorm) -> ScenarioResult:
     """`/controller` is removed; timed from its new creation until the last broker has everything again."""
     created = asyncio.Event()
     measure = ZkMeasure(storm, "failover")
@@ -40,7 +40,7 @@ async def failover(storm: ZkStorm) -> Outcome:
     return await measure.end("all brokers to be told of all partitions", storm.everyone_knows_all)
 
 
-async def broker_lost(storm: ZkStorm) -> Outcome:
+async def broker_lost(storm: ZkStorm) -> ScenarioResult:
     """A broker's znode goes; until the last request that follows from it. Its partitions have other leaders then."""
     lost = storm.pick()
     measure = ZkMeasure(storm, "broker-lost")
@@ -48,8 +48,8 @@ async def broker_lost(storm: ZkStorm) -> Outcome:
     return await measure.end("the others to be told of its partitions", lambda: _others_know(storm, lost))
 
 
-async def broker_back(storm: ZkStorm) -> Outcome:
-    """A broker that was lost registers again; until it has been told of everything."""
+async def broker_back(storm: ZkStorm) -> ScenarioResult:
+    """A broker that was lost registers again. Timed until it knows all partitions."""
     away = sorted(storm.fleet.brokers.keys() - storm.fleet.live)
     if not away:
         raise TargetError("broker-back needs a broker that was lost: run it after broker-lost")
@@ -58,7 +58,7 @@ async def broker_back(storm: ZkStorm) -> Outcome:
     return await measure.end("it to be told of everything", lambda: storm.knows_all(away[0]))
 
 
-async def controlled_shutdown(storm: ZkStorm) -> Outcome:
+async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
     """A broker asks to stop; until the answer, and the last request that follows from it. Then its znode goes."""
     leaving = storm.pick()
     epoch = storm.fleet.brokers[leaving].epoch
@@ -70,22 +70,22 @@ async def controlled_shutdown(storm: ZkStorm) -> Outcome:
     measure.answered()
     if answer.error_code or answer.remaining_partitions:
         raise TargetError(f"error {answer.error_code}, {len(answer.remaining_partitions)} partitions remain")
-    outcome = await measure.end("the others to be told of what it led", lambda: _others_know(storm, leaving))
+    result = await measure.end("the others to be told of what it led", lambda: _others_know(storm, leaving))
     storm.forget()
     await storm.fleet.lose(leaving)
     await storm.fleet.quiet(2.0, storm.timeout_s)
-    return outcome
+    return result
 
 
-async def bounce(storm: ZkStorm) -> Outcome:
-    """A broker's znode goes and is back in one transaction; until it has been told of everything."""
+async def bounce(storm: ZkStorm) -> ScenarioResult:
+    """A broker's znode goes and is back in one transaction. Timed until it knows all partitions."""
     bounced = storm.pick()
     measure = ZkMeasure(storm, "bounce")
     await storm.fleet.bounce(bounced)
     return await measure.end("it to be told of everything", lambda: storm.knows_all(bounced))
 
 
-async def delete_topics(storm: ZkStorm) -> Outcome:
+async def delete_topics(storm: ZkStorm) -> ScenarioResult:
     """All topics are deleted at once; until their znodes are gone, and the last request that follows from it.
 
     Brokers that were lost register first: a topic with a replica on one of them would wait for it. Kafka's controller
@@ -101,7 +101,7 @@ async def delete_topics(storm: ZkStorm) -> Outcome:
     asked = asyncio.create_task(_delete_all(storm, measure))
     try:
         await _until_gone(storm)
-        measure.outcome.waves_ms["znodes gone"] = (time.monotonic_ns() - measure.intended_ns) / 1e6
+        measure.result.waves_ms["znodes gone"] = (time.monotonic_ns() - measure.intended_ns) / 1e6
         await asked
     finally:
         asked.cancel()
@@ -134,10 +134,10 @@ async def _until_gone(storm: ZkStorm) -> None:
 
 def _others_know(storm: ZkStorm, broker_id: int) -> bool:
     """Whether all others have been told as much as the witness, who knows that this one leads nothing any more."""
-    told = storm.fleet.told
-    most = told(storm.witness.broker_id, UpdateMetadataRequest)
+    sent = storm.fleet.partitions_sent
+    most = sent(storm.witness.broker_id, UpdateMetadataRequest)
     others = storm.fleet.live - {broker_id}
-    return storm.witness.has_not(broker_id) and all(told(each, UpdateMetadataRequest) >= most for each in others)
+    return storm.witness.has_not(broker_id) and all(sent(each, UpdateMetadataRequest) >= most for each in others)
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {

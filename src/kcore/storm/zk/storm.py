@@ -19,7 +19,7 @@ from kcore.net.versions import api_name
 from kcore.processes.machine import Usage
 from kcore.processes.zk_controllers import ControllerProcess
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
 _MILLIS: Final = 1e6
@@ -27,7 +27,7 @@ QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
 
 
 class Witness:
-    """What one broker has been told of the cluster, as a table; it is never lost."""
+    """The cluster as one broker knows it from the requests sent to it. That broker is never stopped."""
 
     def __init__(self, broker: HollowBroker) -> None:
         self.broker_id = broker.broker_id
@@ -85,18 +85,18 @@ class ZkStorm:
         return self.table.index.rows(self.table.brokers.row(broker_id))
 
     def knows_all(self, broker_id: int) -> bool:
-        """Whether a broker was told of all partitions, and of all that it holds as a replica, since `forget`."""
+        """Whether a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
         fleet = self.fleet
-        return fleet.told(broker_id, UpdateMetadataRequest) >= len(self.table) and fleet.told(
+        return fleet.partitions_sent(broker_id, UpdateMetadataRequest) >= len(self.table) and fleet.partitions_sent(
             broker_id, LeaderAndIsrRequest
         ) >= len(self.held(broker_id))
 
     def everyone_knows_all(self) -> bool:
-        """Likewise of all that live."""
+        """Whether that is so for every live broker."""
         return all(map(self.knows_all, self.fleet.live))
 
     async def settled(self) -> None:
-        """Returns when everyone has been told of everything, and nothing more comes."""
+        """Returns when every live broker knows all partitions, and no request has come for a while."""
         await self.fleet.until("the brokers to be told of all partitions", self.everyone_knows_all, self.timeout_s)
         await self.fleet.quiet(QUIET_S, self.timeout_s)
 
@@ -106,7 +106,7 @@ class ZkMeasure:
 
     def __init__(self, storm: ZkStorm, scenario: str) -> None:
         self.storm = storm
-        self.outcome = Outcome(scenario, len(storm.fleet.live), len(storm.table), controllers=1)
+        self.result = ScenarioResult(scenario, len(storm.fleet.live), len(storm.table), controllers=1)
         storm.forget()
         self._usage: Usage | None = storm.controller.usage()
         self._own_s = time.process_time()
@@ -118,31 +118,31 @@ class ZkMeasure:
 
     def answered(self) -> None:
         """The controller has answered what it was asked."""
-        self.outcome.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
+        self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
-    async def end(self, what: str, so: Callable[[], bool]) -> Outcome:
+    async def end(self, what: str, so: Callable[[], bool]) -> ScenarioResult:
         """Waits until it is so and nothing more comes, and tells what there was to see."""
-        storm, outcome = self.storm, self.outcome
+        storm, result = self.storm, self.result
         await storm.fleet.until(what, so, storm.timeout_s)
         await storm.fleet.quiet(QUIET_S, storm.timeout_s)
         arrivals = [(broker_id, each) for broker_id, each in storm.fleet.arrivals() if each.at_ns >= self.intended_ns]
         if not arrivals:
-            raise TargetError(f"{outcome.scenario}: no request came")
+            raise TargetError(f"{result.scenario}: no request came")
         last = {broker_id: (each.at_ns - self.intended_ns) / _MILLIS for broker_id, each in arrivals}
-        outcome.known_ms = list(last.values())
-        outcome.first_ms = (arrivals[0][1].at_ns - self.intended_ns) / _MILLIS
-        outcome.last_ms = max(outcome.known_ms)
-        outcome.p50_ms, outcome.p99_ms, outcome.p999_ms = map(float, np.percentile(outcome.known_ms, [50, 99, 99.9]))
-        outcome.records = dict(Counter(api_name(each.message) for _, each in arrivals))
-        outcome.requests, outcome.log_bytes = len(arrivals), sum(each.bytes for _, each in arrivals)
-        outcome.changes = sum(each.partitions for _, each in arrivals if each.message is LeaderAndIsrRequest)
+        result.known_ms = list(last.values())
+        result.first_ms = (arrivals[0][1].at_ns - self.intended_ns) / _MILLIS
+        result.last_ms = max(result.known_ms)
+        result.p50_ms, result.p99_ms, result.p999_ms = map(float, np.percentile(result.known_ms, [50, 99, 99.9]))
+        result.records = dict(Counter(api_name(each.message) for _, each in arrivals))
+        result.requests, result.log_bytes = len(arrivals), sum(each.bytes for _, each in arrivals)
+        result.changes = sum(each.partitions for _, each in arrivals if each.message is LeaderAndIsrRequest)
         self._weigh()
-        outcome.seconds = (time.monotonic_ns() - self._begun_ns) / 1e9
-        return outcome
+        result.seconds = (time.monotonic_ns() - self._begun_ns) / 1e9
+        return result
 
     def _weigh(self) -> None:
         usage = self.storm.controller.usage()
-        self.outcome.own_cpu_s = time.process_time() - self._own_s
+        self.result.own_cpu_s = time.process_time() - self._own_s
         if usage and self._usage:
-            self.outcome.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
-            self.outcome.controller_rss_mb = usage.peak_rss_bytes / 1e6
+            self.result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
+            self.result.controller_rss_mb = usage.peak_rss_bytes / 1e6

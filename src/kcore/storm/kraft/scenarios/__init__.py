@@ -1,13 +1,13 @@
-"""What can be done to a controller: one coroutine a scenario, over a Storm, giving an Outcome."""
+"""Scenarios for a quorum: each is a coroutine over a Storm that gives a ScenarioResult."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kcore.storm.kraft.scenarios import controllers, directories, isr, lifecycle, limits, topics
 from kcore.storm.kraft.storm import Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 
-Scenario = Callable[[Storm], Awaitable[Outcome]]
+Scenario = Callable[[Storm], Awaitable[ScenarioResult]]
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "register": lifecycle.register,

@@ -7,12 +7,12 @@ from kcore.errors import TargetError
 from kcore.processes.kafka_quorum import Node
 from kcore.storm.kraft.scenarios.topics import make_topics
 from kcore.storm.kraft.storm import Measure, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 
 _POLL_S: Final = 0.1
 
 
-async def controller_killed(storm: Storm) -> Outcome:
+async def controller_killed(storm: Storm) -> ScenarioResult:
     """The active controller dies as by kill -9, and somebody asks for a topic of one partition at once.
 
     Timed from the death until a new controller has made the topic, and until the first and the last broker, which all
@@ -28,10 +28,10 @@ async def controller_killed(storm: Storm) -> Outcome:
     kafka.kill(active)
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     measure.answered()
-    outcome = await measure.end("PartitionRecord")
+    result = await measure.end("PartitionRecord")
     kafka.start_node(active)
     await _caught_up(storm, active)
-    return outcome
+    return result
 
 
 async def _caught_up(storm: Storm, node: Node) -> None:

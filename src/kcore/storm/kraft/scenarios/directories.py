@@ -8,14 +8,14 @@ from kcore.schema import log_dirs as schema
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.storm.kraft.scenarios.topics import check
 from kcore.storm.kraft.storm import Measure, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import Uuid
 
 _CHANGE: Final = "PartitionChangeRecord"
 _MOST: Final = 2_250  # Partitions of a request, as Kafka's AssignmentsManager has it.
 
 
-async def dir_lost(storm: Storm) -> Outcome:
+async def dir_lost(storm: Storm) -> ScenarioResult:
     """A broker with two log directories tells in a heartbeat that the second one, with half its replicas, is offline.
 
     Timed from that heartbeat until the last broker knows the last new leader and ISR. The broker is given its second
@@ -31,15 +31,15 @@ async def dir_lost(storm: Storm) -> Outcome:
     await measure.begin()
     storm.fleet.lose_directories(broker, [second])
     await storm.until("the directory's replicas to leave the ISRs", lambda: not _in_isr(storm, broker, mine))
-    outcome = await measure.end(_CHANGE)
+    result = await measure.end(_CHANGE)
     _, fresh = await _restart_with_two(storm, broker)
     again = Measure(storm, "dir-lost")
     await again.begin()
     await _assign(storm, broker, fresh, mine)
     await again.wave("assigned", _CHANGE)
-    outcome.waves_ms |= again.outcome.waves_ms
+    result.waves_ms |= again.result.waves_ms
     await storm.fill_isrs(storm.live())
-    return outcome
+    return result
 
 
 async def _restart_with_two(storm: Storm, broker: HollowBroker) -> tuple[Uuid, ...]:
@@ -85,5 +85,7 @@ def _request(broker: HollowBroker, directory: Uuid, partitions: list[tuple[Uuid,
         fresh = schema.AssignReplicasToDirsRequestTopicData(topic_id=topic_id, partitions=[])
         partition = schema.AssignReplicasToDirsRequestPartitionData(partition_index=index)
         topics.setdefault(topic_id, fresh).partitions.append(partition)
-    told = schema.AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[*topics.values()])
-    return AssignReplicasToDirsRequest(broker_id=broker.broker_id, broker_epoch=broker.epoch, directories=[told])
+    directory_data = schema.AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[*topics.values()])
+    return AssignReplicasToDirsRequest(
+        broker_id=broker.broker_id, broker_epoch=broker.epoch, directories=[directory_data]
+    )

@@ -6,13 +6,13 @@ import numpy as np
 
 from kcore.hollow.fleet import HollowBroker
 from kcore.storm.kraft.storm import Measure, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
 _CHANGE = "PartitionChangeRecord"
 
 
-async def isr_storm(storm: Storm) -> Outcome:
+async def isr_storm(storm: Storm) -> ScenarioResult:
     """All followers of `sizes.leaders` brokers leave the ISRs and come back, `sizes.rounds` times.
 
     Each direction is a wave, timed from when the leaders ask until the last broker knows the last change.

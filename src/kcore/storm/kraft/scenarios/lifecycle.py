@@ -5,10 +5,10 @@ import asyncio
 from kcore.errors import TargetError
 from kcore.hollow.fleet import HollowBroker
 from kcore.storm.kraft.storm import Measure, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 
 
-async def register(storm: Storm) -> Outcome:
+async def register(storm: Storm) -> ScenarioResult:
     """All brokers register at once; until all are unfenced and know it."""
     measure = Measure(storm, "register")
     await measure.begin()
@@ -19,7 +19,7 @@ async def register(storm: Storm) -> Outcome:
     return await measure.end("RegisterBrokerRecord", "BrokerRegistrationChangeRecord")
 
 
-async def heartbeat(storm: Storm) -> Outcome:
+async def heartbeat(storm: Storm) -> ScenarioResult:
     """Nothing happens for `sizes.seconds`: what heartbeats take, and what idle brokers cost both sides."""
     measure = Measure(storm, "heartbeat")
     await measure.begin()
@@ -27,7 +27,7 @@ async def heartbeat(storm: Storm) -> Outcome:
     return await measure.end()
 
 
-async def broker_lost(storm: Storm) -> Outcome:
+async def broker_lost(storm: Storm) -> ScenarioResult:
     """One broker dies as by kill -9; until the last of the others knows the last of its partitions' new leaders.
 
     Timed from the death: the controller notices when the session ends. Afterwards the broker comes back, and its
@@ -36,7 +36,7 @@ async def broker_lost(storm: Storm) -> Outcome:
     return await _lost(storm, "broker-lost", [storm.random.choice(storm.live())])
 
 
-async def rack_lost(storm: Storm) -> Outcome:
+async def rack_lost(storm: Storm) -> ScenarioResult:
     """All brokers of one rack die as by kill -9; otherwise as broker-lost."""
     racks = sorted({broker.rack for broker in storm.live() if broker.rack is not None})
     if len(racks) < 2:
@@ -45,17 +45,17 @@ async def rack_lost(storm: Storm) -> Outcome:
     return await _lost(storm, "rack-lost", [broker for broker in storm.live() if broker.rack == rack])
 
 
-async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker]) -> Outcome:
+async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker]) -> ScenarioResult:
     measure = Measure(storm, scenario)
     await measure.begin()
     storm.fleet.kill(lost)
     await storm.until("the brokers to be fenced", lambda: all(map(storm.is_fenced, lost)))
-    outcome = await measure.end("PartitionChangeRecord")
+    result = await measure.end("PartitionChangeRecord")
     await storm.restore(lost)
-    return outcome
+    return result
 
 
-async def controlled_shutdown(storm: Storm) -> Outcome:
+async def controlled_shutdown(storm: Storm) -> ScenarioResult:
     """One broker asks to stop; until it may, and until the last of the others knows its partitions' new leaders.
 
     Afterwards it comes back, which a controller refuses until the old session has ended.
@@ -65,12 +65,12 @@ async def controlled_shutdown(storm: Storm) -> Outcome:
     await measure.begin()
     await storm.fleet.shut_down([leaving], storm.timeout_s)
     measure.answered()
-    outcome = await measure.end("PartitionChangeRecord")
+    result = await measure.end("PartitionChangeRecord")
     await storm.restore([leaving], clean=True)
-    return outcome
+    return result
 
 
-async def rolling_restart(storm: Storm) -> Outcome:
+async def rolling_restart(storm: Storm) -> ScenarioResult:
     """`sizes.restarts` brokers, one after the other, stop as they should and come back into all their ISRs.
 
     Timed from the first one's wish to stop until the last one is back and everyone knows; a wave is one broker.
@@ -86,7 +86,7 @@ async def rolling_restart(storm: Storm) -> Outcome:
     return await measure.end("PartitionChangeRecord")
 
 
-async def bounce(storm: Storm) -> Outcome:
+async def bounce(storm: Storm) -> ScenarioResult:
     """One broker dies as by kill -9 and registers again at once, before its session ends.
 
     Timed from the death until it is unfenced, and until the last broker knows the last change of its partitions. A
@@ -99,6 +99,6 @@ async def bounce(storm: Storm) -> Outcome:
     await storm.fleet.start([broker])
     await storm.fleet.unfenced([broker], storm.timeout_s)
     measure.answered()
-    outcome = await measure.end("PartitionChangeRecord")
+    result = await measure.end("PartitionChangeRecord")
     await storm.restore([broker])
-    return outcome
+    return result

@@ -14,7 +14,7 @@ from kcore.schema import partitions as schema
 from kcore.schema import topics as topic_schema
 from kcore.storm.kraft.scenarios.topics import ask_to_move, by_topic, check, make_topics
 from kcore.storm.kraft.storm import Measure, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
 EDGE: Final = 10_000  # Records of a batch, and of a user's request: MAX_RECORDS_PER_USER_OP of QuorumController.
@@ -33,7 +33,7 @@ Asking = Callable[[Int32s], Awaitable[str]]
 # One request too large: refused whole, or done in part.
 
 
-async def limit_create(storm: Storm) -> Outcome:
+async def limit_create(storm: Storm) -> ScenarioResult:
     """CreateTopics: the largest topic that a request may make; one partition more is refused, and nothing is made."""
     low, high = 1, _PROBED
     while high - low > 1:  # A request that only validates is refused as the real one is.
@@ -48,14 +48,14 @@ async def limit_create(storm: Storm) -> Outcome:
     taken_now = await _create(storm, low)
     check("CreateTopics", (code for code, _ in taken_now))
     measure.answered()
-    outcome = await measure.end("PartitionRecord")
-    outcome.note = f"a topic of {low:,} partitions, {low + 1:,} records in one request: {_said(taken_now)}; "
-    outcome.note += f"of {high:,}: {_said(refused)}, {made:,} made" if refused else _HAS_NONE
+    result = await measure.end("PartitionRecord")
+    result.note = f"a topic of {low:,} partitions, {low + 1:,} records in one request: {_said(taken_now)}; "
+    result.note += f"of {high:,}: {_said(refused)}, {made:,} made" if refused else _HAS_NONE
     await _delete_limits(storm)
-    return outcome
+    return result
 
 
-async def limit_partitions(storm: Storm) -> Outcome:
+async def limit_partitions(storm: Storm) -> ScenarioResult:
     """CreatePartitions: a topic is to have 10,001 partitions more; what is answered, and how many it gets."""
     [name] = await _make_pairs(storm, 1)
     pair = storm.replicas(int(_rows(storm, [name])[0]))
@@ -65,14 +65,14 @@ async def limit_partitions(storm: Storm) -> Outcome:
     await measure.begin()
     answer = await storm.quorum.ask(schema.CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS))
     measure.answered()
-    outcome = await measure.end("PartitionRecord")
+    result = await measure.end("PartitionRecord")
     codes = ((each.error_code, each.error_message) for each in answer.results)
-    outcome.note = one_too_many("partitions more of one topic", codes, outcome.changes, "made")
+    result.note = one_too_many("partitions more of one topic", codes, result.changes, "made")
     await _delete_limits(storm)
-    return outcome
+    return result
 
 
-async def limit_reassign(storm: Storm) -> Outcome:
+async def limit_reassign(storm: Storm) -> ScenarioResult:
     """AlterPartitionReassignments: 10,001 partitions get another order of replicas by one request."""
     names = await _make_pairs(storm, EDGE + 1)
     rows = _rows(storm, names)
@@ -80,15 +80,15 @@ async def limit_reassign(storm: Storm) -> Outcome:
     await measure.begin()
     answer = await _reordered(storm, rows)
     measure.answered()
-    outcome = await measure.end(_CHANGE)
+    result = await measure.end(_CHANGE)
     codes = ((each.error_code, each.error_message) for topic in answer.responses for each in topic.partitions)
     top = [(answer.error_code, answer.error_message)] if answer.error_code else []
-    outcome.note = one_too_many("partitions in one request", [*top, *codes], outcome.changes, "changed")
+    result.note = one_too_many("partitions in one request", [*top, *codes], result.changes, "changed")
     await _delete_limits(storm)
-    return outcome
+    return result
 
 
-async def limit_delete(storm: Storm) -> Outcome:
+async def limit_delete(storm: Storm) -> ScenarioResult:
     """DeleteTopics: 10,001 topics of one partition by one request; the rest is deleted afterwards."""
     first = storm.named
     await make_topics(storm, [(f"{storm.prefix}{first + at:06}", 1) for at in range(EDGE + 1)])
@@ -97,14 +97,14 @@ async def limit_delete(storm: Storm) -> Outcome:
     await measure.begin()
     answer = await _delete(storm, names)
     measure.answered()
-    outcome = await measure.end("RemoveTopicRecord")
+    result = await measure.end("RemoveTopicRecord")
     codes = ((each.error_code, each.error_message) for each in answer.responses)
-    outcome.note = one_too_many("topics in one request", codes, outcome.changes, "deleted")
+    result.note = one_too_many("topics in one request", codes, result.changes, "deleted")
     left = [name for name in names if name in storm.fleet.observer.image.topic_ids]
     for begin in range(0, len(left), _DELETED_AT_ONCE):
         await _delete(storm, left[begin : begin + _DELETED_AT_ONCE])
     storm.topics = storm.topics[: -(EDGE + 1)]
-    return outcome
+    return result
 
 
 def one_too_many(what: str, answers: Said, done: int, verb: str) -> str:
@@ -117,7 +117,7 @@ def one_too_many(what: str, answers: Said, done: int, verb: str) -> str:
 # batch, which is a fault: the active controller resigns. Whether the full batch gets out before that is a race.
 
 
-async def limit_elect(storm: Storm) -> Outcome:
+async def limit_elect(storm: Storm) -> ScenarioResult:
     """ElectLeaders that moves exactly 10,000 partitions: the answer, and whether the active controller resigns."""
 
     async def prepare(rows: Int32s) -> None:
@@ -139,7 +139,7 @@ async def limit_elect(storm: Storm) -> Outcome:
     return await _exactly(storm, "limit-elect", "elections in one request", prepare, elect)
 
 
-async def limit_isr(storm: Storm) -> Outcome:
+async def limit_isr(storm: Storm) -> ScenarioResult:
     """AlterPartition that shrinks exactly 10,000 ISRs: the answer, and whether the active controller resigns."""
 
     async def prepare(_: Int32s) -> None:
@@ -159,7 +159,7 @@ async def limit_isr(storm: Storm) -> Outcome:
 
 async def _exactly(
     storm: Storm, scenario: str, what: str, prepare: Callable[[Int32s], Awaitable[None]], ask: Asking
-) -> Outcome:
+) -> ScenarioResult:
     """One change less than the edge, then as many: what is answered, who leads then, and when it serves again.
 
     The row is that of the second request. `answered_ms`: its answer; the wave "serves again": until a topic of one
@@ -175,16 +175,14 @@ async def _exactly(
     epoch = (await storm.quorum.describe()).leader_epoch
     said = await ask(_rows(storm, names))
     measure.answered()
-    outcome = await _served_again(storm, measure, epoch)
-    outcome.note = (
-        f"{EDGE - 1:,} {what}: {before}; {EDGE:,}: {said}, {outcome.changes:,} are in the log; {outcome.note}"
-    )
+    result = await _served_again(storm, measure, epoch)
+    result.note = f"{EDGE - 1:,} {what}: {before}; {EDGE:,}: {said}, {result.changes:,} are in the log; {result.note}"
     await storm.fill_isrs(storm.live())
     await _delete_limits(storm)
-    return outcome
+    return result
 
 
-async def limit_fence(storm: Storm) -> Outcome:
+async def limit_fence(storm: Storm) -> ScenarioResult:
     """A broker dies whose fencing takes exactly 10,000 records: whether the active controller resigns over it."""
     lost = storm.live()[-1]
     mine = len(storm.table.index.rows(storm.table.brokers.row(lost.broker_id)))
@@ -196,27 +194,27 @@ async def limit_fence(storm: Storm) -> Outcome:
     storm.fleet.kill([lost])
     await storm.until("the broker to be fenced", lambda: storm.is_fenced(lost))
     measure.answered()
-    outcome = await _served_again(storm, measure, epoch)
-    outcome.note = f"a broker with {mine + missing:,} partitions is lost, {outcome.changes:,} change; {outcome.note}"
+    result = await _served_again(storm, measure, epoch)
+    result.note = f"a broker with {mine + missing:,} partitions is lost, {result.changes:,} change; {result.note}"
     await storm.restore([lost])
     await _delete_limits(storm)
-    return outcome
+    return result
 
 
-async def _served_again(storm: Storm, measure: Measure, epoch: int) -> Outcome:
-    """The outcome, with who leads in its note: `epoch` is the quorum's before."""
+async def _served_again(storm: Storm, measure: Measure, epoch: int) -> ScenarioResult:
+    """The result, with who leads in its note: `epoch` is the quorum's before."""
     begun = time.monotonic_ns()
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     again_ms = (time.monotonic_ns() - begun) / _MILLIS
-    outcome = await measure.end(_CHANGE)
-    outcome.waves_ms["serves again"] = again_ms
+    result = await measure.end(_CHANGE)
+    result.waves_ms["serves again"] = again_ms
     now = (await storm.quorum.describe()).leader_epoch
-    outcome.note = f"the active controller stays: {_HAS_NONE}"
+    result.note = f"the active controller stays: {_HAS_NONE}"
     if now != epoch:
-        outcome.note = (
+        result.note = (
             f"the active controller resigns, epoch {epoch} to {now}, and serves again after {again_ms:,.0f} ms"
         )
-    return outcome
+    return result
 
 
 # Topics for it.

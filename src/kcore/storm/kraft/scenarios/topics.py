@@ -11,7 +11,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema import partitions as schema
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from kcore.storm.kraft.storm import Measure, Storm
-from kcore.storm.outcome import Outcome
+from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
 MOST_RECORDS: Final = 9_900  # Of a request: the controller refuses one of more than 10,000 records as a whole.
@@ -19,7 +19,7 @@ _TIMEOUT_MS: Final = 60_000
 _CHANGE: Final = "PartitionChangeRecord"
 
 
-async def create(storm: Storm) -> Outcome:
+async def create(storm: Storm) -> ScenarioResult:
     """Topics of the storm's sizes, in requests as large as the controller takes, until the last broker knows them all.
 
     Requests go one after the other, each when the one before is answered.
@@ -42,7 +42,7 @@ async def make_topics(storm: Storm, wanted: list[tuple[str, int]]) -> None:
     storm.named += len(wanted)
 
 
-async def preferred_election(storm: Storm) -> Outcome:
+async def preferred_election(storm: Storm) -> ScenarioResult:
     """Every partition whose preferred leader is in its ISR and does not lead gets it back, by ElectLeaders.
 
     If there is none, a broker is lost and comes back first. Timed from the first request; they go one after the other.
@@ -62,7 +62,7 @@ async def preferred_election(storm: Storm) -> Outcome:
     return await measure.end(_CHANGE)
 
 
-async def reassign(storm: Storm) -> Outcome:
+async def reassign(storm: Storm) -> ScenarioResult:
     """All partitions of one broker move to others, by AlterPartitionReassignments; they are moved back afterwards.
 
     Timed from the first request until the controller has taken the last one, and until the last broker knows that the
@@ -78,13 +78,13 @@ async def reassign(storm: Storm) -> Outcome:
     await _move(storm, rows, after)
     measure.answered()
     await _finish_moves(storm)
-    outcome = await measure.end(_CHANGE)
+    result = await measure.end(_CHANGE)
     await _move(storm, rows, before)
     await _finish_moves(storm)
-    return outcome
+    return result
 
 
-async def delete_topics(storm: Storm) -> Outcome:
+async def delete_topics(storm: Storm) -> ScenarioResult:
     """A share of the topics, `sizes.deleted_share`, is deleted, until the last broker knows that the last is gone."""
     if not storm.topics:
         raise TargetError("delete-topics needs topics that this run has made")

@@ -7,7 +7,7 @@ from kcore.hollow.histograms import NOT_KNOWN
 
 
 @dataclass(slots=True)
-class Outcome:
+class ScenarioResult:
     """Times in milliseconds from the intended moment, -1 where there was nothing to time."""
 
     scenario: str
