@@ -35,7 +35,7 @@ def left_behind(folder: Path) -> list[str]:
     processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = path.read_text()
+            line = path.read_text(errors="replace")
         except OSError:
             continue  # It has ended meanwhile.
         if f"{folder}/kcore-kafka-" in line:

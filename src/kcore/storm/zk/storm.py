@@ -113,8 +113,13 @@ class ZkMeasure:
         self.intended_ns = self._begun_ns = time.monotonic_ns()
 
     def begins_now(self) -> None:
-        """The intended moment, where it is not that of the construction."""
-        self.intended_ns = time.monotonic_ns()
+        """The intended moment, where it is not that of the construction: now, or the first request if that was sooner.
+
+        The watch that calls this may fire after the requests that followed the same change: on a busy machine all of
+        them may have come by then.
+        """
+        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals()]
+        self.intended_ns = min([time.monotonic_ns(), *arrivals])
 
     def answered(self) -> None:
         """The controller has answered what it was asked."""
