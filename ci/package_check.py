@@ -23,7 +23,7 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
     python = {
         name[4:] for name in files if name.startswith("src/kcore/") and name.endswith((".py", ".pyi", "py.typed"))
     }
-    data = {name[4:] for name in files if name.startswith("src/kcore/hollow/") and name.endswith(".lock")}
+    data = {name[4:] for name in files if name.startswith("src/kcore/processes/") and name.endswith(".lock")}
     with zipfile.ZipFile(wheel) as zipped:
         held = {name for name in zipped.namelist() if ".dist-info/" not in name}
     assert held == python | data | kernels | crates, held ^ (python | data | kernels | crates)

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli import app
-from kcore.hollow.kafka import free_ports
+from kcore.processes.machine import free_ports
 
 
 def broker(folder: Path, *arguments: str) -> Result:

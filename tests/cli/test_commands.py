@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.bench.plan import Plan
-from kcore.cli.commands import app
+from kcore.cli.commands import COMMANDS, GROUPS, Command, app
 from kcore.report import keep
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.rows import ROW_SCHEMA
@@ -41,10 +41,42 @@ def test_python_runs_the_package_as_the_command():
     assert subprocess.run([sys.executable, "-m", "kcore", "--help"], capture_output=True, check=True).stdout
 
 
-def test_help_imports_nothing_heavy():
-    program = "import sys, kcore.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"pyarrow", "pyspark", "numba", "matplotlib"} & set(loaded)
+LOADED = """import sys
+from kcore.cli import main
+sys.argv = ["kcore", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a process of its own has loaded once the command has ended."""
+    command = [sys.executable, "-c", LOADED, *arguments]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split())
+
+
+@pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS)])
+def test_help_loads_no_command_and_nothing_that_one_needs(group: tuple[str, ...]) -> None:
+    loaded = loaded_by(*group, "--help")
+    heavy = {"numpy", "pyarrow", "pyspark", "numba", "matplotlib", "pandas", "kazoo", "asyncio"}
+    assert not heavy & loaded
+    assert {name for name in loaded if name.startswith("kcore.")} == {"kcore.errors", "kcore.cli", "kcore.cli.commands"}
+
+
+def test_a_command_loads_no_other_command() -> None:
+    loaded = loaded_by("decode", "--help")
+    tables = [COMMANDS, *(table for _, table in GROUPS.values())]
+    modules = {f"kcore.cli.{each.module}" for table in tables for each in table.values()}
+    assert modules & loaded == {"kcore.cli.codec_command"}
+    assert not {"pyspark", "numba", "matplotlib", "pyarrow", "kazoo"} & loaded
+
+
+@pytest.mark.parametrize("table", [COMMANDS, *(table for _, table in GROUPS.values())])
+def test_a_command_is_listed_by_the_first_sentence_of_its_help(table: dict[str, Command]) -> None:
+    for name, each in table.items():
+        assert each.load(name).help.splitlines()[0] == each.summary
 
 
 def test_bench_prints_keeps_and_draws_what_it_measured():

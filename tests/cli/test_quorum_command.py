@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from kcore.cli import app, quorum_serve
 from kcore.cli.processes import use_all_descriptors
 from kcore.constants import METADATA_TOPIC
-from kcore.hollow.kafka import free_ports
 from kcore.net.connect import connect
+from kcore.processes.machine import free_ports
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
 from kcore.storage.meta_properties import read_meta_properties

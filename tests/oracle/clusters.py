@@ -3,8 +3,8 @@
 from random import Random
 
 from kcore.hollow.quorum import Quorum
-from kcore.hollow.targets import cluster_of
 from kcore.metadata.image import ClusterImage
+from kcore.storm.targets import cluster_of
 
 
 async def image_of(address: str) -> ClusterImage:

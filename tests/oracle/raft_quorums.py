@@ -12,11 +12,11 @@ from random import Random
 from shutil import rmtree
 from typing import Final
 
-from kcore.hollow.jars import kafka_jars
-from kcore.hollow.kafka import free_ports, random_uuid
-from kcore.hollow.started import Started
-from kcore.hollow.zk.cluster import LIGHT
-from kcore.hollow.zk.java_process import JavaProcess, stop_all
+from kcore.processes.jars import kafka_jars
+from kcore.processes.java_process import JavaProcess, stop_all
+from kcore.processes.machine import free_ports, random_uuid
+from kcore.processes.started import Started
+from kcore.processes.zk_cluster import LIGHT
 from kcore.raft.replicas import Address
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.describe_quorum import ReplicaState

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcore.hollow.raft_bench import nodes_of
-from kcore.hollow.raft_nodes import Load
+from kcore.raft_bench.nodes import Load
+from kcore.raft_bench.run import nodes_of
 
 
 @pytest.mark.parametrize("system", ["kcore", "kafka-4.3.1", "kafka-3.9.1"])

@@ -14,17 +14,18 @@ import numpy.typing as npt
 import pytest
 
 from kcore.hollow.fleet import Fleet, State
-from kcore.hollow.kafka import KafkaQuorum
-from kcore.hollow.outcome import NOT_KNOWN, Outcome
+from kcore.hollow.histograms import NOT_KNOWN
 from kcore.hollow.quorum import Quorum
-from kcore.hollow.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.hollow.storm import Sizes, Storm
 from kcore.hollow.timeline import Timeline
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_table import PartitionTable
+from kcore.processes.kafka_quorum import KafkaQuorum
 from kcore.schema.index import METADATA_RECORDS
 from kcore.storage.log import segment_files
 from kcore.storage.metadata_log import LoadedMetadata, load_metadata
+from kcore.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.storm.result import ScenarioResult
 from kcore.types import Int64s
 from kcore.wire.metadata_frames import frame_columns
 from kcore.wire.record_batch import scan_batches
@@ -62,9 +63,9 @@ class Arrived:
     wall_ms: npt.NDArray[np.float64]  # When it came, since 1970.
 
     @classmethod
-    def of(cls, fleet: Fleet, outcome: Outcome) -> "Arrived":
+    def of(cls, fleet: Fleet, result: ScenarioResult) -> "Arrived":
         """All of a scenario."""
-        batches = fleet.timeline.batches(outcome.log_begin, outcome.log_end)
+        batches = fleet.timeline.batches(result.log_begin, result.log_end)
         wall_ms = (batches.first_ns + (time.time_ns() - time.monotonic_ns())) / 1e6
         later = np.minimum.accumulate(batches.base_offset[::-1])[::-1]
         stays = np.append(batches.base_offset[:-1] < later[1:], True)  # What a lost leader had not committed is gone.
@@ -83,7 +84,7 @@ class Told:
     """What the storm saw, and what lies on the controllers' disks."""
 
     controllers: int
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, ScenarioResult]
     arrived: dict[str, Arrived]
     tables: dict[str, PartitionTable]  # After each scenario.
     image: ClusterImage
@@ -150,21 +151,21 @@ def told(request: pytest.FixtureRequest) -> Iterator[Told]:
 
 def test_every_scenario_counts_the_records_that_the_controllers_have(told: Told) -> None:
     for offsets, names in told.logs:
-        for scenario, outcome in told.outcomes.items():
-            within = (offsets >= outcome.log_begin) & (offsets < outcome.log_end)
-            assert outcome.records == Counter(np.array(names)[within].tolist()), scenario
+        for scenario, result in told.outcomes.items():
+            within = (offsets >= result.log_begin) & (offsets < result.log_end)
+            assert result.records == Counter(np.array(names)[within].tolist()), scenario
             kinds = CHANGED.get(scenario, ("PartitionChangeRecord",))
-            assert outcome.changes == sum(outcome.records.get(kind, 0) for kind in kinds), scenario
+            assert result.changes == sum(result.records.get(kind, 0) for kind in kinds), scenario
 
 
 def test_the_parts_of_the_log_follow_each_other(told: Told) -> None:
-    parts = [(outcome.log_begin, outcome.log_end) for outcome in told.outcomes.values()]
+    parts = [(result.log_begin, result.log_end) for result in told.outcomes.values()]
     assert all(begin < end for begin, end in parts)
     assert all(before[1] <= after[0] for before, after in pairwise(parts))
 
 
 def test_changes_are_as_many_as_the_scenario_makes(told: Told) -> None:
-    changes = {name: outcome.changes for name, outcome in told.outcomes.items()}
+    changes = {name: result.changes for name, result in told.outcomes.items()}
     assert told.outcomes["register"].records["RegisterBrokerRecord"] == BROKERS
     assert changes["create"] == SIZES.partitions
     assert changes["heartbeat"] == 0
@@ -196,10 +197,10 @@ def test_every_broker_runs_and_none_was_fenced_for_nothing(told: Told) -> None:
     assert told.states == [State.RUNNING] * BROKERS
     for disk in told.disks:
         assert [disk.brokers[broker + 1].fenced for broker in range(BROKERS)] == [False] * BROKERS
-    for scenario, outcome in told.outcomes.items():
-        assert outcome.false_fencings == 0, scenario
+    for scenario, result in told.outcomes.items():
+        assert result.false_fencings == 0, scenario
         allowed = EXPECTED_ERRORS | (AFTER_A_KILL if scenario == "controller-killed" else set())
-        assert outcome.errors.keys() <= allowed, (scenario, outcome.errors)
+        assert result.errors.keys() <= allowed, (scenario, result.errors)
 
 
 def test_the_hollow_brokers_know_what_the_controllers_have_on_disk(told: Told) -> None:
@@ -209,13 +210,13 @@ def test_the_hollow_brokers_know_what_the_controllers_have_on_disk(told: Told) -
 
 
 def test_times_are_in_their_order(told: Told) -> None:
-    for scenario, outcome in told.outcomes.items():
-        if outcome.changes:
-            assert 0 < outcome.first_ms <= outcome.last_ms <= outcome.seconds * 1000, scenario
-            assert outcome.p50_ms <= outcome.p99_ms <= outcome.p999_ms <= outcome.last_ms, scenario
-            assert outcome.append_gap_ms > -2, scenario  # Kafka's clock has whole milliseconds.
+    for scenario, result in told.outcomes.items():
+        if result.changes:
+            assert 0 < result.first_ms <= result.last_ms <= result.seconds * 1000, scenario
+            assert result.p50_ms <= result.p99_ms <= result.p999_ms <= result.last_ms, scenario
+            assert result.append_gap_ms > -2, scenario  # Kafka's clock has whole milliseconds.
         else:
-            assert outcome.first_ms == outcome.last_ms == NOT_KNOWN, scenario
+            assert result.first_ms == result.last_ms == NOT_KNOWN, scenario
     assert set(told.outcomes["isr-storm"].waves_ms) == {"shrink 1", "expand 1", "shrink 2", "expand 2"}
     assert len(told.outcomes["rolling-restart"].waves_ms) == SIZES.restarts
     assert set(told.outcomes["dir-lost"].waves_ms) == {"assigned"}
@@ -230,9 +231,9 @@ def test_batches_carry_the_stamps_that_are_on_disk_and_come_after_them(told: Tol
             np.testing.assert_array_equal(arrived.append_ms, on_disk, err_msg=scenario)
         gaps = arrived.wall_ms - arrived.append_ms
         assert gaps.min() > -2, scenario  # Kafka's clock has whole milliseconds.
-        outcome = told.outcomes[scenario]
-        if outcome.changes:
-            assert np.abs(gaps - outcome.append_gap_ms).min() < 1, scenario
+        result = told.outcomes[scenario]
+        if result.changes:
+            assert np.abs(gaps - result.append_gap_ms).min() < 1, scenario
 
 
 def test_a_batch_that_is_not_held_back_comes_within_20_ms() -> None:

@@ -14,14 +14,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from kcore.hollow.jars import kafka_jars
-from kcore.hollow.kafka import KafkaQuorum, free_ports
 from kcore.hollow.quorum import Quorum
-from kcore.hollow.targets import cluster_of
 from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.image import ClusterImage
+from kcore.processes.jars import kafka_jars
+from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.machine import free_ports
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.spark.java import java_home
+from kcore.storm.targets import cluster_of
 from oracle.clusters import image_of
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.hollow.kafka import KafkaQuorum
+from kcore.processes.kafka_quorum import KafkaQuorum
 from oracle.clusters import image_of
 from spark.test_standalone import master as master
 
@@ -35,7 +35,7 @@ def left_behind(folder: Path) -> list[str]:
     processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = path.read_text()
+            line = path.read_text(errors="replace")
         except OSError:
             continue  # It has ended meanwhile.
         if f"{folder}/kcore-kafka-" in line:

@@ -7,11 +7,11 @@ from typing import Any
 
 from kcore import schema
 from kcore.controller.config import ControllerConfig
-from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata.partition_table import PartitionState
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
+from kcore.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsResource,

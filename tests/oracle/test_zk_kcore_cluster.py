@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kcore
-from kcore.hollow.zk.cluster import ZookeeperProcess
+from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.storage.log import Log
 from oracle.kafka_tools import ELECT, TOPICS, run_tool
 from oracle.kcore_brokers import KcoreBroker, KcoreBrokers, Seen, check, consumed, producing, topic_at, until

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kcore
-from kcore.hollow.kafka import free_ports
-from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
+from kcore.processes.machine import free_ports
+from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.storage.log import Log
 from oracle.kafka_tools import (
     CONSOLE_CONSUMER,

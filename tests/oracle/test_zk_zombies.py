@@ -16,11 +16,11 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.effects import Create
-from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
+from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
     AlterPartitionRequestPartitionData,

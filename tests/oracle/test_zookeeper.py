@@ -11,11 +11,11 @@ import pytest
 
 from kcore.controller.effects import Create, Delete, Node, Outcome, SetData
 from kcore.errors import ControllerMovedError, DisconnectedError, SessionExpiredError, ZookeeperError
-from kcore.hollow.zk.cluster import ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
+from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import elect, register_broker, take_over
 from kcore.zookeeper.session import SessionEvent, Watch

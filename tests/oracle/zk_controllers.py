@@ -16,10 +16,10 @@ from typing import Any, Self
 
 from kcore.controller.effects import Delete
 from kcore.errors import NetworkError
-from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
+from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
 from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, consume, run_tool, tool_command

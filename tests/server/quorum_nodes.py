@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import Any
 
-from kcore.hollow.kafka import free_ports
+from kcore.processes.machine import free_ports
 from kcore.raft.config import RaftConfig
 from kcore.raft.effects import Effect, LeaderChanged
 from kcore.raft.log import RaftLog

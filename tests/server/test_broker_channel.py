@@ -9,8 +9,8 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.requests.builder import ControlRequest
-from kcore.hollow.kafka import free_ports
 from kcore.net.versions import response_of
+from kcore.processes.machine import free_ports
 from kcore.schema.structure import Message
 from kcore.server.controller.broker_channel import BrokerChannels
 from kcore.server.controller.metrics import ControllerMetrics

@@ -13,11 +13,11 @@ from kcore.controller.effects import Answer
 from kcore.controller.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
 from kcore.controller.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
-from kcore.hollow.kafka import free_ports
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, Server, serve
+from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsResource,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kcore.errors import DisconnectedError, NetworkError, RequestTimeoutError, UnsupportedVersionError
-from kcore.hollow.kafka import free_ports
 from kcore.net.server import RequestContext, serve
+from kcore.processes.machine import free_ports
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.replicas import Address
 from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse

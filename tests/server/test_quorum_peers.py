@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kcore.hollow.kafka import free_ports
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_versions_request
+from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Send
 from kcore.raft.replicas import Address

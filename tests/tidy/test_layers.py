@@ -22,7 +22,8 @@ LAYERS = (
     {"sim", "net", "zookeeper", "storage"},
     {"server", "workloads", "report"},
     {"spark"},
-    {"bench", "hollow"},
+    {"bench", "hollow", "processes"},
+    {"designs", "raft_bench", "storm"},
     {"cli"},
     {"__main__"},
 )
@@ -33,14 +34,14 @@ EDGE_CRATES = {"hollow": "hollow"}  # Crates under _ext/rust that have sockets a
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
 # Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
 WALL_CLOCK = {
-    "cli/quorum_command.py": "how long ago it was, as Kafka's tool tells it",
-    "hollow/designs/v3.py": "time stamps in znodes",
-    "hollow/storm.py": "a record's time on the wire against ours",
+    "cli/quorum_describe.py": "how long ago it was, as Kafka's tool tells it",
+    "designs/v3.py": "time stamps in znodes",
     "hollow/zk/fleet.py": "time stamps in znodes",
     "server/broker/process.py": "time stamps of records, and in the broker's znode",
     "server/controller/process.py": "the time stamp in /controller",
     "server/quorum/process.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",
+    "storm/kraft/storm.py": "a record's time on the wire against ours",
     "workloads/run.py": "when a run was started",
 }
 OPENS_FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "tofile", "memmap"}

@@ -12,6 +12,11 @@ ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "numba", "pyspark", "pandas", "matplotlib")
 TEXT = {".py", ".pyx", ".pxd", ".pyi", ".rs", ".toml", ".md", ".lock", ".in", ".java", ".go", ""}
 MACHINE_PATH = re.compile(r"(?<![\w.$}\"])/(?:root|work|home/\w+|Users/\w+|tmp)/")
+# A registry's host: each tool knows its own, and a machine may be set to another.
+REGISTRY = re.compile(
+    r"\brepo1?\.maven\b|\bcentral\.sonatype\b|/maven[2]\b|\bpypi\.(?:org|io|python)\b|\bpythonhosted\.org"
+    r"|\b(?:index|static)\.crates\.io|\bregistry\.npmjs\b|\bproxy\.golang\.org|/(?:artifactory|nexus)/"
+)
 SOMEONES_INDEX = re.compile(r"^\s*--(?:index-url|extra-index-url|find-links)", re.MULTILINE)
 
 
@@ -49,6 +54,12 @@ def texts() -> list[Path]:
 
 def test_no_machine_paths() -> None:
     found = [path for path in texts() if MACHINE_PATH.search(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+def test_no_address_of_a_registry() -> None:
+    assert REGISTRY.search("https://repo1" + ".maven.org/path")
+    found = [path for path in texts() if REGISTRY.search(path.read_text(encoding="utf-8"))]
     assert found == []
 
 

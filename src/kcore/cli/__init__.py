@@ -1,4 +1,4 @@
-"""The command `kcore`. What is heavy to import, a command imports when it runs: `--help` stays fast."""
+"""The command `kcore`; `commands.py` is the table of its commands. Only the command in use is imported."""
 
 import sys
 from io import TextIOWrapper

@@ -4,8 +4,10 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
+import typer
 from rich.console import Console
 
 from kcore.bench import job, report, results, tables
@@ -17,6 +19,39 @@ from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.units import parse_counts
 from kcore.spark.java import NoJavaError
+
+Sizes = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
+
+
+def command(
+    plan: Annotated[str, typer.Argument(help="A plan file (TOML) or a built-in plan: default, smoke.")] = "default",
+    master: Annotated[str, typer.Option(help="Spark's master URL.")] = "local[*]",
+    partitions: Annotated[str | None, Sizes] = None,
+    brokers: Annotated[str | None, Sizes] = None,
+    repeat: Annotated[int | None, typer.Option(help="Repetitions of every cell.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every cell.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A ZooKeeper dump or a raw request with its header, in place of generated clusters: "
+            "as it is, or scaled up to --partitions and --brokers.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/bench-<time>.")] = None,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
+) -> None:
+    """Run a plan's workloads over Spark; print, keep and draw what was measured.
+
+    Exit code: 0 good, 1 a cell failed, 2 usage, 3 a partial run or results that disagree.
+    """
+    wanted = effective_plan(plan, partitions, brokers, repeat, seed, cluster)
+    if print_plan:
+        typer.echo(wanted.to_toml(), nl=False)
+        return
+    raise typer.Exit(run(wanted, None if no_spark else master, out, json))
 
 
 def effective_plan(

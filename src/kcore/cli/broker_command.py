@@ -5,32 +5,22 @@ import logging
 import signal
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from kcore.broker.config import BrokerConfig
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of, begin_log, use_all_descriptors
+from kcore.controller.requests.versions import request_versions
+from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.report.exits import Exit
+from kcore.server.broker.process import BrokerServer
 
-if TYPE_CHECKING:
-    from kcore.broker.config import BrokerConfig
-
-app = typer.Typer(
-    help="Be a broker of a cluster that a controller of Kafka or of kcore controls.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
 
-@app.callback()
-def broker() -> None:
-    """Be a broker of a cluster that a controller of Kafka or of kcore controls."""
-
-
-@app.command()
-def zk(
+def command(
     broker_id: Annotated[int, typer.Option(min=0, help="Its id; no other broker may have it.")],
     log_dir: Annotated[list[Path], typer.Option(metavar="PATH", help="As log.dirs; may be given several times.")],
     zookeeper: Annotated[
@@ -65,17 +55,13 @@ def zk(
     use_all_descriptors()
     made = _config_of(broker_id, inter_broker_protocol, config or [])
     host, port = address_of("--listen", listen)
-    told = address_of("--advertise", advertise) if advertise else None
-    options = {"host": host, "port": port, "advertised": told, "listener": listener_name, "rack": rack}
+    advertised = address_of("--advertise", advertise) if advertise else None
+    options = {"host": host, "port": port, "advertised": advertised, "listener": listener_name, "rack": rack}
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
 
 
-def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig":
+def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
     """Fields of BrokerConfig from Kafka's names."""
-    from kcore.broker.config import BrokerConfig
-    from kcore.controller.requests.versions import request_versions
-    from kcore.errors import UnsupportedVersionError
-
     known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]
     settings: dict[str, Any] = {}
     for line in given:
@@ -91,11 +77,8 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig
         fail(f"--inter-broker-protocol: {error}")
 
 
-async def _run(config: "BrokerConfig", zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
+async def _run(config: BrokerConfig, zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
     """Until a signal comes, or no disk is left."""
-    from kcore.errors import KcoreError
-    from kcore.server.broker.process import BrokerServer
-
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

@@ -3,7 +3,7 @@
 import binascii
 import json
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -21,17 +21,52 @@ MOST_INPUT = 1 << 28  # Bytes: a request of 100 MiB, socket.request.max.bytes, a
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
+Header = Annotated[bool, typer.Option("--header", help="With the request's or response's header in front.")]
+Dialect = Annotated[str | None, typer.Option(help="Another dialect than Kafka's own, such as kip590.")]
+
+
+def decode_command(
+    name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
+    version: Annotated[int, typer.Argument(help="Its version.")],
+    hex: Annotated[str | None, typer.Argument(help="Its bytes as hex; from stdin (hex or binary) if left out.")] = None,
+    header: Header = False,
+    dialect: Dialect = None,
+) -> None:
+    """Show a message's bytes as Kafka's JSON.
+
+    Exit code: 0 good, 1 the bytes are not that message, 2 usage.
+    """
+    raise typer.Exit(run_decode(name, version, hex, header, dialect))
+
+
+def encode_command(
+    name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
+    version: Annotated[int, typer.Argument(help="Its version.")],
+    json: Annotated[str | None, typer.Argument(help="Its JSON; from stdin if left out.")] = None,
+    header: Header = False,
+    dialect: Dialect = None,
+    binary: Annotated[bool, typer.Option("--binary", help="The bytes themselves instead of hex.")] = False,
+) -> None:
+    """Write a message's bytes from Kafka's JSON.
+
+    Exit code: 0 good, 1 the JSON is not that message, 2 usage.
+    """
+    raise typer.Exit(run_encode(name, version, json, header, dialect, binary))
+
+
 def run_decode(name: str, version: int, text: str | None, header: bool, dialect: str | None) -> Exit:
     """Bytes in, JSON out; exit code 1 for bytes that are not the message."""
     try:
         kind = message_class(name, dialect)
         data = _bytes_of(_stdin() if text is None else text.encode())
-        told = _decoded_with_header(kind, version, data, dialect) if header else _decoded(kind, version, data, dialect)
+        json_value = (
+            _decoded_with_header(kind, version, data, dialect) if header else _decoded(kind, version, data, dialect)
+        )
     except DecodeError as error:
-        return _told(error)
+        return _report(error)
     except KcoreError as error:
         fail(str(error))
-    typer.echo(compact(told))
+    typer.echo(compact(json_value))
     return Exit.GOOD
 
 
@@ -39,18 +74,21 @@ def run_encode(name: str, version: int, text: str | None, header: bool, dialect:
     """JSON in, bytes out, as hex unless `binary`; exit code 1 for JSON that is not the message."""
     try:
         kind = message_class(name, dialect)
-        told = json.loads(_stdin() if text is None else text)
-        parts = [(kind, version, dialect, told)]
+        json_value = json.loads(_stdin() if text is None else text)
+        parts = [(kind, version, dialect, json_value)]
         if header:
-            if not isinstance(told, dict) or told.keys() != {"header", "body"}:
+            if not isinstance(json_value, dict) or json_value.keys() != {"header", "body"}:
                 raise EncodeError('with --header, expected {"header": ..., "body": ...}')
             head = message_class(_header_name(kind))
-            parts = [(head, kind.header_version(version), None, told["header"]), (kind, version, dialect, told["body"])]
+            parts = [
+                (head, kind.header_version(version), None, json_value["header"]),
+                (kind, version, dialect, json_value["body"]),
+            ]
         data = b"".join(encode(from_json(*each[:2], each[3], each[2]), each[1], dialect=each[2]) for each in parts)
     except (EncodeError, ValueError, RecursionError) as error:
         if isinstance(error, KcoreError) and not isinstance(error, EncodeError):
             fail(str(error))
-        return _told(error)
+        return _report(error)
     except KcoreError as error:
         fail(str(error))
     if binary:
@@ -67,7 +105,7 @@ def _stdin() -> bytes:
     return data
 
 
-def _told(error: Exception) -> Exit:
+def _report(error: Exception) -> Exit:
     typer.echo(f"kcore: {error}", err=True)
     return Exit.FAILED
 

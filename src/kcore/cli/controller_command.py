@@ -4,33 +4,24 @@ import asyncio
 import logging
 import signal
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of, begin_log, use_all_descriptors
+from kcore.controller.config import ControllerConfig
+from kcore.controller.requests.versions import request_versions
+from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.report.exits import Exit
+from kcore.server.controller.metrics import ControllerMetrics, Duration
+from kcore.server.controller.process import ControllerServer
 
-if TYPE_CHECKING:
-    from kcore.controller.config import ControllerConfig
-    from kcore.server.controller.metrics import ControllerMetrics, Duration
-
-app = typer.Typer(
-    help="Control a cluster of real brokers.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 NO_SETTINGS = {"broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"}  # Own options.
 
 
-@app.callback()
-def controller() -> None:
-    """Control a cluster of real brokers."""
-
-
-@app.command()
-def zk(
+def command(
     zookeeper: Annotated[
         str, typer.Option(metavar="HOST:PORT,...[/CHROOT]", help="As the brokers' zookeeper.connect.")
     ] = "127.0.0.1:2181",
@@ -71,15 +62,13 @@ def zk(
     use_all_descriptors()
     settings = _settings(config or [])
     where = address_of("--listen", listen)
-    told = address_of("--advertise", advertise) if advertise else None
-    made = _config_of(broker_id, inter_broker_protocol, listener_name, told, settings)
+    advertised = address_of("--advertise", advertise) if advertise else None
+    made = _config_of(broker_id, inter_broker_protocol, listener_name, advertised, settings)
     raise typer.Exit(asyncio.run(_run(made, zookeeper, where, session_timeout_ms=session_timeout, take_over=take_over)))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """Fields of ControllerConfig from Kafka's names."""
-    from kcore.controller.config import ControllerConfig
-
     kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
     settings: dict[str, Any] = {}
     for line in given:
@@ -97,19 +86,14 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 
 def _config_of(
-    broker_id: int, protocol: str, listener_name: str, told: tuple[str, int] | None, settings: dict[str, Any]
-) -> "ControllerConfig":
-    from kcore.controller.config import ControllerConfig
-    from kcore.controller.requests.versions import request_versions
-    from kcore.errors import UnsupportedVersionError
-    from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
-
+    broker_id: int, protocol: str, listener_name: str, advertised: tuple[str, int] | None, settings: dict[str, Any]
+) -> ControllerConfig:
     try:
         request_versions(protocol)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
     plain = SECURITY_PROTOCOLS["PLAINTEXT"]
-    endpoints = (Endpoint(told[1], told[0], listener_name, plain),) if told else ()
+    endpoints = (Endpoint(advertised[1], advertised[0], listener_name, plain),) if advertised else ()
     return ControllerConfig(
         broker_id,
         endpoints,
@@ -119,11 +103,8 @@ def _config_of(
     )
 
 
-async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
+async def _run(config: ControllerConfig, zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
     """Until a signal comes."""
-    from kcore.errors import ElectionRefusedError, KcoreError
-    from kcore.server.controller.process import ControllerServer
-
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -150,15 +131,15 @@ async def _run(config: "ControllerConfig", zookeeper: str, listen: tuple[str, in
     return Exit.GOOD
 
 
-def _summary(metrics: "ControllerMetrics") -> list[str]:
-    def told(what: str, name: str, duration: "Duration") -> str:
+def _summary(metrics: ControllerMetrics) -> list[str]:
+    def line_of(what: str, name: str, duration: Duration) -> str:
         mean_ms = duration.total_s / duration.count * 1e3
         return (
             f"{what} {name}: {duration.count:,}, {mean_ms:,.1f} ms each, {duration.longest_s * 1e3:,.1f} ms the longest"
         )
 
     return [
-        *(told("event", name, duration) for name, duration in sorted(metrics.events.items())),
-        *(told("request", name, duration) for name, duration in sorted(metrics.requests.items())),
+        *(line_of("event", name, duration) for name, duration in sorted(metrics.events.items())),
+        *(line_of("request", name, duration) for name, duration in sorted(metrics.requests.items())),
         f"{metrics.request_retries:,} requests sent again, {metrics.relayed:,} relayed, {metrics.alarms:,} alarms",
     ]

@@ -6,16 +6,18 @@ import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, results_directory, wide_console
+from kcore.designs import report
+from kcore.designs import run as designs
+from kcore.designs.plan import QUICK, DesignsPlan
+from kcore.designs.rows import Row, predicted, table_of
 from kcore.errors import KcoreError, PlanError
-from kcore.hollow.designs import report
-from kcore.hollow.designs import run as designs
-from kcore.hollow.designs.plan import QUICK, DesignsPlan
-from kcore.hollow.designs.rows import Row, predicted, table_of
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
@@ -23,6 +25,37 @@ from kcore.report.units import duration, parse_counts
 from kcore.spark.java import NoJavaError
 
 LOG_WIDTH = 160
+
+
+def command(
+    partitions: Annotated[str | None, typer.Option(metavar="N", help="Such as 10k, the default.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Each with a session of its own; default 20.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Repetitions of everything; default 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of where the replicas are.")] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="One that runs and answers mntr; all is done below a znode that is removed again. "
+            "Default: one that is started for the run.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For the results; default out/designs-<time>.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small cluster, once: seconds.")] = False,
+) -> None:
+    """Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.
+
+    v1: leader znodes that replicas watch; v2: states that they watch, and queues; v3: a controller and direct requests;
+    and v3 with an external view. Then state writes one by one, pipelined and by multi; a command by queue and direct.
+    That a broker does not acknowledge in time is no part of it: `kcore controller zk` raises an alarm then.
+
+    Exit code: 0 good, 1 a design failed, 2 usage, 3 a partial run.
+    """
+    plan = plan_of(partitions, brokers, repeat, seed, quick)
+    raise typer.Exit(run(plan, zookeeper, out, json))
 
 
 def plan_of(

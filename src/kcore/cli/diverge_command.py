@@ -1,7 +1,7 @@
 """`kcore diverge`: two replicas of a partition, or two log directories, and where they differ."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,24 @@ from kcore.storage.dump import compact
 from kcore.storage.log import partition_of, segment_files
 
 Row = dict[str, Any]
+
+
+def command(
+    a: Annotated[Path, typer.Argument(help="A replica's folder, or a log directory with many.")],
+    b: Annotated[Path, typer.Argument(help="The other replica's folder, or the other log directory.")],
+    read: Annotated[
+        str, typer.Option(help="bytes: all that may be equal; headers: each batch's; epochs: from the last common one.")
+    ] = "bytes",
+    master: Annotated[
+        str | None, typer.Option(help="Compare log directories over Spark, at this master URL such as local[*].")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON a partition.")] = False,
+) -> None:
+    """Find the first offset at which two replicas on disk differ.
+
+    Exit code: 0 they do not, 1 they do, 2 usage.
+    """
+    raise typer.Exit(run(a, b, read, master, json))
 
 
 def run(folder_a: Path, folder_b: Path, read: str, master: str | None, as_json: bool) -> Exit:
@@ -77,5 +95,5 @@ def _line(row: Row) -> str:
     where = "the same" if row["offset"] is None else f"offset {row['offset']}"
     epochs = "" if row["epochOffset"] is None else f"; leader epochs part at {row['epochOffset']}"
     places = "".join(f"\n  {place['file']} at {place['position']}" for place in row["places"])
-    told = f"{': ' if row['detail'] else ''}{row['detail']}"
-    return f"{_name(row)}: {where} ({row['reason']}){told}{epochs}{places}"
+    detail = f"{': ' if row['detail'] else ''}{row['detail']}"
+    return f"{_name(row)}: {where} ({row['reason']}){detail}{epochs}{places}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +10,7 @@ from kcore.cli.console import fail
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.coordinator_records import coordinator_json
+from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, coordinator_json
 from kcore.storage.dump import (
     Detail,
     batch_json,
@@ -29,6 +29,32 @@ from kcore.storage.snapshot import SUFFIX
 from kcore.wire.records import Record
 
 Row = dict[str, Any]
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A segment, a snapshot, a file beside one, or a partition's folder.")],
+    deep: Annotated[bool, typer.Option("--deep", help="A line a record, too.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Keys and values of the records, too.")] = False,
+    metadata: Annotated[bool, typer.Option("--metadata", help="Values as cluster metadata records.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Records as those of __consumer_offsets.")] = False,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Records as those of __transaction_state.")
+    ] = False,
+    skip_record_metadata: Annotated[
+        bool, typer.Option("--skip-record-metadata", help="Of records, their contents alone.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, or for each record.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as an Arrow IPC file.")] = None,
+) -> None:
+    """Show what lies in a log, as kafka-dump-log prints it.
+
+    Exit code: 0 good, 1 something in it is torn or broken (told with its position), 2 usage.
+    """
+    if metadata + offsets + transactions > 1:
+        raise typer.BadParameter("at most one of --metadata, --offsets and --transactions")
+    coordinator = OFFSETS if offsets else TRANSACTIONS if transactions else None
+    detail = Detail(deep, records, metadata, skip_record_metadata, coordinator)
+    raise typer.Exit(run(path, detail, json, arrow))
 
 
 def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
@@ -50,11 +76,11 @@ def _lines(file: Path, detail: Detail) -> Exit:
         for line in dump_lines(file, detail):
             typer.echo(line)
     except DecodeError as error:
-        return _told(file, error)
+        return _report(file, error)
     return Exit.GOOD
 
 
-def _told(file: Path, error: KcoreError) -> Exit:
+def _report(file: Path, error: KcoreError) -> Exit:
     typer.echo(f"kcore: {file}: {error}", err=True)
     return Exit.FAILED
 
@@ -73,7 +99,7 @@ def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) 
                 if arrow is not None:
                     kept.append(row)
         except DecodeError as error:
-            exit_code = _told(file, error)
+            exit_code = _report(file, error)
     if arrow is not None:
         _write_arrow(kept, arrow, detail)
     return exit_code
@@ -109,18 +135,18 @@ def _record_row(batch: Row, partition: TopicPartition | None, record: Record, de
         "headers": [{"key": shown_name(key), "value": value} for key, value in record.headers],
     }
     try:
-        told = _decoded(record, detail)
+        decoded = _decoded(record, detail)
     except DecodeError as error:
-        told = {"error": str(error)}
-    return row if told is None else row | {"decoded": told}
+        decoded = {"error": str(error)}
+    return row if decoded is None else row | {"decoded": decoded}
 
 
 def _decoded(record: Record, detail: Detail) -> Row | None:
     if record.control is not None:
         return control_json(record)
     if detail.coordinator is not None:
-        told = coordinator_json(record, detail.coordinator)
-        return {"unknownType": told} if isinstance(told, int) else told._asdict()
+        decoded = coordinator_json(record, detail.coordinator)
+        return {"unknownType": decoded} if isinstance(decoded, int) else decoded._asdict()
     return metadata_json(record) if detail.metadata else None
 
 

@@ -1,7 +1,7 @@
 """`kcore image`: the cluster that a metadata log, a snapshot or a ZooKeeper dump tells of, in figures."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -20,6 +20,18 @@ from kcore.storage.metadata_log import load_metadata
 DUMP_BEGINS = b"/"  # A ZooKeeper dump's first line is a node's path.
 
 
+def command(
+    path: Annotated[Path, typer.Argument(help="A metadata log's folder or segment, a snapshot, or a ZooKeeper dump.")],
+    json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The partitions as an Arrow IPC file.")] = None,
+) -> None:
+    """Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.
+
+    Exit code: 0 good, 1 the log could be read only in part, 2 usage.
+    """
+    raise typer.Exit(run(path, json, arrow))
+
+
 def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
     """Show, and keep the partitions if asked; exit code 1 if a log could be read only to its torn end."""
     try:
@@ -28,11 +40,11 @@ def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
             write_arrow(table, arrow)
     except (KcoreError, OSError) as error:
         fail(str(error) if str(path) in str(error) else f"{path}: {error}")
-    told = summary(table)
+    figures = summary(table)
     if as_json:
-        typer.echo(compact(told))
+        typer.echo(compact(figures))
     else:
-        _show(told, wide_console())
+        _show(figures, wide_console())
     if problem:
         typer.echo(f"kcore: {problem}", err=True)
     return Exit.FAILED if problem else Exit.GOOD
@@ -82,21 +94,21 @@ def summary(table: PartitionTable) -> dict[str, Any]:
     }
 
 
-def _show(told: dict[str, Any], console: Console) -> None:
-    facts = [f"{told[name]:,} {said}" for name, said in (("topics", "topics"), ("partitions", "partitions"))]
+def _show(figures: dict[str, Any], console: Console) -> None:
+    facts = [f"{figures[name]:,} {said}" for name, said in (("topics", "topics"), ("partitions", "partitions"))]
     facts += [
-        f"{told['offline']:,} offline",
-        f"{told['underReplicated']:,} under-replicated",
-        f"{told['notPreferred']:,} not led by the preferred",
-        f"{told['moving']:,} moving",
+        f"{figures['offline']:,} offline",
+        f"{figures['underReplicated']:,} under-replicated",
+        f"{figures['notPreferred']:,} not led by the preferred",
+        f"{figures['moving']:,} moving",
     ]
     console.print(", ".join(facts), highlight=False)
     table = Table("broker", "state", "epoch", "rack", "leaders", "preferred", "replicas", "in sync")
-    for broker in told["brokers"]:
+    for broker in figures["brokers"]:
         state = "down" if not broker["live"] else "shutting down" if broker["shuttingDown"] else "live"
-        figures = (broker[name] for name in ("leaders", "preferredLeaders", "replicas", "inSync"))
+        counts = (broker[name] for name in ("leaders", "preferredLeaders", "replicas", "inSync"))
         table.add_row(
-            str(broker["id"]), state, str(broker["epoch"]), broker["rack"] or "", *(f"{each:,}" for each in figures)
+            str(broker["id"]), state, str(broker["epoch"]), broker["rack"] or "", *(f"{each:,}" for each in counts)
         )
     console.print(table)
 

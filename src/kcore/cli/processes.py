@@ -5,14 +5,13 @@ import resource
 from contextlib import suppress
 
 from kcore.cli.console import fail
+from kcore.net.address import address_flaw
 
 LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
 
 
 def address_of(option: str, text: str) -> tuple[str, int]:
     """Host and port; ends the command with exit code 2 for anything else."""
-    from kcore.net.address import address_flaw  # The commands that need no network start faster without it.
-
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal():
         fail(f"{option} {text!r}: give HOST:PORT")

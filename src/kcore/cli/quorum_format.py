@@ -1,9 +1,9 @@
-"""What `kcore quorum format` does: a metadata directory as `kafka-storage.sh format` makes it."""
+"""`kcore quorum format`: a metadata directory as `kafka-storage.sh format` makes it."""
 
 import json
 import re
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
@@ -29,6 +29,42 @@ FEATURES: Final = {
         "transaction.version": 2,
     },
 }
+
+
+def command(
+    id: Annotated[int, typer.Option(min=0, help="As node.id.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="As metadata.log.dir; it is made if it is not there.")],
+    cluster_id: Annotated[str | None, typer.Option(help="The cluster's uuid; default: a new one.")] = None,
+    no_cluster_id: Annotated[
+        bool, typer.Option("--no-cluster-id", help="The first leader makes it (KIP-595): of kcore's nodes alone.")
+    ] = False,
+    directory_id: Annotated[str | None, typer.Option(help="The directory's uuid; default: a new one.")] = None,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(metavar="ID@HOST:PORT:DIRECTORY,...", help="The voters that a dynamic quorum begins with."),
+    ] = None,
+    standalone: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A dynamic quorum that begins with this node alone.")
+    ] = None,
+    listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
+    level: Annotated[str, typer.Option(help="The release whose features a new cluster gets: 4.3 or 3.9.")] = "4.3",
+) -> None:
+    """Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.
+
+    Neither --initial-controllers nor --standalone: for static voters, or one that joins a dynamic quorum later.
+    Exit code: 0 good, 2 usage, or the directory is formatted already.
+    """
+    run(
+        id,
+        data,
+        cluster_id=cluster_id,
+        no_cluster_id=no_cluster_id,
+        directory_id=directory_id,
+        initial_controllers=initial_controllers,
+        standalone=standalone,
+        listener=listener_name,
+        level=level,
+    )
 
 
 def run(

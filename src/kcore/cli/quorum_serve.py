@@ -1,4 +1,4 @@
-"""What `kcore quorum serve` does: options to a raft node's settings, and the process until a signal comes."""
+"""`kcore quorum serve`: options to a raft node's settings, and the process until a signal comes."""
 
 import asyncio
 import logging
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of
+from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
 from kcore.net.address import address_flaw
 from kcore.raft.config import RaftConfig
@@ -74,6 +74,51 @@ class Opened(NamedTuple):
     store_cluster_id: Callable[[str], None] | None = None
 
 
+def command(
+    id: Annotated[int, typer.Option(min=0, help="As node.id; of no voter: it observes.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="As metadata.log.dir, formatted. Without one an observer remembers nothing."),
+    ] = None,
+    voters: Annotated[
+        str | None, typer.Option(metavar="ID@HOST:PORT,...", help="Static voters, as controller.quorum.voters.")
+    ] = None,
+    bootstrap_controller: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853)."),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Default: as the voters name it, or any port of loopback.")
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="What others are told, if it is another address.")
+    ] = None,
+    listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
+    level: Annotated[str, typer.Option(help="The release whose protocol it speaks: 4.3 or 3.9.")] = "4.3",
+    cluster_id: Annotated[str | None, typer.Option(help="Of an observer without --data.")] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as controller.quorum.append.linger.ms=0."),
+    ] = None,
+    append: Annotated[
+        float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
+    ] = 0.0,
+    record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+) -> None:
+    """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
+
+    As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
+    cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
+    """
+    begin_log(verbose=verbose)
+    use_all_descriptors()
+    plan = Plan(
+        id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
+    )
+    raise typer.Exit(run(plan, append, record_bytes))
+
+
 def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     """Until a signal comes, or a fault."""
     if plan.level not in LEVELS:
@@ -84,15 +129,15 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     settings = _settings(plan.settings)
     own = next((each.endpoints[plan.listener] for each in voters if each.key.id == plan.node_id), None)
     where = Address(*address_of("--listen", plan.listen)) if plan.listen else own or ANY_PORT_OF_LOOPBACK
-    told = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
-    if told.port == 0 and plan.data is not None:
+    advertised = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
+    if advertised.port == 0 and plan.data is not None:
         fail("others must be able to reach a node that may vote: give --listen or --advertise with a port")
     opened = _open(plan, [each.key.id for each in voters], is_voter=own is not None)
     config = RaftConfig(
         opened.cluster_id,
         plan.node_id,
         opened.directory_id,
-        {plan.listener: told} if told.port else {},
+        {plan.listener: advertised} if advertised.port else {},
         SystemRandom().randrange,
         voters=voters,
         bootstrap_servers=tuple(_addresses(plan.bootstrap)) if plan.bootstrap else (),

@@ -86,7 +86,7 @@ def seed_replication(description: QuorumDescription) -> list[str]:
 
 
 def as_json(description: QuorumDescription) -> dict[str, Any]:
-    """All that was told, with Kafka's names."""
+    """The whole description, with Kafka's names."""
     partition, endpoints = description.partition, _endpoints(description)
     lag, lag_time_ms = _max_follower_lag(description)
     return {
@@ -160,8 +160,8 @@ def _replica(replica: ReplicaState, endpoints: dict[int, list[str]], level: str)
         parts.append(f'"directoryId": "{replica.replica_directory_id}"')
     elif level == "3.9":
         parts.append('"directoryId": null')
-    if told := endpoints.get(replica.replica_id):
-        quoted = ", ".join(f'"{each}"' for each in told)
+    if addresses := endpoints.get(replica.replica_id):
+        quoted = ", ".join(f'"{each}"' for each in addresses)
         parts.append(f'"endpoints": [{quoted}]')
     return f"{{{', '.join(parts)}}}"
 

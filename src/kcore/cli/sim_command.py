@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -29,6 +30,44 @@ ALL = "all"  # Of the planted bugs.
 MOST_SHOWN = 5  # Failures, with their stories; all are kept.
 
 
+def command(
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many worlds.")] = 100,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the first of them.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="This one world alone: a replay.")] = None,
+    events: Annotated[int, typer.Option(min=1, help="Of each world; then it is healed.")] = 20_000,
+    level: Annotated[
+        str | None, typer.Option(help="3.9, 4.3 or mixed in all worlds; drawn from the seed otherwise.")
+    ] = None,
+    voters: Annotated[int | None, typer.Option(min=1, max=5, help="So many in all worlds.")] = None,
+    observers: Annotated[int | None, typer.Option(min=0, max=5, help="So many in all worlds.")] = None,
+    planted: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Plant this bug; ends at the first seed that finds it. Or all, one by one."),
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Over Spark, at this master URL such as local[*].")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Without Spark: default one a core.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/sim-<time>.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="A seed's JSON a line on stdout, the rest on stderr.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="List the bugs that can be planted, and stop.")] = False,
+) -> None:
+    """Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.
+
+    A world ends healed, and its quorum must then find a leader. A broken invariant is told with the last events and
+    with the command that shows the same again.
+
+    Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage.
+    """
+    if names:
+        list_planted()
+        return
+    check(level, planted)
+    chosen = range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1)
+    if planted == ALL:
+        raise typer.Exit(run_planted(chosen, events, processes))
+    fixed = {"level": level, "voters": voters, "observers": observers}
+    raise typer.Exit(run(Campaign(chosen, events, planted, fixed), master, processes, out, json))
+
+
 def list_planted() -> None:
     """A line each, with the invariant that must catch it."""
     for plant in PLANTED.values():
@@ -50,10 +89,10 @@ def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
         found.append(each)
         where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
         others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
-        told = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
+        line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
             f"; before: {others}" if others else ""
         )
-        console.print(told, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
+        console.print(line, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
         if each.verdict == BROKEN:
             console.print(escape(each.text), soft_wrap=True, highlight=False)
     caught = sum(each.verdict == CAUGHT for each in found)
@@ -94,8 +133,8 @@ def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
         for row in coming:
             found.append(row)
             if campaign.plant is None and row["invariant"] is not None:
-                told = f"seed {row['seed']}: {row['invariant']} {row['text']}"
-                console.print(escape(told), soft_wrap=True, highlight=False)
+                line = f"seed {row['seed']}: {row['invariant']} {row['text']}"
+                console.print(escape(line), soft_wrap=True, highlight=False)
             if perf_counter() - last_s > QUIET_S:
                 last_s = perf_counter()
                 console.print(f"{len(found):,} of {len(campaign.seeds):,} seeds, {len(_failed(found))} failed")
@@ -133,8 +172,8 @@ def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s:
         console.print(f"seed {row['seed']}, event {row['events']:,}; again: {row['replay']}\n", soft_wrap=True)
     if len(failed) > MOST_SHOWN:
         rest = Counter(row["invariant"] for row in failed[MOST_SHOWN:])
-        told = ", ".join(f"{name} {count}" for name, count in rest.most_common())
-        console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {told}\n", soft_wrap=True)
+        counts = ", ".join(f"{name} {count}" for name, count in rest.most_common())
+        console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {counts}\n", soft_wrap=True)
     if len(found) > 1:
         console.print(_coverage(found))
     events, seconds = sum(row["events"] for row in found), sum(row["seconds"] for row in found)

@@ -7,30 +7,78 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from kcore.cli import storm_options
 from kcore.cli.console import fail, results_directory, wide_console
 from kcore.errors import PlanError, TargetError
-from kcore.hollow import report, report_table
-from kcore.hollow import run as storms
-from kcore.hollow.plan import StormPlan
-from kcore.hollow.report_rows import BULKY, Row, merged, missing, table_of
-from kcore.hollow.scenarios import LIMITS, SCENARIOS
-from kcore.hollow.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
 from kcore.report.units import parse_counts
 from kcore.spark.java import NoJavaError
+from kcore.storm import report, report_table
+from kcore.storm import run as storms
+from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
+from kcore.storm.plan import StormPlan
+from kcore.storm.report_rows import BULKY, Row, merged, missing, table_of
+from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_WIDTH = 170
+
+
+def command(
+    scenarios: storm_options.Scenarios = None,
+    target: storm_options.Targets = None,
+    brokers: storm_options.Brokers = "20",
+    partitions: storm_options.Partitions = "10k",
+    partitions_per_topic: storm_options.PerTopic = 100,
+    replication_factor: storm_options.Factor = 3,
+    racks: storm_options.Racks = 3,
+    controllers: storm_options.Controllers = 1,
+    heap: storm_options.Heap = "2g",
+    mind: storm_options.Mind = "full",
+    heartbeat_s: storm_options.Heartbeat = 2.0,
+    seconds: storm_options.Seconds = 10.0,
+    master: storm_options.Master = "",
+    repeat: storm_options.Repeat = 1,
+    seed: storm_options.Seed = 1,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/storm-<time>.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    names: storm_options.Names = False,
+) -> None:
+    """Put a real Kafka controller under the load of brokers that hold nothing; tell when the last one knows.
+
+    Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one whose load generator was late.
+    """
+    if names:
+        list_scenarios()
+        return
+    plan = plan_of(
+        brokers,
+        partitions,
+        targets=tuple(target or ["kafka-4.3.1"]),
+        scenarios=tuple(scenarios or ()),
+        partitions_per_topic=partitions_per_topic,
+        replication_factor=replication_factor,
+        racks=racks,
+        controllers=controllers,
+        heap=heap,
+        mind=mind,
+        heartbeat_s=heartbeat_s,
+        seconds=seconds,
+        master=master,
+        repeat=repeat,
+        seed=seed,
+    )
+    raise typer.Exit(run(plan, out, json))
 
 
 def list_scenarios() -> None:

@@ -6,8 +6,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import typer
+
 from kcore.cli.console import fail
 from kcore.report.exits import Exit
+
+
+def command(context: typer.Context) -> None:
+    """Run the tests of a checkout; arguments go to pytest."""
+    raise typer.Exit(run(context.args))
 
 
 def run(arguments: Sequence[str]) -> int:

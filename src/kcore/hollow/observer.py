@@ -102,7 +102,7 @@ class Observer:
         for partition in (each for topic in answer.responses for each in topic.partitions):
             await self._on_partition(row, partition)
         if Errors.UNKNOWN_LEADER_EPOCH in errors:
-            await asyncio.sleep(_PAUSE_S)  # The node has yet to hear of the epoch.
+            await asyncio.sleep(_PAUSE_S)  # The node does not know the new epoch yet.
         return not {*errors}.isdisjoint(_ELSEWHERE)
 
     async def _on_partition(self, row: int, partition: PartitionData) -> None:

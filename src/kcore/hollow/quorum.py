@@ -166,5 +166,5 @@ def _error_codes(answer: Any) -> set[int]:
     """Its own, or where it has none those of its topics: CreateTopics and DeleteTopics."""
     if hasattr(answer, "error_code"):
         return {answer.error_code}
-    told = (each for name in _TOPIC_LISTS for each in getattr(answer, name, ()))
-    return {getattr(each, "error_code", 0) for each in told}
+    parts = (each for name in _TOPIC_LISTS for each in getattr(answer, name, ()))
+    return {getattr(each, "error_code", 0) for each in parts}

@@ -23,7 +23,7 @@ _PINGS: Final = 8  # At the start; one with each report after that.
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What every task is told at its start."""
+    """The settings that the driver gives every task at its start."""
 
     host: str
     port: int
@@ -91,7 +91,7 @@ class Task:
         self.plan, self.number, self.clock = plan, number, Clock()
         self._random = Random(f"{plan.seed} {number}")
         self._rows: list[int] = []  # The driver's row, by ours.
-        self._told: dict[int, tuple[str, int]] = {}
+        self._reported: dict[int, tuple[str, int]] = {}
         self._seen = 0  # The last order that came.
         self._orders: set[asyncio.Task[None]] = set()
 
@@ -147,7 +147,7 @@ class Task:
             await self.fleet.shut_down(brokers, message["timeout_s"])
 
     async def _obey(self, order: int, work: Coroutine[Any, Any, None]) -> None:
-        """Does it; then the report first, so that the driver knows all there is to know when it hears of the end."""
+        """Carries out an order, and reports the brokers' states before the order's end."""
         error = ""
         try:
             await work
@@ -167,8 +167,10 @@ class Task:
         fleet = self.fleet
         fleet.drain()
         now = {broker.broker_id: (broker.state.value, broker.epoch) for broker in fleet.brokers.values()}
-        changed = [[each, *told] for each, told in now.items() if self._told.get(each, (State.OFF.value, -1)) != told]
-        self._told = now
+        changed = [
+            [each, *state] for each, state in now.items() if self._reported.get(each, (State.OFF.value, -1)) != state
+        ]
+        self._reported = now
         message = {
             "seen": self._seen,
             "states": changed,

@@ -1,1 +1,1 @@
-"""Hollow brokers of a cluster in ZooKeeper mode, the controllers to put under their load, and storms of them."""
+"""Hollow brokers of a cluster in ZooKeeper mode, and the znodes that such a cluster begins with."""

@@ -73,7 +73,7 @@ class HollowFleet:
         found = [(broker.broker_id, each) for broker in self.brokers.values() for each in broker.arrivals]
         return sorted(found, key=lambda pair: pair[1].at_ns)
 
-    def told(self, broker_id: int, message: type[Message]) -> int:
+    def partitions_sent(self, broker_id: int, message: type[Message]) -> int:
         """How many partitions requests of that kind have carried to a broker, since `forget`."""
         return sum(each.partitions for each in self.brokers[broker_id].arrivals if each.message is message)
 

@@ -1,0 +1,147 @@
+"""What was measured as tables, for a terminal and for the page."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape as escape_markup
+from rich.table import Table
+
+from kcore.designs.rows import Row, merged, one_write_ms, predicted
+from kcore.report.page import fact_lists, html_table, page
+from kcore.report.units import duration, size, three_digits
+
+_NS: Final = 1e6  # in a millisecond
+Columns = dict[str, Callable[[Row], str]]
+
+
+def _count(name: str) -> Callable[[Row], str]:
+    return lambda row: "" if getattr(row, name) < 0 else f"{getattr(row, name):,}"
+
+
+def _ms(name: str) -> Callable[[Row], str]:
+    return lambda row: "" if getattr(row, name) < 0 else duration(getattr(row, name) * _NS)
+
+
+def _each(name: str) -> Callable[[Row], str]:
+    """Of one of `count`."""
+    return lambda row: "" if getattr(row, name) < 0 else three_digits(getattr(row, name) / row.count)
+
+
+_DESIGNS: Final[Columns] = {
+    "design": lambda row: row.name,
+    "watchers": _count("watchers"),
+    "znodes": _count("znodes"),
+    "leaders": _count("count"),
+    "reads": _count("reads"),
+    "writes": _count("writes"),
+    "events": _count("events"),
+    "bytes": lambda row: size(row.bytes + row.rpc_bytes),
+    "time": _ms("ms"),
+    "clients": _ms("routed_ms"),
+    "predicted": _ms("predicted_ms"),
+    "at 4 ms": _ms("article_ms"),
+}
+_WRITES: Final[Columns] = {
+    "state writes": lambda row: row.name,
+    "writes": _count("count"),
+    "time": _ms("ms"),
+    "each": lambda row: "" if row.ms < 0 else duration(row.ms / row.count * _NS),
+    "predicted": _ms("predicted_ms"),
+    "at 4 ms": _ms("article_ms"),
+    "": lambda row: row.note,
+}
+_COMMANDS: Final[Columns] = {
+    "a command": lambda row: row.name,
+    "writes": _each("writes"),
+    "watches fired": _each("events"),
+    "reads": _each("reads"),
+    "packets of ZooKeeper": _each("packets"),
+    "time": _ms("ms"),
+}
+TABLES: Final[dict[str, tuple[str, Columns]]] = {
+    "design": ("a broker is lost", _DESIGNS),
+    "writes": ("step 3: a state write a partition", _WRITES),
+    "command": ("a command to one broker", _COMMANDS),
+}
+LEGEND: Final = (
+    "watchers, znodes, events (watches that fired), bytes: ZooKeeper's own count; watchers and znodes before the loss, "
+    "all else because of it. leaders: partitions that lost theirs. time: from the end of the lost broker's session "
+    "(its time-out is not counted) until every live replica knows the new leader; clients: until one that uses all "
+    "partitions has read the external view. predicted: writes x the time of one after another, measured here; "
+    "at 4 ms: as the article reckons. Brokers and controller of every design share one Python process with their load; "
+    "the medians of all repetitions are shown."
+)
+
+
+def cells_of(rows: Sequence[Row], kind: str) -> tuple[list[str], list[tuple[list[str], bool]]]:
+    """Head and lines of one of TABLES."""
+    columns = TABLES[kind][1]
+    chosen = [row for row in merged(predicted(rows)) if row.kind == kind]
+    return list(columns), [([text(row) for text in columns.values()], False) for row in chosen]
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """What the figures come to, a line each."""
+    by_name = {row.name: row for row in merged(rows)}
+    lines = []
+    each_ms = one_write_ms(rows)
+    if each_ms > 0:
+        lines.append(
+            f"One ZooKeeper write takes {duration(each_ms * _NS)} here, 4 ms in the article: for 10,000 partitions "
+            f"{duration(each_ms * 10_000 * _NS)} and 40 s."
+        )
+    queue, direct = by_name.get("through the queue"), by_name.get("direct request")
+    if queue and direct:
+        lines.append(
+            f"A command through the queue takes {three_digits(queue.ms / direct.ms)} times a direct request; "
+            "the article counts six messages between nodes (two writes of two, a watch, a read) against one. "
+            "ZooKeeper counts a read as two, and there is one more, to watch again."
+        )
+    return lines
+
+
+def troubles(rows: Sequence[Row]) -> list[str]:
+    """What failed, a line each."""
+    return [f"failed: {row.name}, repetition {row.repetition}: {row.error}" for row in rows if row.error is not None]
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """The size of the cluster."""
+    return f"{rows[0].brokers:,} brokers, {rows[0].partitions:,} partitions" if rows else "nothing was measured"
+
+
+def show(console: Console, rows: Sequence[Row]) -> None:
+    """The tables, what they come to, then what went wrong."""
+    console.print(f"[bold]{headline(rows)}[/]")
+    for kind, (title, _) in TABLES.items():
+        head, lines = cells_of(rows, kind)
+        if lines:
+            console.print(_table(f"[bold]{title}[/]", head, lines))
+    for line in [LEGEND, *findings(rows)]:
+        console.print(escape_markup(line))
+    for line in troubles(rows):
+        console.print(f"[bold red]{escape_markup(line)}[/]", soft_wrap=True)
+
+
+def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str], bool]]) -> Table:
+    table = Table(title=title, title_justify="left", header_style="dim", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in head:
+        is_left = name in (head[0], "")
+        table.add_column(name, justify="left" if is_left else "right", no_wrap=True)
+    for cells, _ in lines:
+        table.add_row(*map(escape_markup, cells))
+    return table
+
+
+def render(rows: Sequence[Row], facts: dict[str, Any]) -> str:
+    """The same as a page that can be sent to a colleague."""
+    failed = "".join(f'<p class="bad">{escape(line)}</p>' for line in troubles(rows))
+    tables = (f"<h2>{escape(title)}</h2>{html_table(*cells_of(rows, kind))}" for kind, (title, _) in TABLES.items())
+    lead = f'<p class="lead">{escape(facts.get("when", ""))} · {escape(headline(rows))}</p>'
+    notes = "".join(f"<p>{escape(line)}</p>" for line in [*findings(rows), LEGEND])
+    return page(
+        "kcore bench designs", ["<h1>kcore bench designs</h1>", lead, failed, fact_lists(facts), *tables, notes]
+    )

@@ -1,0 +1,28 @@
+"""The histograms of durations that the loop of hollow brokers keeps, and their percentiles."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore._ext import hollow as kernel
+from kcore.types import Int64s
+
+NOT_KNOWN: Final = -1.0  # Milliseconds of what was not measured.
+
+
+def histogram(counts: bytes) -> Int64s:
+    """What `Loop.histograms` gives, as counts by bucket."""
+    return np.frombuffer(counts, np.int64)
+
+
+def percentile_ms(counts: npt.NDArray[np.int64], share: float) -> float:
+    """The upper bound of the bucket in which that share of the durations ends; -1 of none."""
+    total = int(counts.sum())
+    if not total:
+        return NOT_KNOWN
+    bucket = int(np.searchsorted(np.cumsum(counts), share * total))
+    octave, step = divmod(bucket, 1 << kernel.STEP_BITS)
+    if octave == 0:
+        return step / 1e6
+    return float((step + 1 + (1 << kernel.STEP_BITS)) << octave - 1) / 1e6

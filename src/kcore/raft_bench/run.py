@@ -1,0 +1,54 @@
+"""Commit latency and throughput of three kcore voters beside three of Kafka's own raft nodes, one after the other."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kcore.errors import TargetError
+from kcore.raft_bench.nodes import KafkaRaftNodes, KcoreRaftNodes, Load, Measured, RaftNodes
+
+KAFKA: Final = "kafka-"
+KCORE: Final = "kcore"
+HEADER: Final = ("system", "linger", "wanted", "MB/s", "p75 ms", "p99 ms", "p99.9 ms", "CPU")
+
+
+class Row(NamedTuple):
+    """One system under one load; `fault` says why nothing was measured."""
+
+    system: str
+    load: Load
+    measured: Measured | None
+    fault: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """As `HEADER` names them."""
+        load, measured = self.load, self.measured
+        linger = "default" if load.linger_ms is None else f"{load.linger_ms} ms"
+        wanted = f"{load.rate:,}/s x {load.record_bytes} B"
+        if measured is None:
+            return (self.system, linger, wanted, *["-"] * len(Measured._fields))
+        times = (f"{each:,.1f}" for each in measured[1:4])
+        return (self.system, linger, wanted, f"{measured.bytes_per_s / 1e6:.2f}", *times, f"{measured.cpu_s_per_s:.2f}")
+
+    def as_json(self) -> str:
+        """One line."""
+        found = {"fault": self.fault} if self.measured is None else self.measured._asdict()
+        return json.dumps({"system": self.system, **self.load._asdict(), **found})
+
+
+def nodes_of(system: str, load: Load) -> RaftNodes:
+    """By name: kcore, kafka-3.9.1, kafka-4.3.1."""
+    return KcoreRaftNodes(load) if system == KCORE else KafkaRaftNodes(load, system.removeprefix(KAFKA))
+
+
+def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Iterator[Row]:
+    """A row as soon as it is measured; one without figures if a process ends, or commits nothing."""
+    for load in loads:
+        for system in systems:
+            try:
+                with nodes_of(system, load) as nodes:
+                    measured = nodes.measure(warm_up_s, seconds)
+            except TargetError as error:
+                yield Row(system, load, None, str(error))
+            else:
+                yield Row(system, load, measured)

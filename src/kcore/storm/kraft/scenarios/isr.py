@@ -1,0 +1,42 @@
+"""Followers leave the ISRs and come back."""
+
+from functools import partial
+
+import numpy as np
+
+from kcore.hollow.fleet import HollowBroker
+from kcore.storm.kraft.storm import Measure, Storm
+from kcore.storm.result import ScenarioResult
+from kcore.types import Int32s
+
+_CHANGE = "PartitionChangeRecord"
+
+
+async def isr_storm(storm: Storm) -> ScenarioResult:
+    """All followers of `sizes.leaders` brokers leave the ISRs and come back, `sizes.rounds` times.
+
+    Each direction is a wave, timed from when the leaders ask until the last broker knows the last change.
+    """
+    leaders = storm.random.sample(storm.live(), min(storm.sizes.leaders, len(storm.live())))
+    measure = Measure(storm, "isr-storm")
+    await measure.begin()
+    for round_ in range(1, storm.sizes.rounds + 1):
+        await storm.alter_isrs("to have followers", partial(_followed, storm, leaders), partial(_alone, storm))
+        await measure.wave(f"shrink {round_}", _CHANGE)
+        await storm.fill_isrs(storm.live())
+        await measure.wave(f"expand {round_}", _CHANGE)
+    measure.answered()
+    return await measure.end(_CHANGE)
+
+
+def _followed(storm: Storm, leaders: list[HollowBroker]) -> Int32s:
+    """Rows of the partitions that these lead, and of whose ISRs others are members."""
+    table = storm.table
+    led = np.isin(table.leader__p, table.brokers.rows([broker.broker_id for broker in leaders]))
+    followed: Int32s = np.flatnonzero(led & ((table.isr__pi >= 0).sum(axis=1) > 1)).astype(np.int32)
+    return followed
+
+
+def _alone(storm: Storm, row: int) -> list[int]:
+    """The ISR of the leader only."""
+    return [int(storm.table.brokers.ids[storm.table.leader__p[row]])]

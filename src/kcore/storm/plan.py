@@ -1,0 +1,130 @@
+"""What a storm is to do: scenarios, targets, sizes. Every size of brokers with every size of partitions."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any, Final
+
+from kcore.constants import MAX_BROKERS
+from kcore.errors import PlanError
+from kcore.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
+from kcore.storm.targets import Target
+from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+
+MINDS: Final = ("full", "count")
+# Not for brokers that only count.
+NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost", *LIMITS)
+FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
+MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
+MOST_PARTITIONS: Final = 10_000_000
+MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cluster's life: a target, grown to a size, and all scenarios on it."""
+
+    target: Target
+    brokers: int
+    partitions: int
+    repetition: int
+
+    def __str__(self) -> str:
+        again = f", repetition {self.repetition + 1}" if self.repetition else ""
+        return f"{self.target.text}, {self.brokers:,} brokers, {self.partitions:,} partitions{again}"
+
+
+@dataclass(frozen=True, slots=True)
+class StormPlan:
+    """The options of the command. `scenarios` empty means all that a target allows, limits left out."""
+
+    targets: tuple[str, ...] = ("kafka-4.3.1",)
+    scenarios: tuple[str, ...] = ()
+    brokers: tuple[int, ...] = (20,)
+    partitions: tuple[int, ...] = (10_000,)
+    partitions_per_topic: int = 100
+    replication_factor: int = 3
+    racks: int = 3
+    controllers: int = 1
+    heap: str = "2g"
+    mind: str = "full"
+    heartbeat_s: float = 2.0
+    seconds: float = 10.0  # of the steady state
+    repeat: int = 1
+    seed: int = 1
+    master: str = ""  # Spark's; none: the brokers live in this process
+
+    def check(self) -> None:
+        """PlanError, or TargetError, for the first thing that cannot be."""
+        self.cells()
+        known = dict.fromkeys([*ALL, *ZK_SCENARIOS])
+        for name in self.scenarios:
+            _must(name in known, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(known)}")
+        _must(bool(self.targets), "name a --target")
+        for target in map(Target.parse, self.targets):
+            _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
+            one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
+            _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
+                  "--controllers and --master")  # fmt: skip
+        least = self.replication_factor
+        _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
+        for count in self.brokers:
+            _must(least <= count <= MAX_BROKERS, f"--brokers {count} is not from {least}, the replicas of a partition, "
+                  f"to {MAX_BROKERS}")  # fmt: skip
+        for count in self.partitions:
+            _must(1 <= count <= MOST_PARTITIONS, f"--partitions {count} is not from 1 to {MOST_PARTITIONS}")
+        per_topic = self.partitions_per_topic
+        _must(
+            1 <= per_topic <= MOST_A_TOPIC,
+            f"--partitions-per-topic {per_topic} is not from 1 to {MOST_A_TOPIC}: "
+            "a controller refuses a request of more than 10,000 records as a whole",
+        )
+        _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the least --brokers")
+        _must(self.controllers in (1, 3), f"--controllers {self.controllers} is neither 1 nor 3")
+        _must(self.mind in MINDS, f"--mind {self.mind} is neither full nor count")
+        _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
+              "session of 9 s")  # fmt: skip
+        _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
+        _must(self.repeat >= 1, f"--repeat {self.repeat} is less than 1")
+        _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
+
+    def cells(self) -> list[Cell]:
+        """In the order in which they run: targets side by side at each size."""
+        sizes = product(range(self.repeat), self.brokers, self.partitions, map(Target.parse, self.targets))
+        return [Cell(target, brokers, partitions, nth) for nth, brokers, partitions, target in sizes]
+
+    def scenarios_of(self, target: Target) -> list[str]:
+        """What runs on that target: brokers register and topics are made before all that was asked for."""
+        if target.in_zookeeper:
+            return [name for name in ZK_SCENARIOS if name in (self.scenarios or ZK_SCENARIOS)]
+        wanted = self.scenarios or tuple(SCENARIOS)
+        return [name for name in ALL if name in FIRST or (name in wanted and not self._why_not(name, target))]
+
+    def left_out(self) -> list[str]:
+        """What was asked for and will not run, with the reasons."""
+        targets = dict.fromkeys(map(Target.parse, self.targets))
+        return [f"{name} on {target.text}: {why}" for target in targets for name in self._wanted(target)
+                if (why := self._why_not(name, target))]  # fmt: skip
+
+    def _wanted(self, target: Target) -> Iterable[str]:
+        return self.scenarios or (ZK_SCENARIOS if target.in_zookeeper else SCENARIOS)
+
+    def _why_not(self, name: str, target: Target) -> str:
+        """Empty where the scenario can run."""
+        if self.mind == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
+            return "its brokers must know the partitions: --mind full"
+        return target.left_out(name, self.controllers)
+
+    def to_toml(self) -> str:
+        """The plan as a file: a line an option."""
+        return "[storm]\n" + "".join(f"{each.name} = {_toml(getattr(self, each.name))}\n" for each in fields(self))
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def _must(so: bool, otherwise: str) -> None:
+    if not so:
+        raise PlanError(otherwise)

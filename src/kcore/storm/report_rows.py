@@ -1,0 +1,128 @@
+"""Rows of a storm's report: one a scenario, cell and repetition; how repetitions are put together; the verdict."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
+from kcore.storm.plan import Cell
+from kcore.storm.result import ScenarioResult
+
+Row = dict[str, Any]
+
+BULKY: Final = ("known_ms", "heartbeats")
+"""What JSON on stdout leaves out: a figure a broker, or a bucket."""
+KEY: Final = ("wanted_brokers", "wanted_partitions", "scenario", "target")
+_ARROW: Final[dict[Any, pa.DataType]] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_SPECIAL: Final = {
+    "records": pa.map_(pa.string(), pa.int64()),
+    "errors": pa.map_(pa.string(), pa.int64()),
+    "waves_ms": pa.map_(pa.string(), pa.float64()),
+    "known_ms": pa.list_(pa.float64()),
+    "heartbeats": pa.list_(pa.int64()),
+}
+_OF_CELL: Final = {
+    "target": str,
+    "wanted_brokers": int,
+    "wanted_partitions": int,
+    "repetition": int,
+    "seed": int,
+    "partial": bool,
+    "error": str,
+}
+ROW_SCHEMA: Final = pa.schema(
+    [(name, _ARROW[kind]) for name, kind in _OF_CELL.items()]
+    + [(each.name, _SPECIAL.get(each.name) or _ARROW[each.type]) for each in fields(ScenarioResult)]
+)
+_SHARES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+_TYPICAL: Final = ("seconds", "answered_ms", "first_ms", "last_ms", "append_gap_ms", "controller_cpu_s", "own_cpu_s")
+_WORST: Final = ("lag_max_ms", "clock_ms", "controller_rss_mb")
+
+
+def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = False, error: str | None = None) -> Row:
+    """One row; an error says that the scenario failed, and its figures mean little."""
+    return {
+        "target": cell.target.text,
+        "wanted_brokers": cell.brokers,
+        "wanted_partitions": cell.partitions,
+        "repetition": cell.repetition,
+        "seed": seed,
+        "partial": partial,
+        "error": error,
+        **result.as_row(),
+    }
+
+
+def failed_row(cell: Cell, scenario: str, controllers: int, seed: int, error: str) -> Row:
+    """Of a scenario that gave nothing."""
+    return row_of(cell, ScenarioResult(scenario, 0, 0, controllers), seed, error=error)
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    """The rows as Arrow."""
+    flat = [
+        {name: [*value.items()] if isinstance(value, dict) else value for name, value in row.items()} for row in rows
+    ]
+    return pa.Table.from_pylist(flat, schema=ROW_SCHEMA)
+
+
+def is_good(row: Row) -> bool:
+    """Whether its figures may be believed."""
+    return row["error"] is None and row["valid"] and not row["partial"]
+
+
+def merged(rows: Sequence[Row]) -> list[Row]:
+    """Repetitions of the same put together, in the order of size, scenario and target; failed ones are left out.
+
+    Percentiles are those of all samples together: histograms are added, never averaged. Times of a whole scenario
+    are medians of the repetitions, counts of what should not happen are added, lag and memory are the worst.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["error"] is None:
+            groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
+    scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    order = sorted(groups, key=lambda key: (*key[:2], scenarios.index(key[2]), targets.index(key[3])))
+    return [_merged(groups[key]) for key in order]
+
+
+def _merged(rows: Sequence[Row]) -> Row:
+    if len(rows) == 1:
+        return rows[0] | {"repetitions": 1}
+    one = rows[0] | {"repetitions": len(rows)}
+    one |= {name: _typical([row[name] for row in rows]) for name in _TYPICAL}
+    one |= {name: max(row[name] for row in rows) for name in _WORST}
+    one["false_fencings"] = sum(row["false_fencings"] for row in rows)
+    one["errors"] = dict(sum((Counter(row["errors"]) for row in rows), Counter()))
+    one["known_ms"] = [each for row in rows for each in row["known_ms"]]
+    counts = [row["heartbeats"] for row in rows if row["heartbeats"]]
+    one["heartbeats"] = np.sum(counts, axis=0).tolist() if counts else []
+    for name, share in _SHARES.items():
+        one[f"{name}_ms"] = float(np.percentile(one["known_ms"], share * 100)) if one["known_ms"] else NOT_KNOWN
+        one[f"heartbeat_{name}_ms"] = percentile_ms(np.array(one["heartbeats"], np.int64), share)
+    one["heartbeat_max_ms"] = max(row["heartbeat_max_ms"] for row in rows)
+    one["valid"], one["partial"] = all(row["valid"] for row in rows), any(row["partial"] for row in rows)
+    one["note"] = "; ".join(dict.fromkeys(row["note"] for row in rows if row["note"]))
+    return one
+
+
+def _typical(values: Sequence[float]) -> float:
+    known = [value for value in values if value != NOT_KNOWN]
+    return float(median(known)) if known else NOT_KNOWN
+
+
+def missing(rows: Iterable[Row], expected: Iterable[tuple[Cell, str]]) -> list[str]:
+    """The cells and scenarios of a plan that no row speaks of."""
+    names = ("target", "wanted_brokers", "wanted_partitions", "repetition", "scenario")
+    seen = {tuple(row[name] for name in names) for row in rows}
+    return [
+        f"{scenario} on {cell}"
+        for cell, scenario in expected
+        if (cell.target.text, cell.brokers, cell.partitions, cell.repetition, scenario) not in seen
+    ]

@@ -1,0 +1,195 @@
+"""A plan's storms, cell after cell: controllers up, brokers up, scenarios in order, everything down again."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from kcore.errors import KcoreError
+from kcore.hollow.fleet import Fleet, Options
+from kcore.hollow.quorum import Quorum
+from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.machine import Usage
+from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.storm.kraft.scenarios import ALL
+from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.storm.plan import FIRST, Cell, StormPlan
+from kcore.storm.report_rows import Row, failed_row, row_of
+from kcore.storm.targets import Left, clear_away, cluster_of, free_ids
+from kcore.storm.zk import run as zk_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], None]
+
+_SCENARIO_S: Final = 900.0  # What waits, waits less; this ends what nobody thought of.
+_PREFIX_BYTES: Final = 4
+
+
+def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | None" = None) -> list[str]:
+    """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
+
+    Gives what it could not clear away from clusters of others, a line each; the same has been told.
+    """
+    left: list[str] = []
+    for cell in plan.cells():
+        tell(f"{cell}: starting")
+        try:
+            if cell.target.in_zookeeper:
+                zk_run.run_cell(plan, cell, rows, tell)
+                continue
+            with cell.target.started(plan.controllers, plan.heap) as processes:
+                asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark).run())
+        except (KcoreError, OSError) as error:
+            tell(f"{cell}: {error}")
+            done = {row["scenario"] for row in rows if _is_of(row, cell)}
+            rest = [name for name in plan.scenarios_of(cell.target) if name not in done]
+            rows += [failed_row(cell, name, plan.controllers, plan.seed, str(error)) for name in rest]
+    return left
+
+
+def _is_of(row: Row, cell: Cell) -> bool:
+    mine = (cell.target.text, cell.brokers, cell.partitions, cell.repetition)
+    return mine == tuple(row[name] for name in ("target", "wanted_brokers", "wanted_partitions", "repetition"))
+
+
+class _CellRun:
+    """One cluster's life."""
+
+    def __init__(
+        self,
+        plan: StormPlan,
+        cell: Cell,
+        processes: KafkaQuorum | None,
+        rows: list[Row],
+        left: list[str],
+        tell: Tell,
+        spark: "SparkSession | None",
+    ) -> None:
+        self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
+        self.random, self.spark, self.left = Random(plan.seed), spark, left
+        # Not from the seed: two runs may meet on one cluster.
+        self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-"
+
+    async def run(self) -> None:
+        bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses
+        quorum = Quorum(bootstrap, random=self.random)
+        try:
+            await quorum.open()
+            others = set((await cluster_of(quorum, self.random)).brokers)
+            ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
+            try:
+                await self._with_brokers(quorum, ids, bool(others))
+            finally:  # By now no broker of ours is left that could come back.
+                if self.processes is None:
+                    await self._clear_away(quorum, ids)
+        finally:
+            await quorum.close()
+
+    async def _with_brokers(self, quorum: Quorum, ids: range, others: bool) -> None:
+        async with self._fleet(quorum) as fleet:
+            for at, broker_id in enumerate(ids):
+                fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
+            await self._scenarios(self._storm(quorum, fleet, others))
+
+    def _fleet(self, quorum: Quorum) -> Fleet:
+        options = Options(heartbeat_s=self.plan.heartbeat_s, counts_only=self.plan.mind == "count")
+        random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
+        if self.spark is None:
+            return Fleet(quorum, random=random, options=options)
+        from kcore.hollow.spark_fleet import SparkFleet
+
+        return SparkFleet(quorum, self.spark, random=random, options=options, brokers=self.cell.brokers)
+
+    def _storm(self, quorum: Quorum, fleet: Fleet, others: bool) -> Storm:
+        plan, cell = self.plan, self.cell
+        return Storm(
+            quorum,
+            fleet,
+            Sizes(
+                cell.brokers,
+                cell.partitions,
+                plan.partitions_per_topic,
+                plan.replication_factor,
+                plan.racks,
+                plan.seconds,
+            ),
+            self.random,
+            controllers=len(quorum.controller_ids),
+            kafka=self.processes,
+            usage=self._usage,
+            prefix=self.prefix,
+            places=others,
+        )
+
+    def _usage(self) -> Usage | None:
+        """Of all controllers together, as far as they run."""
+        found = [usage for node in self.processes.nodes if (usage := node.usage())] if self.processes else []
+        sums = [sum(column) for column in zip(*((u.cpu_s, u.rss_bytes, u.peak_rss_bytes) for u in found), strict=True)]
+        return Usage(sums[0], int(sums[1]), int(sums[2])) if found else None
+
+    async def _scenarios(self, storm: Storm) -> None:
+        """One after the other; a failed one is a row with its error, and the run goes on if the cluster recovers."""
+        broken = ""
+        for name in self.plan.scenarios_of(self.cell.target):
+            if broken:
+                self._failed(storm, name, f"not run: {broken}")
+                continue
+            try:
+                async with asyncio.timeout(_SCENARIO_S):
+                    result = await ALL[name](storm)
+            except asyncio.CancelledError:
+                if storm.fleet.lost:
+                    self._partial(storm, name)
+                raise
+            except Exception as error:  # Whatever it is: the other scenarios may still tell something.
+                self._failed(storm, name, _text_of(error))
+                broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
+                continue
+            self.rows.append(row_of(self.cell, result, self.plan.seed))
+            last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
+            self.tell(f"{self.cell}: {name}: {last}, {result.changes:,} changes, {result.seconds:.1f} s in all")
+
+    def _partial(self, storm: Storm, name: str) -> None:
+        """What has arrived of a scenario that lost some of its brokers."""
+        measure = storm.measure
+        if measure is None or measure.result.scenario != name:
+            return
+        kinds = {record.__name__ for record in METADATA_RECORDS.values()} - {NoOpRecord.__name__}
+        result = measure.so_far(*kinds)
+        result.valid, result.note = False, storm.fleet.lost
+        self.rows.append(row_of(self.cell, result, self.plan.seed, partial=True))
+        self.tell(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
+
+    def _failed(self, storm: Storm, name: str, error: str) -> None:
+        self.rows.append(failed_row(self.cell, name, storm.controllers, self.plan.seed, error))
+        self.tell(f"{self.cell}: {name} failed: {error}")
+
+    async def _recovered(self, storm: Storm) -> str:
+        """Empty once all brokers are back; else why not."""
+        for node in self.processes.nodes if self.processes else []:
+            if self.processes and node.usage() is None:
+                self.processes.start_node(node)
+        try:
+            await storm.restore([*storm.fleet.brokers.values()])
+        except (KcoreError, OSError) as error:
+            return f"the cluster did not recover: {error}"
+        return ""
+
+    async def _clear_away(self, quorum: Quorum, ids: range) -> None:
+        """Also after Ctrl-C: on a cluster that is not ours nothing of the storm may stay."""
+        try:
+            problems = await clear_away(quorum, self.random, self.prefix, ids)
+        except (KcoreError, OSError) as error:
+            maybe = Left(quorum.bootstrap[0], [f"{self.prefix}*"], list(ids))
+            problems = [f"may be left behind: {maybe}: {_text_of(error)}"]
+        self.left += [f"{self.cell}: {problem}" for problem in problems]
+        for problem in problems:
+            self.tell(f"{self.cell}: {problem}")
+
+
+def _text_of(error: Exception) -> str:
+    """The message of an error of ours; of any other error its type, too."""
+    return str(error) if isinstance(error, KcoreError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""Storms on a controller in ZooKeeper mode, over a real ZooKeeper."""

@@ -1,0 +1,153 @@
+"""A storm in ZooKeeper mode: hollow brokers and one controller, measured scenario by scenario from its outside."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from kcore.broker.broker import Broker
+from kcore.errors import TargetError
+from kcore.hollow.zk.broker import HollowBroker
+from kcore.hollow.zk.fleet import HollowFleet
+from kcore.metadata.merge import merge
+from kcore.metadata.partition_table import PartitionTable
+from kcore.net.versions import api_name
+from kcore.processes.machine import Usage
+from kcore.processes.zk_controllers import ControllerProcess
+from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
+from kcore.storm.result import ScenarioResult
+from kcore.types import Int32s
+
+_MILLIS: Final = 1e6
+QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
+
+
+class Witness:
+    """The cluster as one broker knows it from the requests sent to it. That broker is never stopped."""
+
+    def __init__(self, broker: HollowBroker) -> None:
+        self.broker_id = broker.broker_id
+        self._arrivals, self._merged = broker.arrivals, 0
+        self._view = Broker(broker.broker_id, -1).table
+
+    def has_not(self, broker_id: int) -> bool:
+        """Whether that broker leads nothing any more, and is in no ISR but those that are its alone."""
+        view = self.view()
+        if broker_id not in view.brokers:
+            return True
+        row = view.brokers.row(broker_id)
+        in_isr = (view.isr__pi == row).any(axis=1) & ((view.isr__pi >= 0).sum(axis=1) > 1)
+        return not in_isr.any() and not (view.leader__p == row).any()
+
+    def view(self) -> PartitionTable:
+        """As of the last request that has come."""
+        for each in self._arrivals[self._merged :]:
+            if each.message is UpdateMetadataRequest and each.partitions:
+                merge(self._view, each.columns)
+        self._merged = len(self._arrivals)
+        return self._view
+
+    def forget(self) -> None:
+        """Arrivals that are about to be cleared are in the view."""
+        self.view()
+        self._merged = 0
+
+
+@dataclass(slots=True, eq=False)
+class ZkStorm:
+    """The state that scenarios share. `table` is the cluster as it was written; it does not follow elections."""
+
+    fleet: HollowFleet
+    controller: ControllerProcess
+    table: PartitionTable
+    random: Random
+    timeout_s: float = 180.0
+    witness: Witness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.witness = Witness(self.fleet.brokers[min(self.fleet.brokers)])
+
+    def pick(self) -> int:
+        """A live broker, not the witness."""
+        return self.random.choice(sorted(self.fleet.live - {self.witness.broker_id}))
+
+    def forget(self) -> None:
+        """What came so far is no part of what is measured next."""
+        self.witness.forget()
+        self.fleet.forget()
+
+    def held(self, broker_id: int) -> Int32s:
+        """Rows of the partitions with a replica there."""
+        return self.table.index.rows(self.table.brokers.row(broker_id))
+
+    def knows_all(self, broker_id: int) -> bool:
+        """Whether a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
+        fleet = self.fleet
+        return fleet.partitions_sent(broker_id, UpdateMetadataRequest) >= len(self.table) and fleet.partitions_sent(
+            broker_id, LeaderAndIsrRequest
+        ) >= len(self.held(broker_id))
+
+    def everyone_knows_all(self) -> bool:
+        """Whether that is so for every live broker."""
+        return all(map(self.knows_all, self.fleet.live))
+
+    async def settled(self) -> None:
+        """Returns when every live broker knows all partitions, and no request has come for a while."""
+        await self.fleet.until("the brokers to be told of all partitions", self.everyone_knows_all, self.timeout_s)
+        await self.fleet.quiet(QUIET_S, self.timeout_s)
+
+
+class ZkMeasure:
+    """One scenario between its beginning and its end."""
+
+    def __init__(self, storm: ZkStorm, scenario: str) -> None:
+        self.storm = storm
+        self.result = ScenarioResult(scenario, len(storm.fleet.live), len(storm.table), controllers=1)
+        storm.forget()
+        self._usage: Usage | None = storm.controller.usage()
+        self._own_s = time.process_time()
+        self.intended_ns = self._begun_ns = time.monotonic_ns()
+
+    def begins_now(self) -> None:
+        """The intended moment, where it is not that of the construction: now, or the first request if that was sooner.
+
+        The watch that calls this may fire after the requests that followed the same change: on a busy machine all of
+        them may have come by then.
+        """
+        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals()]
+        self.intended_ns = min([time.monotonic_ns(), *arrivals])
+
+    def answered(self) -> None:
+        """The controller has answered what it was asked."""
+        self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
+
+    async def end(self, what: str, so: Callable[[], bool]) -> ScenarioResult:
+        """Waits until it is so and nothing more comes, and tells what there was to see."""
+        storm, result = self.storm, self.result
+        await storm.fleet.until(what, so, storm.timeout_s)
+        await storm.fleet.quiet(QUIET_S, storm.timeout_s)
+        arrivals = [(broker_id, each) for broker_id, each in storm.fleet.arrivals() if each.at_ns >= self.intended_ns]
+        if not arrivals:
+            raise TargetError(f"{result.scenario}: no request came")
+        last = {broker_id: (each.at_ns - self.intended_ns) / _MILLIS for broker_id, each in arrivals}
+        result.known_ms = list(last.values())
+        result.first_ms = (arrivals[0][1].at_ns - self.intended_ns) / _MILLIS
+        result.last_ms = max(result.known_ms)
+        result.p50_ms, result.p99_ms, result.p999_ms = map(float, np.percentile(result.known_ms, [50, 99, 99.9]))
+        result.records = dict(Counter(api_name(each.message) for _, each in arrivals))
+        result.requests, result.log_bytes = len(arrivals), sum(each.bytes for _, each in arrivals)
+        result.changes = sum(each.partitions for _, each in arrivals if each.message is LeaderAndIsrRequest)
+        self._weigh()
+        result.seconds = (time.monotonic_ns() - self._begun_ns) / 1e9
+        return result
+
+    def _weigh(self) -> None:
+        usage = self.storm.controller.usage()
+        self.result.own_cpu_s = time.process_time() - self._own_s
+        if usage and self._usage:
+            self.result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
+            self.result.controller_rss_mb = usage.peak_rss_bytes / 1e6

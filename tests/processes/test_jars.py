@@ -1,0 +1,196 @@
+"""Jars by a lock file, fetched by Apache Ivy from a registry that is a folder here."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kcore.errors import TargetError
+from kcore.processes import jars
+from kcore.spark.java import NoJavaError
+
+DATA = {"org/example/a/1/a-1.jar": b"first", "org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"second"}
+NAMES = ["a-1.jar", "b_2.13-2.0.jar"]
+
+
+@pytest.fixture
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "central"
+    for path, data in DATA.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_bytes(data)
+    use_registry(f"{folder.as_uri()}/", monkeypatch)
+    return folder
+
+
+def use_registry(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "_RESOLVER", jars._RESOLVER.replace("<ibiblio ", f'<ibiblio root="{root}" '))
+
+
+@pytest.fixture
+def no_ivy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Ivy was started")
+
+    monkeypatch.setattr(jars, "_run_ivy", started)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """The cache's folder as a fetch leaves it."""
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    for path, data in DATA.items():
+        (folder / Path(path).name).write_bytes(data)
+    return folder
+
+
+def lock(data: dict[str, bytes]) -> str:
+    return "".join(f"{hashlib.sha256(each).hexdigest()}  {path}\n" for path, each in data.items())
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+def test_all_jars_of_the_lock_are_there_afterwards_and_nothing_else(central: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = jars.fetch(lock(DATA), tmp_path / "a" / "jars", said.append)
+    assert names_in(folder) == NAMES
+    assert [(folder / name).read_bytes() for name in NAMES] == [*DATA.values()]
+    assert said[0] == f"fetching 2 jars from Maven Central into {folder} (once)"
+    assert said[-1] == "fetched 2 jars; their SHA-256 are those of the lock file"
+
+
+def test_what_is_there_is_not_fetched_again(no_ivy: None, filled: Path) -> None:
+    said: list[str] = []
+    assert jars.fetch(lock(DATA), filled, said.append) == filled
+    assert said == []
+    assert names_in(filled) == NAMES
+
+
+def test_only_what_is_missing_is_fetched(central: Path, filled: Path) -> None:
+    (filled / NAMES[1]).unlink()
+    (central / "org/example/a/1/a-1.jar").unlink()
+    jars.fetch(lock(DATA), filled)
+    assert names_in(filled) == NAMES
+
+
+def test_another_hash_is_refused_and_that_jar_not_kept(central: Path, tmp_path: Path) -> None:
+    other = DATA | {"org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"other"}
+    with pytest.raises(TargetError, match=r"^b_2\.13-2\.0\.jar: its SHA-256 is not that of the lock file$"):
+        jars.fetch(lock(other), tmp_path / "jars")
+    assert names_in(tmp_path / "jars") == ["a-1.jar"]
+
+
+def test_a_jar_that_the_registry_does_not_have_is_named_in_one_line(central: Path, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=r"^Apache Ivy could not fetch the jars: module not found: org\.example#c;3$"):
+        jars.fetch(lock({"org/example/c/3/c-3.jar": b""}), tmp_path / "jars")
+    assert names_in(tmp_path / "jars") == []
+
+
+def test_a_registry_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_registry("http://127.0.0.1:9/", monkeypatch)  # Nobody listens at the port of `discard`.
+    with pytest.raises(TargetError, match=r"^Apache Ivy could not fetch the jars: Server access error .*refused\)$"):
+        jars.fetch(lock(DATA), tmp_path / "jars")
+
+
+@pytest.mark.parametrize("there", [b"", b"First", b"first and more", b"x" * 100_000])
+def test_a_changed_jar_of_the_cache_is_fetched_again(there: bytes, central: Path, filled: Path) -> None:
+    (filled / "a-1.jar").write_bytes(there)
+    jars.fetch(lock(DATA), filled)
+    assert (filled / "a-1.jar").read_bytes() == b"first"
+
+
+def test_a_changed_jar_that_cannot_be_fetched_again_is_an_error(central: Path, filled: Path) -> None:
+    (filled / "a-1.jar").write_bytes(b"changed")
+    (central / "org/example/a/1/a-1.jar").unlink()
+    with pytest.raises(TargetError, match=r"org\.example#a;1"):
+        jars.fetch(lock(DATA), filled)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_is_no_file_in_the_cache_is_named(make: Callable[[Path], None], no_ivy: None, tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    make(tmp_path / "jars" / "a-1.jar")
+    with pytest.raises(TargetError, match=r"a-1\.jar: .*, not a regular file"):
+        jars.fetch(lock(DATA), tmp_path / "jars")
+
+
+def test_several_at_once_fetch_once(central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 3
+    gate, before = threading.Barrier(count), jars._missing
+    first = threading.local()
+
+    def missing(*arguments: object) -> object:
+        found = before(*arguments)  # type: ignore[arg-type]
+        if not hasattr(first, "looked"):
+            first.looked = True
+            gate.wait(timeout=60)  # All have seen that everything is missing before one of them fetches.
+        return found
+
+    monkeypatch.setattr(jars, "_missing", missing)
+    said: list[str] = []
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(lambda _: jars.fetch(lock(DATA), tmp_path / "jars", said.append), range(count)))
+    assert len([line for line in said if line.startswith("fetching")]) == 1
+    assert names_in(tmp_path / "jars") == NAMES
+
+
+def test_an_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexec sleep 600\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(jars, "java_home", lambda: tmp_path)
+    monkeypatch.setattr(jars, "_SILENCE_S", 0.1)
+    with pytest.raises(TargetError, match="no answer for 0 seconds"):
+        jars.fetch(lock(DATA), tmp_path / "jars")
+
+
+def test_without_java_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise NoJavaError("Spark and Kafka need Java 17 or newer")
+
+    monkeypatch.setattr(jars, "java_home", none)
+    with pytest.raises(NoJavaError, match="need Java 17 or newer"):
+        jars.fetch(lock(DATA), tmp_path / "jars")
+    assert names_in(tmp_path / "jars") == []
+
+
+def test_without_pyspark_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "find_spec", lambda _: None)
+    with pytest.raises(TargetError, match="Apache Ivy, which PySpark ships: pip install pyspark"):
+        jars.ivy_jar()
+
+
+def test_java_is_told_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxies = {"https": "http://proxy.example:3128", "http": "other.example:8080", "no": "localhost"}
+    monkeypatch.setattr(jars, "getproxies", lambda: proxies)
+    assert jars._proxy_options() == [
+        "-Dhttps.proxyHost=proxy.example",
+        "-Dhttps.proxyPort=3128",
+        "-Dhttp.proxyHost=other.example",
+        "-Dhttp.proxyPort=8080",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        (
+            "x\n:::: ERRORS\n\tServer access error at url U (E)\n\tmodule not found: a#b;1\n",
+            "Server access error at url U (E)",
+        ),
+        ("\t\t[FAILED     ] a#b;1!b.jar: no space (3ms)\n\nend\n", "[FAILED     ] a#b;1!b.jar: no space (3ms)"),
+        ("Error: Unable to access jarfile\n", "Error: Unable to access jarfile"),
+        ("something else\n\n", "something else"),
+        ("", "it printed nothing"),
+    ],
+)
+def test_the_reason_is_one_line_of_what_ivy_printed(printed: str, reason: str) -> None:
+    assert jars.reason_in(printed) == reason

@@ -1,0 +1,94 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kcore.cli.commands import app
+from kcore.storm import run
+from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
+from kcore.storm.plan import StormPlan
+from kcore.storm.report_rows import Row, failed_row, row_of
+from kcore.storm.result import ScenarioResult
+from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+
+
+def storm(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["storm", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["flood"], "./kcore storm --list"),
+        (["--target", "kafka-0.7"], "kcore can start kafka-4.3.1"),
+        (["--target", "localhost"], "give HOST:PORT"),
+        (["--brokers", "many"], "no list of counts such as 20,100"),
+        (["--partitions", "1k,0"], "--partitions 0 is not from 1"),
+        (["--controllers", "2"], "neither 1 nor 3"),
+        (["--seed", "x"], "Invalid value"),
+        (["--target", "kcore-zk", "--controllers", "3"], "kcore-zk has one controller"),
+        (["--target", "kafka-3.9.1-zk", "--master", "local[2]"], "leave out"),
+        (["rack-lost", "--target", "kcore-zk"], "nothing is left to run"),
+    ],
+)
+def test_wrong_options_are_exit_code_2_and_say_what_to_do(arguments: list[str], said: str):
+    result = storm(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_list_names_every_scenario_with_a_line():
+    usual, rest = storm("--list").stdout.split("\n\nof controllers in ZooKeeper mode (kafka-3.9.1-zk, kcore-zk):\n")
+    zookeeper, limits = rest.split("\n\nlimits of the controller, only where named:\n")
+    for text, scenarios in ((usual, SCENARIOS), (zookeeper, ZK_SCENARIOS), (limits, LIMITS)):
+        lines = text.splitlines()
+        assert [line.split()[0] for line in lines] == list(scenarios)
+        assert all(len(line.split()) > 3 for line in lines)
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
+         left: list[str] | None = None):  # fmt: skip
+    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object) -> list[str]:
+        [cell] = plan.cells()
+        for name in plan.scenarios_of(cell.target):
+            if name == "broker-lost" and interrupt:
+                raise KeyboardInterrupt
+            if name == "broker-lost" and error:
+                rows.append(failed_row(cell, name, 1, 1, error))
+            else:
+                rows.append(row_of(cell, ScenarioResult(name, 20, 10, 1, last_ms=5.0, valid=not lag), 1))
+        return left or []
+
+    monkeypatch.setattr(run, "run", run_plan)
+
+
+def test_json_is_alone_on_stdout_and_the_folder_holds_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake(monkeypatch)
+    result = storm("broker-lost", "--json", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["scenario"] for row in rows] == ["register", "create", "broker-lost"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "results.parquet",
+        "results.jsonl",
+        "report.html",
+        "plan.toml",
+    }
+
+
+@pytest.mark.parametrize(
+    ("what", "code"), [({}, 0), ({"error": "no"}, 1), ({"lag": True}, 3), ({"interrupt": True}, 3)]
+)
+def test_exit_codes(what: dict, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake(monkeypatch, **what)
+    assert storm("broker-lost", "--out", str(tmp_path)).exit_code == code
+
+
+def test_what_is_left_on_a_cluster_of_others_is_exit_code_3_and_said_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    fake(monkeypatch, left=["here:1, 20 brokers: left behind: 2 topics"])
+    result = storm("broker-lost", "--out", str(tmp_path))
+    assert result.exit_code == 3
+    assert "left behind: 2 topics" in result.output

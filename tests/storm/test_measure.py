@@ -1,0 +1,145 @@
+"""A scenario's figures, from a timeline and a log that are made up."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcore.hollow.fleet import HollowBroker, Options, State
+from kcore.hollow.histograms import NOT_KNOWN
+from kcore.hollow.timeline import Timeline
+from kcore.processes.machine import Usage
+from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.schema.metadata_records_topics import PartitionChangeRecord
+from kcore.storm.kraft.storm import Measure, Sizes, Storm
+from kcore.storm.result import ScenarioResult
+from kcore.types import ZERO_UUID
+
+MS = 1_000_000
+CHANGE, NO_OP = PartitionChangeRecord.api_key, NoOpRecord.api_key
+
+
+class Storms(Storm):
+    """One that is always settled."""
+
+    async def settled(self) -> None:
+        pass
+
+
+def made_up(brokers: int, lag_ns: int = 0) -> tuple[Storms, list[tuple[int, int]]]:
+    """Brokers that run over a log of so many records; the records seen, as offset and type."""
+    seen: list[tuple[int, int]] = []
+
+    def types(from_offset: int) -> tuple[Any, Any]:
+        found = np.array([each for each in seen if each[0] >= from_offset], np.int64).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+    lag = np.zeros(36 * 32, np.int64)
+    lag[(lag_ns.bit_length() - 5) * 32 if lag_ns else 0] = 1
+    observer = SimpleNamespace(end_offset=10, partitions=7, types=types, forget=seen.clear)
+    members = [HollowBroker(at, at, None, (), ZERO_UUID, State.RUNNING) for at in range(brokers)]
+    fleet: Any = SimpleNamespace(
+        timeline=Timeline(),
+        observer=observer,
+        options=Options(),
+        brokers={broker.broker_id: broker for broker in members},
+        errors={},
+        false_fencings=0,
+        counters=lambda: {"heartbeats": len(seen), "fetches": 2 * len(seen)},
+        histograms=lambda: (bytes(36 * 32 * 8), lag.tobytes()),
+        clock_ns=0,
+        cpu_s=lambda: 0.0,
+    )
+    quorum: Any = None
+    return Storms(quorum, fleet, Sizes(), Random(1)), seen
+
+
+def words(*rows: tuple[int, ...]) -> bytes:
+    return np.array(rows, np.int64).tobytes()
+
+
+def measured(storm: Storm, body: Callable[[Measure], Awaitable[None]], *names: str) -> ScenarioResult:
+    async def run() -> ScenarioResult:
+        measure = Measure(storm, "made-up")
+        await measure.begin()
+        await body(measure)
+        return await measure.end(*names)
+
+    return asyncio.run(run())
+
+
+def test_times_are_from_the_intended_moment_to_the_first_and_last_change_at_each_live_broker() -> None:
+    storm, seen = made_up(4)
+
+    async def body(measure: Measure) -> None:
+        start = measure.intended_ns
+        seen.extend([(10, NO_OP), (11, CHANGE), (12, CHANGE), (13, NO_OP)])
+        append_ms = int(time.time() * 1000) - 10_000
+        storm.fleet.timeline.add(
+            words((10, 10, 1, 70, append_ms, start + 1 * MS), (11, 12, 2, 100, append_ms, start + 5 * MS)),
+            words((0, 12, start + 5 * MS), *((row, 14, start + (10 + row) * MS) for row in range(3))),
+        )
+        storm.fleet.observer.end_offset = 14
+        storm.fleet.brokers[3].state = State.OFF
+
+    result = measured(storm, body, "PartitionChangeRecord")
+    assert (result.brokers, result.partitions, result.changes) == (3, 7, 2)
+    assert result.records == {"NoOpRecord": 2, "PartitionChangeRecord": 2}
+    assert (result.first_ms, result.p50_ms, result.last_ms) == (5, 11, 12)
+    assert result.p99_ms == pytest.approx(11.98)
+    assert result.append_gap_ms == pytest.approx(10_000, abs=2_000)
+    assert (result.log_begin, result.log_end, result.log_bytes, result.requests) == (10, 14, 170, 12)
+    assert result.valid and result.answered_ms == NOT_KNOWN
+
+
+def test_a_wave_is_timed_from_the_end_of_the_one_before() -> None:
+    storm, seen = made_up(2)
+
+    async def body(measure: Measure) -> None:
+        for wave in range(2):
+            start, offset = measure._wave_ns, 10 + wave
+            seen.append((offset, CHANGE))
+            arrivals = words((0, offset + 1, start + 3 * MS), (1, offset + 1, start + (7 + wave) * MS))
+            storm.fleet.timeline.add(words((offset, offset, 1, 50, 0, start)), arrivals)
+            storm.fleet.observer.end_offset = offset + 1
+            await measure.wave(f"wave {wave}", "PartitionChangeRecord")
+        await measure.wave("nothing", "PartitionChangeRecord")
+
+    result = measured(storm, body, "PartitionChangeRecord")
+    assert result.waves_ms == {"wave 0": 7, "wave 1": 8}
+    assert result.changes == 2
+
+
+def test_without_changes_there_is_nothing_to_time() -> None:
+    async def body(measure: Measure) -> None:
+        pass
+
+    result = measured(made_up(1)[0], body, "PartitionChangeRecord")
+    assert (result.changes, result.first_ms, result.last_ms, result.waves_ms) == (0, NOT_KNOWN, NOT_KNOWN, {})
+
+
+@pytest.mark.parametrize(("lag_ms", "valid"), [(100, True), (1_000, False)])
+def test_a_run_whose_own_heartbeats_were_late_is_not_valid(lag_ms: int, valid: bool) -> None:
+    async def body(measure: Measure) -> None:
+        pass
+
+    result = measured(made_up(1, lag_ms * MS)[0], body)
+    assert result.valid is valid
+    assert ("the load generator itself was" in result.note) is not valid
+
+
+@pytest.mark.parametrize(("cpu_s", "found"), [(7.5, 2.5), (1.0, NOT_KNOWN)])
+def test_cpu_is_not_known_where_a_process_was_replaced(cpu_s: float, found: float) -> None:
+    storm, _ = made_up(1)
+    usages = iter([Usage(5.0, 1, 2_000_000), Usage(cpu_s, 1, 3_000_000)])
+    storm.usage = lambda: next(usages)
+
+    async def body(measure: Measure) -> None:
+        pass
+
+    assert measured(storm, body).controller_cpu_s == found

@@ -1,0 +1,169 @@
+import asyncio
+from random import Random
+
+import pytest
+
+from kcore.errors import PlanError, TargetError
+from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kcore.schema.structure import Message
+from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kcore.storm import targets
+from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
+from kcore.storm.plan import StormPlan
+from kcore.storm.targets import Left, Target, free_ids
+
+
+def test_a_release_is_started_and_addresses_are_taken_as_they_are():
+    assert Target.parse("kafka-4.3.1") == Target("kafka-4.3.1", release="4.3.1")
+    assert Target.parse("one:9093, [::1]:9094").addresses == ("one:9093", "[::1]:9094")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "kafka-0.7",
+        "kafka-3.9.1",
+        "localhost",
+        "localhost:",
+        ":9093",
+        "a:1,b",
+        "a:0",
+        "a:65536",
+        "a:x",
+        f"{'a' * 64}:1",
+    ],
+)
+def test_what_is_no_target_is_told_with_what_would_be(text: str):
+    with pytest.raises(TargetError, match=r"HOST:PORT.*kafka-4\.3\.1|kafka-4\.3\.1.*HOST:PORT"):
+        Target.parse(text)
+
+
+def test_ids_begin_at_one_or_behind_all_that_are_taken():
+    assert free_ids(3, {3001}) == range(1, 4)
+    assert free_ids(3, {3, 3001}) == range(4001, 4004)
+    assert free_ids(5000, {3001}) == range(4001, 9001)
+    with pytest.raises(TargetError, match="no 3 broker ids"):
+        free_ids(3, {1, 2**31 - 1})
+
+
+def test_what_is_left_is_named_with_how_it_goes_away():
+    told = str(Left("here:9093", ["kcore-storm-ab-000000", "kcore-storm-ab-000007"], [4001, 4002]))
+    assert told == (
+        "2 topics, kcore-storm-ab-000000 to kcore-storm-ab-000007 (kafka-topics.sh --delete --topic 'kcore-storm-ab.*' "
+        "--bootstrap-server of a broker) and brokers 4001, 4002 (kafka-cluster.sh unregister --bootstrap-controller "
+        "here:9093 --id of each)"
+    )
+    assert str(Left("here:9093", [], [4001])).startswith("brokers 4001 (")
+
+
+def test_what_a_target_does_not_allow_is_left_out_with_the_reason():
+    plan = StormPlan(
+        targets=("kafka-4.3.1", "here:9093"), scenarios=("broker-lost", "controller-killed"), controllers=3
+    )
+    ours, other = map(Target.parse, plan.targets)
+    assert plan.scenarios_of(ours) == ["register", "create", "broker-lost", "controller-killed"]
+    assert plan.scenarios_of(other) == ["register", "create", "broker-lost"]
+    [line] = plan.left_out()
+    assert line.startswith("controller-killed on here:9093: it kills")
+    assert "--controllers 3" in StormPlan().left_out()[0]
+
+
+def test_limits_run_only_where_they_are_named_and_break_only_what_is_ours():
+    assert not LIMITS.keys() & set(StormPlan().scenarios_of(Target.parse("kafka-4.3.1")))
+    plan = StormPlan(targets=("kafka-4.3.1", "here:9093"), scenarios=("limit-create", "limit-elect"))
+    plan.check()
+    ours, other = map(Target.parse, plan.targets)
+    assert plan.scenarios_of(ours) == ["register", "create", "limit-create", "limit-elect"]
+    assert plan.scenarios_of(other) == ["register", "create", "limit-create"]
+    [line] = plan.left_out()
+    assert line.startswith("limit-elect on here:9093: it makes the active controller resign")
+
+
+def test_brokers_that_only_count_run_what_needs_no_partitions():
+    whole, counting = StormPlan(), StormPlan(mind="count")
+    target = Target.parse("kafka-4.3.1")
+    assert whole.scenarios_of(target) == [name for name in SCENARIOS if name != "controller-killed"]
+    left = set(whole.scenarios_of(target)) - set(counting.scenarios_of(target))
+    assert left == {"preferred-election", "isr-storm", "reassign", "dir-lost"}
+
+
+def test_every_size_is_a_cell_with_the_targets_side_by_side():
+    plan = StormPlan(targets=("a:1", "b:2"), brokers=(20, 100), partitions=(1000,), repeat=2)
+    cells = [(cell.target.text, cell.brokers, cell.repetition) for cell in plan.cells()]
+    assert cells[:4] == [("a:1", 20, 0), ("b:2", 20, 0), ("a:1", 100, 0), ("b:2", 100, 0)]
+    assert len(cells) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"scenarios": ("flood",)}, "no scenario 'flood'.*broker-lost"),
+        ({"brokers": (2,)}, "--brokers 2 "),
+        ({"partitions": (0,)}, "--partitions 0"),
+        ({"partitions_per_topic": 10_000}, "more than 10,000 records"),
+        ({"replication_factor": 0}, "--replication-factor 0"),
+        ({"racks": 21}, "--racks 21"),
+        ({"controllers": 2}, "neither 1 nor 3"),
+        ({"heap": "much"}, "--heap 'much'"),
+        ({"mind": "none"}, "neither full nor count"),
+        ({"heartbeat_s": 9.0}, "--heartbeat-s 9"),
+        ({"seconds": 0.0}, "--seconds 0"),
+        ({"seconds": 601.0}, "--seconds 601"),
+        ({"repeat": 0}, "--repeat 0"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_starts(options: dict, said: str):
+    with pytest.raises(PlanError, match=said):
+        StormPlan(**options).check()
+    StormPlan().check()
+
+
+class Refusing:
+    """A quorum that answers each request with the next of these error codes, in the way of the request."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes, self.asked = list(codes), list[Message]()
+
+    async def ask(self, request: Message) -> Message:
+        self.asked.append(request)
+        code = self.codes.pop(0)
+        if isinstance(request, DeleteTopicsRequest):
+            return DeleteTopicsResponse(responses=[DeletableTopicResult(name="storm-a", error_code=code)])
+        return UnregisterBrokerResponse(error_code=code)
+
+
+def cleared(monkeypatch: pytest.MonkeyPatch, quorum: Refusing, *found: Left) -> list[str]:
+    """What `clear_away` tells where the cluster looks like that, one time after the other."""
+    looks = list(found)
+
+    async def left_on(*_: object) -> Left:
+        return looks.pop(0)
+
+    monkeypatch.setattr(targets, "left_on", left_on)
+    monkeypatch.setattr(targets, "_CLEARING_S", 0)
+    problems = asyncio.run(targets.clear_away(quorum, Random(1), "storm-", [7]))  # type: ignore[arg-type]
+    assert not looks
+    return problems
+
+
+def test_what_came_after_the_first_clearing_is_cleared_too(monkeypatch: pytest.MonkeyPatch):
+    quorum = Refusing(0, 0)
+    there = Left("here:9093", ["storm-a"], [])
+    assert cleared(monkeypatch, quorum, there, Left("here:9093", [], [7]), Left("here:9093", [], [])) == []
+    assert [type(each) for each in quorum.asked] == [DeleteTopicsRequest, UnregisterBrokerRequest]
+
+
+def test_what_is_refused_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+    there = Left("here:9093", ["storm-a"], [7])
+    problems = cleared(monkeypatch, Refusing(*[29, 31] * 3), there, there, there, there)
+    assert problems == [
+        f"left behind: {there}",
+        "topics storm-a to storm-a are not deleted: TOPIC_AUTHORIZATION_FAILED",
+        "broker 7 stays: CLUSTER_AUTHORIZATION_FAILED",
+    ]
+
+
+def test_what_is_gone_already_is_no_problem(monkeypatch: pytest.MonkeyPatch):
+    there = Left("here:9093", ["storm-a"], [7])
+    assert cleared(monkeypatch, Refusing(3, 102), there, Left("here:9093", [], [])) == []
