@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kcore.controller.effects import Node
+from kcore.controller.zk.effects import Node
 from kcore.errors import NetworkError, TargetError
 from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.controller.effects import Create, Delete, SetData
+from kcore.controller.zk.effects import Create, Delete, SetData
 from kcore.hollow.designs.plan import DesignsPlan
 from kcore.hollow.designs.rows import Row, predicted
 from kcore.hollow.designs.run import run

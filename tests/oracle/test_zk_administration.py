@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kcore import schema
-from kcore.controller.config import ControllerConfig
+from kcore.controller.zk.config import ControllerConfig
 from kcore.hollow.zk.cluster import ZkBroker, ZkBrokers, ZookeeperProcess
 from kcore.metadata.partition_table import PartitionState
 from kcore.net.connect import connect

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.effects import Create
+from kcore.controller.zk.effects import Create
 from kcore.hollow.kafka import free_ports
 from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes

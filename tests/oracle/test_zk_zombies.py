@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.effects import Create
+from kcore.controller.zk.effects import Create
 from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
-from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znodes import TopicAssignment
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.protocol_errors import Errors

@@ -9,7 +9,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from kcore.controller.effects import Create, Delete, Node, Outcome, SetData
+from kcore.controller.zk.effects import Create, Delete, Node, Outcome, SetData
 from kcore.errors import ControllerMovedError, DisconnectedError, SessionExpiredError, ZookeeperError
 from kcore.hollow.zk.cluster import ZookeeperProcess
 from kcore.metadata import znodes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kcore.controller.effects import Delete
+from kcore.controller.zk.effects import Delete
 from kcore.errors import NetworkError
 from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.effects import Answer
-from kcore.controller.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
-from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
+from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
 from kcore.hollow.kafka import free_ports
 from kcore.metadata.broker_table import BrokerTable, Endpoint

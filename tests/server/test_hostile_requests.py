@@ -10,7 +10,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
-from kcore.controller.config import ControllerConfig
+from kcore.controller.zk.config import ControllerConfig
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, serve
 from kcore.net.versions import response_of

@@ -6,13 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from controller.tree import Tree
-from kcore.controller.effects import Node, Outcome, States
+from controller.zk.tree import Tree
+from kcore.controller.zk.effects import Node, Outcome, States
 from kcore.errors import ControllerMovedError, SessionExpiredError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
-from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
+from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Uuid
 from kcore.zookeeper.registration import ControllerEpoch
 from kcore.zookeeper.session import SessionEvent

@@ -72,6 +72,21 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
+def test_rules_know_no_mode_of_the_controller() -> None:
+    """`controller/rules/` is for both modes: it imports neither, and no word in it is ZooKeeper's."""
+    for path in sorted((PACKAGE / "controller" / "rules").glob("*.py")):
+        assert not re.search(r"zookeeper|znode|\bzk\b", path.read_text("utf-8"), re.IGNORECASE), path.name
+        assert not [each for each in imported(path) if re.match(r"kcore\.controller\.(zk|kraft)\b", each)]
+
+
+@pytest.mark.parametrize(("mode", "other"), [("zk", "kraft"), ("kraft", "zk")])
+def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: str) -> None:
+    paths = sorted((PACKAGE / "controller" / mode).rglob("*.py"))
+    assert paths
+    for path in paths:
+        assert not [each for each in imported(path) if each.startswith(f"kcore.controller.{other}.")], path.name
+
+
 def test_every_unit_has_a_layer() -> None:
     assert {unit_of(path) for path in sources(".py")} <= set(LAYER)
 

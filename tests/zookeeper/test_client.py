@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
+from kcore.controller.zk.effects import Create, Delete, Operation, Outcome, SetData
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges

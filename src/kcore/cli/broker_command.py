@@ -73,7 +73,7 @@ def zk(
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig":
     """Fields of BrokerConfig from Kafka's names."""
     from kcore.broker.config import BrokerConfig
-    from kcore.controller.requests.versions import request_versions
+    from kcore.controller.zk.requests.versions import request_versions
     from kcore.errors import UnsupportedVersionError
 
     known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]

@@ -13,7 +13,7 @@ from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
-    from kcore.controller.config import ControllerConfig
+    from kcore.controller.zk.config import ControllerConfig
     from kcore.server.controller.metrics import ControllerMetrics, Duration
 
 app = typer.Typer(
@@ -78,7 +78,7 @@ def zk(
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """Fields of ControllerConfig from Kafka's names."""
-    from kcore.controller.config import ControllerConfig
+    from kcore.controller.zk.config import ControllerConfig
 
     kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
     settings: dict[str, Any] = {}
@@ -99,8 +99,8 @@ def _settings(given: list[str]) -> dict[str, Any]:
 def _config_of(
     broker_id: int, protocol: str, listener_name: str, told: tuple[str, int] | None, settings: dict[str, Any]
 ) -> "ControllerConfig":
-    from kcore.controller.config import ControllerConfig
-    from kcore.controller.requests.versions import request_versions
+    from kcore.controller.zk.config import ControllerConfig
+    from kcore.controller.zk.requests.versions import request_versions
     from kcore.errors import UnsupportedVersionError
     from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 

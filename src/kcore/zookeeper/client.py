@@ -9,8 +9,8 @@ from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
 from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import ZnodeStat
 
-from kcore.controller.changes import part
-from kcore.controller.effects import Create, Node, Operation, Outcome, States
+from kcore.controller.zk.changes import part
+from kcore.controller.zk.effects import Create, Node, Operation, Outcome, States
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges

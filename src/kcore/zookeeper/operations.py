@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from kcore._ext import jute
-from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
+from kcore.controller.zk.effects import Create, Delete, Operation, Outcome, SetData
 from kcore.errors import ZookeeperError
 from kcore.metadata.znode_states import Texts, texts_of
 from kcore.types import Int32s, Int64s, UInt8s

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kcore.controller.effects import Create, Delete, SetData
+from kcore.controller.zk.effects import Create, Delete, SetData
 from kcore.errors import ControllerMovedError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.zookeeper.client import ZookeeperClient

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from statistics import median
 
-from kcore.controller.effects import Create
-from kcore.controller.requests.batch import ControlRequest, RequestBatch
-from kcore.controller.requests.versions import request_versions
+from kcore.controller.zk.effects import Create
+from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.versions import request_versions
 from kcore.hollow.designs.design import done
 from kcore.hollow.designs.meter import read_meter
 from kcore.hollow.designs.rows import Row

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kcore.controller.effects import Create, Operation, Outcome
+from kcore.controller.zk.effects import Create, Operation, Outcome
 from kcore.errors import TargetError
 from kcore.hollow.designs.meter import read_meter
 from kcore.hollow.designs.rows import NOT_KNOWN, Row

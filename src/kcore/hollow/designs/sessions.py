@@ -5,7 +5,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from kcore.controller.effects import Create, Delete, Node, Operation, Outcome, States
+from kcore.controller.zk.effects import Create, Delete, Node, Operation, Outcome, States
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Bools, Int32s

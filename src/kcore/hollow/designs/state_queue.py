@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kcore.controller.effects import Create, SetData
+from kcore.controller.zk.effects import Create, SetData
 from kcore.hollow.designs.sessions import CountedClient, Work
 
 STATE = "/brokers/state"

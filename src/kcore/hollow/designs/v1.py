@@ -5,7 +5,7 @@
 
 import json
 
-from kcore.controller.effects import Create, Operation, Outcome, SetData
+from kcore.controller.zk.effects import Create, Operation, Outcome, SetData
 from kcore.hollow.designs.design import Design, done
 from kcore.metadata.znode_json import encode_json
 from kcore.zookeeper.operations import Ephemeral

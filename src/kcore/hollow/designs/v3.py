@@ -5,10 +5,10 @@ import time
 
 import numpy as np
 
-from kcore.controller.decision import Decision, state_writes
-from kcore.controller.effects import SetData
-from kcore.controller.events import BrokerFailed
-from kcore.controller.zk_controller import ZkController
+from kcore.controller.zk.decision import Decision, state_writes
+from kcore.controller.zk.effects import SetData
+from kcore.controller.zk.events import BrokerFailed
+from kcore.controller.zk.zk_controller import ZkController
 from kcore.errors import TargetError
 from kcore.hollow.designs.design import Design, done
 from kcore.hollow.zk.broker import HollowBroker

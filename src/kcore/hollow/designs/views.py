@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from kcore.controller.effects import Create, Operation, SetData
+from kcore.controller.zk.effects import Create, Operation, SetData
 from kcore.errors import TargetError
 from kcore.hollow.designs.design import CLIENT, done
 from kcore.hollow.designs.v3 import Controlled

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from kazoo.protocol.serialization import SetData as SetDataRequest
 
-from kcore.controller.effects import Create, SetData
+from kcore.controller.zk.effects import Create, SetData
 from kcore.errors import TargetError
 from kcore.hollow.designs.rows import ONE_BY_ONE, Row
 from kcore.hollow.designs.sessions import CountedClient

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from kcore.controller.effects import Delete, SetData
+from kcore.controller.zk.effects import Delete, SetData
 from kcore.errors import TargetError
 from kcore.hollow.zk.broker import Arrival, HollowBroker
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint

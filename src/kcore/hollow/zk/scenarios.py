@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kcore.controller.effects import Delete
+from kcore.controller.zk.effects import Delete
 from kcore.errors import TargetError
 from kcore.hollow.outcome import Outcome
 from kcore.hollow.zk.storm import QUIET_S, ZkMeasure, ZkStorm

@@ -11,8 +11,8 @@ from kcore.broker.markers import on_write_txn_markers
 from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.producing import on_produce
 from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.admin.configs import is_of_all_brokers
-from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import RequestContext

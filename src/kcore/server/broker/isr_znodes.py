@@ -7,7 +7,7 @@ import logging
 
 from kcore.broker.broker import Key
 from kcore.broker.isr_changes import StateWrite
-from kcore.controller.effects import Create, Outcome, SetData
+from kcore.controller.zk.effects import Create, Outcome, SetData
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.zookeeper.client import ZookeeperClient

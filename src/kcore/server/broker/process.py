@@ -19,8 +19,8 @@ from kcore.broker.notices import NoticeKind
 from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
 from kcore.broker.producing import on_verified
 from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.admin.configs import settings_of
-from kcore.controller.effects import Create
+from kcore.controller.zk.admin.configs import settings_of
+from kcore.controller.zk.effects import Create
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller import events
-from kcore.controller.admin.configs import is_of_all_brokers
-from kcore.controller.effects import Answer
-from kcore.controller.events import RequestEvent
+from kcore.controller.zk import events
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.events import RequestEvent
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors

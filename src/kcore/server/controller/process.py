@@ -12,10 +12,10 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Final, Self
 
-from kcore.controller import events
-from kcore.controller.active import ActiveController
-from kcore.controller.config import ControllerConfig
-from kcore.controller.effects import (
+from kcore.controller.zk import events
+from kcore.controller.zk.active import ActiveController
+from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.effects import (
     Answer,
     Delete,
     DeletePartitions,
@@ -29,11 +29,11 @@ from kcore.controller.effects import (
     WriteNodes,
     WriteStates,
 )
-from kcore.controller.notices import Level, Notice
-from kcore.controller.requests.builder import ControlRequest
-from kcore.controller.requests.live_brokers import LiveBroker
-from kcore.controller.watches import Kind, event_of
-from kcore.controller.znode_reading import read_broker
+from kcore.controller.zk.notices import Level, Notice
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.controller.zk.watches import Kind, event_of
+from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import (
     ControllerMovedError,
     ElectionRefusedError,
