@@ -56,10 +56,9 @@ def test_controlled_shutdown(benchmark: BenchmarkFixture, table: PartitionTable)
 
 
 def test_full_table_one_broker_down(benchmark: BenchmarkFixture, table: PartitionTable) -> None:
-    row = table.brokers.row(LOST)
-    table.brokers.live[row] = False
+    table.brokers.set_gone(LOST)
     measure(benchmark, len(table), lambda: elect(table, "offline"))
-    table.brokers.live[row] = True
+    table.brokers.register(LOST, 1)
 
 
 def test_full_table_every_partition_elects(benchmark: BenchmarkFixture, table: PartitionTable) -> None:

@@ -26,7 +26,7 @@ def log(partitions: int) -> Records:
     made, changed = [], []
     for number in range(partitions):
         topic, index = divmod(number, PER_TOPIC)
-        topic_id = Uuid(topic.to_bytes(8, "big") * 2)
+        topic_id = Uuid((topic + 1).to_bytes(8, "big") * 2)
         replicas = [(number + k) % BROKERS for k in range(3)]
         if not index:
             made.append(encode_metadata_record(TopicRecord(name=f"topic-{topic}", topic_id=topic_id), 0))

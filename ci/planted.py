@@ -57,7 +57,8 @@ def copied(folder: Path) -> None:
 
 def exit_code(folder: Path, tests: list[str]) -> int | None:
     """pytest's, over the copy; None if it hung."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *tests]
+    options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-profile=planted"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     environment = os.environ | {"PYTHONPATH": str(folder)}
     try:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S)

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 import cases
+
+# For ci/planted: that a fault is found is enough; to make the story small takes minutes.
+settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

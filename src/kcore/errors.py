@@ -47,6 +47,18 @@ class LevelError(KcoreError, ValueError):
     """No such feature level, or a decision that the controllers of that level do not take."""
 
 
+class UnwritableMetadataError(KcoreError, ValueError):
+    """What records at a metadata.version have no field for (Kafka's UnwritableMetadataException)."""
+
+    def __init__(self, version: str, loss: str) -> None:
+        super().__init__(f"metadata.version {version} cannot represent {loss}")
+        self.version = version
+        self.loss = loss
+
+    def __reduce__(self) -> tuple[type["UnwritableMetadataError"], tuple[str, str]]:
+        return type(self), (self.version, self.loss)
+
+
 class PolicyError(KcoreError, ValueError):
     """A user's election policy that is not an njit function of three arguments, or chose a slot it may not."""
 

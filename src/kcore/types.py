@@ -14,6 +14,7 @@ Int16s: TypeAlias = npt.NDArray[np.int16]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
+UInt16s: TypeAlias = npt.NDArray[np.uint16]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -28,6 +29,12 @@ class Uuid(bytes):
         if len(raw) != 16:
             raise ValueError(f"a Uuid has 16 bytes, not {len(raw)}")
         return super().__new__(cls, raw)
+
+    @classmethod
+    def many(cls, raw: bytes) -> "list[Uuid]":
+        """One for every 16 bytes; several times as fast as one by one."""
+        make = bytes.__new__
+        return [make(cls, raw[at : at + 16]) for at in range(0, len(raw), 16)]
 
     def __str__(self) -> str:
         return urlsafe_b64encode(self).rstrip(b"=").decode("ascii")

@@ -29,7 +29,7 @@ class World:
         self.endpoints = list(table.brokers.endpoints)
         self.next_epoch = int(table.brokers.epochs.max()) + 1
         self.sent: list[tuple[int, int, ControlRequest]] = []
-        table.brokers.live[:] = False
+        table.brokers.set_live([])
         self.brokers: dict[int, Broker] = {}
         for broker_id in table.brokers.ids.tolist():
             self.start(broker_id)

@@ -1,10 +1,13 @@
 """Brokers by row: looking ids up, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from kcore.constants import MAX_BROKERS
 from kcore.errors import TableError
+from kcore.metadata.broker_registration import BrokerRegistration
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.topics import TopicTable
 from kcore.types import ZERO_UUID, Uuid
@@ -62,7 +65,8 @@ def test_a_table_does_not_share_what_it_was_made_from() -> None:
     live = np.array([True])
     table = BrokerTable.from_arrays([1], live=live)
     twin = table.copy()
-    table.live[0], table.endpoints[0] = False, (PLAINTEXT,)
+    table.set_gone(1)
+    table.set_endpoints(1, [PLAINTEXT])
     assert live[0] and twin.live[0] and twin.endpoints == [()]
 
 
@@ -111,6 +115,70 @@ def test_register() -> None:
     with pytest.raises(TableError, match="negative"):
         table.register(-3, 1)
     assert len(table) == 3
+
+
+def registration(broker_id: int, **fields: Any) -> BrokerRegistration:
+    return BrokerRegistration(broker_id, 40, Uuid(bytes([broker_id] * 16)), **fields)
+
+
+def test_a_registration_comes_back_as_it_was_put() -> None:
+    table = BrokerTable.from_arrays([5])
+    whole = registration(
+        7,
+        listeners=(PLAINTEXT,),
+        supported_features={"metadata.version": (1, 21)},
+        rack="r",
+        fenced=True,
+        in_controlled_shutdown=True,
+        is_migrating_zk_broker=True,
+        directories=(Uuid(bytes([3] * 16)),),
+        cordoned_directories=(Uuid(bytes([4] * 16)),),
+    )
+    assert table.put(whole) == 1
+    assert table[7] == whole and list(table) == [5, 7]
+    assert (table.live.tolist(), table.fenced__b.tolist()) == ([True, False], [False, True])
+    table.put(registration(7, cordoned_directories=()))
+    assert table[7] == registration(7, cordoned_directories=()) and table.live.tolist() == [True, True]
+    table.set_fenced(7, True)
+    assert table[7].fenced and not table.live[1]
+
+
+def test_brokers_that_are_only_named_and_brokers_that_are_forgotten() -> None:
+    table = BrokerTable.from_arrays([])
+    assert [table.name(each) for each in (9, 3, 9)] == [0, 1, 0]
+    table.put(registration(3, rack="r", listeners=(PLAINTEXT,), directories=(Uuid(bytes([3] * 16)),), fenced=False))
+    twin = table.copy()
+    table.unregister(3)
+    for broker_id in (3, 9):
+        with pytest.raises(TableError, match=f"broker {broker_id} is not registered"):
+            table[broker_id]
+    assert 3 in table and list(table) == [] and table.row(3) == 1
+    assert (table.registered__b.any(), table.live.any(), table.epochs.tolist()) == (False, False, [-1, -1])
+    assert (table.racks, table.endpoints, table.directories) == ([None] * 2, [()] * 2, [()] * 2)
+    assert list(twin) == [3] and twin[3].rack == "r"
+    table.set_fenced(3, False)
+    assert not table.live.any()
+
+
+def test_many_brokers_come_one_by_one() -> None:
+    table = BrokerTable.from_arrays([])
+    ids = [*range(0, 3000, 3), 2_000_000_000, 1 << 20, (1 << 20) - 1]
+    for broker_id in ids:
+        table.register(broker_id, broker_id)
+    assert table.ids.tolist() == ids and table.rows(ids).tolist() == list(range(len(ids)))
+    assert table.epochs.tolist() == ids and table.live.all() and len(table.live) == len(ids)
+    with pytest.raises(TableError, match="unknown broker 1"):
+        table.rows([0, 1])
+    full = BrokerTable.from_arrays(np.arange(MAX_BROKERS))
+    with pytest.raises(TableError, match="at most 32767 fit"):
+        full.name(MAX_BROKERS)
+
+
+def test_columns_cannot_be_written_by_readers() -> None:
+    table = BrokerTable.from_arrays([1])
+    for name in ("ids", "live", "epochs", "registered__b", "fenced__b", "in_controlled_shutdown__b", "shutting_down"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(table, name)[0] = 1
 
 
 def test_topics() -> None:

@@ -1,16 +1,13 @@
 """An image follows every type of metadata record, and refuses what does not fit."""
 
-from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kcore import schema as s
 from kcore.errors import TableError
+from kcore.metadata.directory_table import MIGRATING_UUID
 from kcore.metadata.image import _HANDLERS, ClusterImage
-from kcore.metadata.image_partitions import MIGRATING
-from kcore.metadata.int_lists import IntLists
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_settings import EntityData
 from kcore.types import Uuid
@@ -47,6 +44,19 @@ def test_every_type_of_record_is_known():
     assert set(_HANDLERS) == set(METADATA_RECORDS.values())
 
 
+def test_a_last_known_leader_that_never_was_is_nobody():
+    """PartitionChangeBuilder remembers the leader, -1 where there is none."""
+    image = image_of(TOPIC, partition(A, 0, [1], last_known_elr=[-1]))
+    image.apply(change(last_known_elr=[2]))
+    assert image.partition("a", 0).last_known_elr == (2,)
+    image.apply(change(last_known_elr=[-1]))
+    assert image.partition("a", 0).last_known_elr == ()
+    with pytest.raises(TableError, match="names broker -2 in last_known_elr"):
+        image.apply(change(last_known_elr=[-2]))
+    with pytest.raises(TableError, match="names broker -1 in isr"):
+        image.apply(change(isr=[-1]))
+
+
 def test_brokers_come_are_fenced_and_go():
     image = image_of(broker(1, rack=None), broker(2, fenced=False, rack="r"), s.UnfenceBrokerRecord(id=1, epoch=10))
     assert [image.brokers[k].fenced for k in (1, 2)] == [False, False]
@@ -70,14 +80,14 @@ def test_brokers_come_are_fenced_and_go():
 def test_partitions_are_made_changed_and_told_anew():
     image = image_of(TOPIC, partition(A, 0, [1, 2, 3], directories=[DIR1, DIR2, DIR1]), partition(A, 1, [2]))
     assert image.partition("a", 0).directories == (DIR1, DIR2, DIR1)
-    assert image.partition("a", 1).directories == (MIGRATING,)
+    assert image.partition("a", 1).directories == (MIGRATING_UUID,)
     image.apply(change(isr=[3, 2], leader=3, eligible_leader_replicas=[1], last_known_elr=[1]))
     found = image.partition("a", 0)
     assert (found.isr, found.leader, found.leader_epoch, found.partition_epoch) == ((3, 2), 3, 1, 1)
     assert (found.elr, found.last_known_elr, found.leader_recovery_state) == ((1,), (1,), 0)
     image.apply(change(replicas=[1, 2, 3, 4], adding_replicas=[4], removing_replicas=[1], leader_recovery_state=1))
     found = image.partition("a", 0)
-    assert (found.replicas, found.directories) == ((1, 2, 3, 4), (MIGRATING,) * 4)
+    assert (found.replicas, found.directories) == ((1, 2, 3, 4), (MIGRATING_UUID,) * 4)
     assert (found.leader_epoch, found.partition_epoch, found.leader_recovery_state) == (1, 2, 1)
     state = image.table.state(0)
     assert (state.adding, state.removing, state.isr) == ((4,), (1,), (3, 2))
@@ -90,19 +100,22 @@ def test_partitions_are_made_changed_and_told_anew():
     assert (found.directories, found.leader_epoch, found.partition_epoch) == ((DIR2,), 7, 8)
 
 
-def test_the_table_holds_what_lives_in_order():
-    image = image_of(TOPIC, OTHER, partition(B, 1, [1]), partition(A, 0, [1, 2]), partition(B, 0, [2, 1, 3], isr=[2]))
-    image.apply(s.TopicRecord(name="c", topic_id=DIR1))
+def test_the_table_is_never_made_anew() -> None:
+    image = image_of(TOPIC, OTHER)
     table = image.table
-    assert table is image.table
+    for record in (partition(B, 1, [1]), partition(A, 0, [1, 2]), partition(B, 0, [2, 1, 3], isr=[2])):
+        image.apply(record)
+    image.apply(s.TopicRecord(name="c", topic_id=DIR1))
+    assert table is image.table and image.topics is table.topics and image.brokers is table.brokers
     states = [table.state(row) for row in range(len(table))]
-    assert [(state.topic, state.partition) for state in states] == [("a", 0), ("b", 0), ("b", 1)]
-    assert states[1].isr == (2,) and table.row_of("b", 1) == 2 and table.topics.ids == [A, B, DIR1]
+    assert [(state.topic, state.partition) for state in states] == [("b", 1), ("a", 0), ("b", 0)]
+    assert states[2].isr == (2,) and table.row_of("b", 1) == 0 and table.topics.ids == [A, B, DIR1]
     image.apply(s.RemoveTopicRecord(topic_id=A))
-    assert [image.table.state(row).topic for row in range(len(image.table))] == ["b", "b"]
+    assert (table.partition_count, len(table), table.topic_row__p[1]) == (2, 3, -1)
     image.apply(s.TopicRecord(name="a", topic_id=DIR2))
     image.apply(partition(DIR2, 0, [9]))
-    assert image.table.state(2).replicas == (9,)
+    assert table.row_of("a", 0) == 1 and table.state(1).replicas == (9,)
+    assert image.table is table
 
 
 def test_an_image_of_nothing_has_a_table_of_nothing():
@@ -216,19 +229,3 @@ def test_unknown_partitions():
     for topic in ("a", "b"):
         with pytest.raises(TableError, match=f"unknown partition {topic}-0"):
             image.partition(topic, 0)
-
-
-def test_lists_of_any_length_are_lists():
-    random, lists, twin = Random(1), IntLists(), list[list[int]]()
-    for _ in range(500):
-        values = [random.randrange(-1, 9) for _ in range(random.randrange(5))]
-        if twin and random.random() < 0.5:
-            row = random.randrange(len(twin))
-            lists[row], twin[row] = values, values
-        else:
-            lists.append(values)
-            twin.append(values)
-    assert [list(lists[row]) for row in range(len(twin))] == twin
-    width = max(map(len, twin))
-    padded = [values + [-1] * (width - len(values)) for values in twin]
-    assert lists.padded(np.arange(len(twin))).tolist() == padded

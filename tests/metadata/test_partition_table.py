@@ -332,7 +332,7 @@ def test_a_copy_shares_nothing() -> None:
     twin.apply(changes([0], [20], [[20]]), controller_epoch=9)
     twin.set_replicas([2], [[20]])
     twin.remove_topic("a")
-    twin.brokers.live[0] = False
+    twin.brokers.set_gone(10)
     assert [table.state(row) for row in range(3)] == [small().state(row) for row in range(3)]
     assert index_of(table) == index_of(small())
     assert table.brokers.live.all()

@@ -12,7 +12,7 @@ from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
-from kcore.replication.elections import checked_rows
+from kcore.replication.elections import checked_rows, rows_of
 from reference import election as reference
 from replication.recorded_elections import (
     kraft_acceptable,
@@ -74,7 +74,7 @@ def test_all_recorded_zookeeper_elections_in_one_table(kind: str, recovery: bool
 @pytest.mark.recorded
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
 def test_recorded_kraft_elections(release: str) -> None:
-    """All but those whose ISR is set from outside: AlterPartition and recovery have one-partition rules only."""
+    """What `elect` can ask for, without ELR, directories and moves; test_kraft_changes_recorded has all cases."""
     tested = 0
     for case in plain_kraft_cases(release):
         if case["op"] in ("alter_isr", "recover"):
@@ -308,7 +308,7 @@ def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
     elections = elect(table, "offline", leaving=[4])
     assert [table.state(row) for row in range(len(table))] == before
     table.apply(elections.written())
-    table.brokers.live[4] = False
+    table.brokers.set_gone(int(table.brokers.ids[4]))
     assert len(elect(table, "offline")) == 0
     for row in elections.rows.tolist():
         assert table.state(row).partition_epoch == before[row].partition_epoch + 1
@@ -317,13 +317,16 @@ def test_a_decision_changes_nothing_and_applying_it_settles_it() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "error"),
     [
-        ("online", {}, LevelError),
+        ("online", {"level": "3.9.1"}, LevelError),
+        ("online", {"level": "4.3.1", "min_isr": 0}, TableError),
+        ("online", {"level": "4.3.1", "min_isr": [1]}, TableError),
+        ("online", {"level": "4.3.1", "min_isr": 1.5}, TableError),
         ("offline", {"level": "4.1.2"}, LevelError),
         ("sideways", {}, LevelError),
         ("offline", {"level": "5.0"}, LevelError),
         ("controlled-shutdown", {}, LevelError),
         ("controlled-shutdown", {"leaving": [0, 1]}, LevelError),
-        ("online", {"leaving": [0, 1], "level": "4.1.2"}, LevelError),
+        ("controlled-shutdown", {"level": "4.1.2"}, LevelError),
         ("offline", {"leaving": [77]}, TableError),
         ("offline", {"rows": [0, 0]}, TableError),
         ("offline", {"rows": [1, 0]}, TableError),
@@ -340,6 +343,19 @@ def test_what_cannot_be_elected_says_so(kind: str, options: dict[str, Any], erro
     partitions = _numbered(iter([{"replicas": [0, 1], "isr": [0, 1], "leader": 0}] * 2))
     with pytest.raises(error):
         elect(table_of(partitions, BROKERS, {0, 1}, set()), kind, **options)
+
+
+@pytest.mark.parametrize("others", [0, 5_000])
+def test_partitions_of_several_brokers_are_found_once_each(others: int) -> None:
+    """Whether they are many of the table's, or few."""
+    dice = np.random.default_rng(others)
+    few = [dice.permutation(9)[:3].tolist() for _ in range(100)]
+    table = PartitionTable.from_arrays(few + [[20, 21, 22]] * others)
+    leaving = [table.brokers.row(broker) for broker in (1, 4, 7)]
+    wanted = [row for row, replicas in enumerate(few) if {1, 4, 7} & {*replicas}]
+    found = rows_of(table, leaving)
+    assert found.tolist() == wanted
+    assert found.dtype == np.int32
 
 
 def test_no_candidates_no_changes() -> None:

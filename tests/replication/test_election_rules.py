@@ -1,28 +1,15 @@
-"""The single-partition rules against what Kafka's own classes decided."""
-
-from typing import Any
+"""ZooKeeper mode's single-partition rules against what Kafka's own classes decided."""
 
 import pytest
 
-import cases
 from kcore.errors import LevelError
 from kcore.replication.election_rules import (
     LeaderAndIsr,
-    PartitionChange,
     elect_one,
     leader_and_isr_recipients,
-    partition_change,
     remove_from_isr,
 )
-from replication.recorded_elections import (
-    PLAIN_KRAFT_CASES,
-    as_state,
-    kraft_acceptable,
-    kraft_level,
-    plain_kraft_cases,
-    zookeeper_cases,
-    zookeeper_live,
-)
+from replication.recorded_elections import as_state, zookeeper_cases, zookeeper_live
 
 
 @pytest.mark.recorded
@@ -37,49 +24,12 @@ def test_zookeeper_elections_are_kafkas() -> None:
         assert leader_and_isr_recipients(case["kind"], case["replicas"], **brokers) == tuple(case["out_live_replicas"])
 
 
-@pytest.mark.recorded
-@pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
-def test_kraft_elections_are_kafkas(release: str) -> None:
-    chosen = plain_kraft_cases(release)
-    if cases.directory == cases.DATA:
-        assert len(chosen) == PLAIN_KRAFT_CASES[release]
-    assert chosen
-    for case in chosen:
-        before = as_state(case["partition"])
-        change = partition_change(
-            case["election"].lower(),
-            case["partition"]["replicas"],
-            before,
-            acceptable=kraft_acceptable(case),
-            target_isr=case["target_isr"],
-            target_recovery=0 if case["target_recovered"] else None,
-            level=kraft_level(case, release),
-        )
-        expected: dict[str, Any] | None = case["out"]
-        if expected is None:
-            assert change is None, case["i"]
-            continue
-        assert change is not None, case["i"]
-        isr = None if change.isr is None else list(change.isr)
-        fields = {"isr": isr, "leader": change.leader, "leader_recovery_state": change.leader_recovery_state}
-        assert fields == {name: expected[name] for name in fields}, case["i"]
-        assert change.applied_to(before) == as_state(case["merged"]), case["i"]
-
-
 def test_the_last_isr_member_stays_and_the_leader_goes() -> None:
     state = LeaderAndIsr(leader=1, isr=(1, 2), leader_epoch=5, partition_epoch=9)
     one_left = remove_from_isr(1, state)
     assert one_left == LeaderAndIsr(leader=-1, isr=(2,), leader_epoch=6, partition_epoch=9)
     assert remove_from_isr(2, one_left) == LeaderAndIsr(leader=-1, isr=(2,), leader_epoch=7, partition_epoch=9)
     assert remove_from_isr(3, state) is None
-
-
-def test_a_shrunk_isr_raises_the_leader_epoch_before_kafka_15021_only() -> None:
-    state = LeaderAndIsr(leader=1, isr=(1, 2), leader_epoch=5, partition_epoch=9)
-    for level, change in (("3.5-IV2", PartitionChange(isr=(1,), leader=1)), ("3.6-IV0", PartitionChange(isr=(1,)))):
-        assert partition_change("online", [1, 2], state, acceptable=[1], target_isr=[1], level=level) == change
-    assert PartitionChange(isr=(1,), leader=1).applied_to(state) == LeaderAndIsr(1, (1,), 6, 10)
-    assert PartitionChange(isr=(1,)).applied_to(state) == LeaderAndIsr(1, (1,), 5, 10)
 
 
 def test_elect_one_speaks_kraft_too() -> None:

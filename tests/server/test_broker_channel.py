@@ -148,7 +148,7 @@ async def test_nobody_talks_to_a_broker_that_is_gone() -> None:
         for _ in range(3):
             told.channels.send(request, table)
         await until(lambda: broker.seen)
-        table.live[0] = False
+        table.set_gone(int(table.ids[0]))
         told.channels.keep_only(table)
         told.channels.send(request, table)
         assert told.channels.queued == 0

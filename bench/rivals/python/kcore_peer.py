@@ -165,7 +165,7 @@ class Election(Case):
         }
         self.decide, self.is_full = decisions[kind], kind in ("scan", "full")
         if kind == "scan":
-            table.brokers.live[0] = False
+            table.brokers.set_gone(int(table.brokers.ids[0]))
 
     def run(self, round_: int) -> int:
         changes = self.decide(FIRST_BROKER_ID + round_ % BROKERS)

@@ -7,6 +7,8 @@ MAY_LEAD: Final[int]
 STAYS: Final[int]
 CALLS: Final[int]
 LEAVES: Final[int]
+CRASHED: Final[int]
+NO_DIRECTORIES: Final[int]
 
 ISR_OFFSETS: Final[int]
 FAILED: Final[int]

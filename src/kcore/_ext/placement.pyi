@@ -22,4 +22,5 @@ def place_striped(
     unfenced: int,
     offset: int,
     random_state: int,
-) -> None: ...
+) -> int:
+    """Returns the state of the random sequence afterwards."""

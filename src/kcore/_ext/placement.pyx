@@ -101,7 +101,10 @@ def place_striped(
     int32_t offset,
     uint64_t random_state,
 ):
-    """Stripes over racks; rack r has two lists of brokers, 2r unfenced and 2r + 1 fenced, in `brokers__b` by start."""
+    """Stripes over racks; rack r has two lists of brokers, 2r unfenced and 2r + 1 fenced, in `brokers__b` by start.
+
+    Returns the state of the random sequence afterwards.
+    """
     cdef Stripes stripes
     cdef Py_ssize_t p
     stripes.racks, stripes.epoch, stripes.offset, stripes.random = rack_order__r.shape[0], 0, offset, random_state
@@ -117,6 +120,7 @@ def place_striped(
             )
             stripes.epoch += 1
             stripes.offset += 1
+    return stripes.random
 
 
 cdef inline void striped_one(

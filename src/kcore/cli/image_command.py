@@ -51,15 +51,16 @@ def table_of(path: Path) -> tuple[PartitionTable, str]:
 
 def summary(table: PartitionTable) -> dict[str, Any]:
     """The figures: of the cluster, and of each broker."""
-    replicas, isr, leaders = table.replicas__ps, table.isr__pi, table.leader__p
+    living = table.topic_row__p >= 0
+    replicas, isr, leaders = table.replicas__ps[living], table.isr__pi[living], table.leader__p[living]
     is_under = (isr != NO_BROKER_ROW).sum(axis=1) < (replicas != NO_BROKER_ROW).sum(axis=1)
     preferred = replicas[:, 0] if replicas.shape[1] else leaders
     count = len(table.brokers)
     led, first = (np.bincount(rows[rows >= 0], minlength=count) for rows in (leaders, preferred))
     held, in_sync = (np.bincount(rows[rows >= 0].ravel(), minlength=count) for rows in (replicas, isr))
     return {
-        "topics": sum(1 for name in table.topics.names if name),
-        "partitions": len(table),
+        "topics": table.topics.count,
+        "partitions": table.partition_count,
         "offline": int((leaders == NO_BROKER_ROW).sum()),
         "underReplicated": int(is_under.sum()),
         "notPreferred": int(((leaders != preferred) & (leaders != NO_BROKER_ROW)).sum()),
@@ -76,7 +77,7 @@ def summary(table: PartitionTable) -> dict[str, Any]:
                 "replicas": int(held[row]),
                 "inSync": int(in_sync[row]),
             }
-            for row in range(count)
+            for row in np.argsort(table.brokers.ids).tolist()
         ],
     }
 

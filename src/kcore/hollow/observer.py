@@ -66,7 +66,7 @@ class Observer:
     @property
     def partitions(self) -> int:
         """How many there are; with `counts_only`, how many were made while it watched."""
-        return self._created if self._counts_only else len(self.image.table)
+        return self._created if self._counts_only else self.image.table.partition_count
 
     def forget(self) -> None:
         """Drops the types seen so far: a scenario begins."""

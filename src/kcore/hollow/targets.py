@@ -145,7 +145,7 @@ class Left:
 async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> Left:
     """The topics with that prefix, and those of the brokers that are registered."""
     image = await cluster_of(quorum, random)
-    topics = sorted(name for name in image.topic_ids if name.startswith(prefix))
+    topics = sorted(name for name in image.topics.names if name and name.startswith(prefix))
     return Left(quorum.bootstrap[0], topics, sorted(image.brokers.keys() & set(broker_ids)))
 
 

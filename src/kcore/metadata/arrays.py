@@ -47,9 +47,9 @@ def padded(offsets: Array, values: Array) -> Int32s:
     return rows
 
 
-def widened(rows: Array, width: int) -> Array:
-    """A copy of 2-D `rows` that is `width` wide, padded with -1."""
-    wide = np.full((len(rows), width), NO_BROKER_ROW, rows.dtype)
+def widened(rows: Array, width: int, fill: int = NO_BROKER_ROW) -> Array:
+    """A copy of 2-D `rows` that is `width` wide, padded with `fill`."""
+    wide = np.full((len(rows), width), fill, rows.dtype)
     wide[:, : rows.shape[1]] = rows
     return wide
 
@@ -82,19 +82,6 @@ def numbered(groups: Array) -> Int32s:
     numbers = np.empty(len(groups), np.int32)
     numbers[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(starts, append=len(groups)))
     return numbers
-
-
-def joined_runs(runs: list[tuple[int, int]], rows: Int32s) -> list[tuple[int, int]]:
-    """Runs (first row, how many) once `rows`, ascending, have joined them; neighbours become one."""
-    firsts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-    fresh = zip(rows[firsts].tolist(), np.diff(firsts, append=len(rows)).tolist(), strict=True)
-    joined: list[tuple[int, int]] = []
-    for first, length in sorted([*runs, *fresh]):
-        if joined and sum(joined[-1]) == first:
-            joined[-1] = (joined[-1][0], joined[-1][1] + length)
-        else:
-            joined.append((first, length))
-    return joined
 
 
 HUGE_PAGE: Final = 1 << 21

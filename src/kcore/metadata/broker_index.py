@@ -4,7 +4,7 @@ A failed broker's partitions are found without a look at the others (the limit i
 work in proportion to the cluster for a local event).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -44,27 +44,41 @@ class BrokerIndex:
     def add(self, rows: Int32s, replicas__ps: Int16s) -> None:
         """Partitions `rows`, ascending, gain these replicas, none of which they had; c rows by s."""
         for broker_row, fresh in _by_broker(rows, replicas__ps):
-            self._grow_to(broker_row + 1)
-            size = self._sizes[broker_row]
-            if size + len(fresh) > len(self._lists[broker_row]):
-                self._lists[broker_row] = grown(self._lists[broker_row][:size], size + len(fresh))
-                self._views[broker_row] = _read_only(self._lists[broker_row])
-            kernels.merge(self._lists[broker_row], size, fresh)
-            self._sizes[broker_row] += len(fresh)
+            self._merge(broker_row, fresh)
 
     def remove(self, rows: Int32s, replicas__ps: Int16s) -> None:
         """Partitions `rows`, ascending, lose these replicas, all of which they had; c rows by s."""
         for broker_row, gone in _by_broker(rows, replicas__ps):
-            size = self._sizes[broker_row]
-            start = int(np.searchsorted(self._lists[broker_row][:size], gone[0]))
-            left = kernels.drop(self._lists[broker_row], start, size, gone)
-            assert left == size - len(gone), f"broker row {broker_row} did not have all of {gone}"
-            self._sizes[broker_row] = left
+            self._drop(broker_row, gone)
 
     def replace(self, rows: Int32s, before__ps: Int16s, after__ps: Int16s) -> None:
         """Partitions `rows`, ascending, change their replicas. Only brokers that come or go are touched."""
         self.remove(rows, _without(before__ps, after__ps))
         self.add(rows, _without(after__ps, before__ps))
+
+    def replace_row(self, row: int, before: Iterable[int], after: Iterable[int]) -> None:
+        """One partition changes its replicas; -1 is nobody."""
+        old, new, rows = {*before} - {NO_BROKER_ROW}, {*after} - {NO_BROKER_ROW}, np.array([row], np.int32)
+        for broker_row in old - new:
+            self._drop(broker_row, rows)
+        for broker_row in new - old:
+            self._merge(broker_row, rows)
+
+    def _merge(self, broker_row: int, fresh: Int32s) -> None:
+        self._grow_to(broker_row + 1)
+        size = self._sizes[broker_row]
+        if size + len(fresh) > len(self._lists[broker_row]):
+            self._lists[broker_row] = grown(self._lists[broker_row][:size], size + len(fresh))
+            self._views[broker_row] = _read_only(self._lists[broker_row])
+        kernels.merge(self._lists[broker_row], size, fresh)
+        self._sizes[broker_row] += len(fresh)
+
+    def _drop(self, broker_row: int, gone: Int32s) -> None:
+        size = self._sizes[broker_row]
+        start = int(np.searchsorted(self._lists[broker_row][:size], gone[0]))
+        left = kernels.drop(self._lists[broker_row], start, size, gone)
+        assert left == size - len(gone), f"broker row {broker_row} did not have all of {gone}"
+        self._sizes[broker_row] = left
 
     def _grow_to(self, brokers: int) -> None:
         while len(self._lists) < brokers:

@@ -1,43 +1,72 @@
-"""The brokers by row: their ids kept once, and what control requests say of them."""
+"""The brokers by row: their ids kept once, and all that is known of each."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Self
+from collections.abc import Iterator, KeysView, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kcore.constants import MAX_BROKERS, NO_BROKER_ROW, UNKNOWN_BROKER_EPOCH
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, as_integers
-from kcore.types import Bools, Int16s, Int32s, Int64s
+from kcore.metadata.arrays import Array, as_integers, grown
+from kcore.metadata.broker_ids import BrokerIds
+from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
+from kcore.metadata.directory_table import DirectoryTable
+from kcore.metadata.recorder import Recorder
+from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
+
+if TYPE_CHECKING:
+    from kcore.metadata.image import ClusterImage
+
+__all__ = ["SECURITY_PROTOCOLS", "BrokerTable", "Endpoint"]
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # SecurityProtocol
-_DENSE_IDS = 1 << 20  # Ids below it are looked up in an array by id, larger ones by search.
-_UNKNOWN_ROW = -2
-_CHUNK = 1 << 18  # NumPy indexes with int64 copies of the ids: bound them.
 
 
-class Endpoint(NamedTuple):
-    """One listener of a broker, its fields in UpdateMetadata's order."""
+class _Details(NamedTuple):
+    """What a registration says beside the columns of flags and numbers."""
 
-    port: int
-    host: str
-    listener: str
-    security_protocol: int  # SecurityProtocol's id
+    incarnation_id: Uuid = ZERO_UUID
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    features: dict[str, tuple[int, int]] = {}  # noqa: RUF012 (never changed in place)
+    directories: tuple[int, ...] = ()
+    cordoned_directories: tuple[int, ...] | None = None
+
+
+_COLUMNS: Final = {
+    "registered__b": np.bool_,
+    "fenced__b": np.bool_,
+    "in_controlled_shutdown__b": np.bool_,
+    "is_migrating_zk_broker__b": np.bool_,
+    "lists_directories__b": np.bool_,
+    "live": np.bool_,
+    "epochs": np.int64,
+}
 
 
 class BrokerTable:
     """The brokers of a cluster: by row, in the order they were given.
 
-    A broker that is only named as a replica has a row too: not live, epoch -1, no endpoints.
+    A broker that is only named as a replica has a row too: not registered, epoch -1, no endpoints. The arrays are
+    read-only views, good until the next broker that is new.
     """
 
     ids: Int32s  # b
-    live: Bools  # b: registered, in ZooKeeper or with the controller
-    shutting_down: Bools  # b: asked for controlled shutdown
-    epochs: Int64s  # b: KIP-380's broker epoch, -1 unknown
+    registered__b: Bools  # In ZooKeeper, or with the KRaft controller.
+    fenced__b: Bools  # KRaft: has not caught up or has fallen silent, so it leads nothing. Never in ZooKeeper mode.
+    in_controlled_shutdown__b: Bools  # Has asked for controlled shutdown.
+    is_migrating_zk_broker__b: Bools  # KIP-866.
+    lists_directories__b: Bools  # Its registration lists at least one log directory (KIP-858).
+    live: Bools  # Registered and not fenced.
+    epochs: Int64s  # KIP-380's broker epoch, -1 unknown.
+    incarnation_ids: list[Uuid]
     racks: list[str | None]
     endpoints: list[tuple[Endpoint, ...]]
+    features: list[dict[str, tuple[int, int]]]  # Lowest and highest supported level by name; not to be changed.
+    directories: list[tuple[int, ...]]  # Online ones, as rows of `directory_table`.
+    cordoned_directories: list[tuple[int, ...] | None]  # None: the broker has not said (KIP-1066).
+    directory_table: DirectoryTable
 
     @classmethod
     def from_arrays(
@@ -54,110 +83,242 @@ class BrokerTable:
 
         Raises TableError for ids that are negative or repeated, more than MAX_BROKERS, or lengths that differ.
         """
-        table = cls()
-        table.ids = as_integers("broker ids", ids, np.int32, (len(np.atleast_1d(ids)),))
-        count = len(table.ids)
-        table.live = _flags("live", live, count, default=True)
-        table.shutting_down = _flags("shutting_down", shutting_down, count, default=False)
-        table.epochs = as_integers(
-            "broker epochs", np.full(count, UNKNOWN_BROKER_EPOCH) if epochs is None else epochs, np.int64, (count,)
-        )
+        table = cls.__new__(cls)
+        given = as_integers("broker ids", ids, np.int32, (len(np.atleast_1d(ids)),))
+        count = len(given)
+        registered = _flags("live", live, count, default=True)
+        shutting = _flags("shutting_down", shutting_down, count, default=False)
+        known = np.full(count, UNKNOWN_BROKER_EPOCH) if epochs is None else epochs
+        room: dict[str, Array] = {name: np.zeros(count, dtype) for name, dtype in _COLUMNS.items()}
+        room |= {"registered__b": registered, "in_controlled_shutdown__b": shutting, "live": registered.copy()}
+        room["epochs"] = as_integers("broker epochs", known, np.int64, (count,))
         table.racks = [None] * count if racks is None else list(racks)
-        table.endpoints = [() for _ in range(count)] if endpoints is None else [tuple(each) for each in endpoints]
+        table.endpoints = [()] * count if endpoints is None else [tuple(each) for each in endpoints]
         if len(table.racks) != count or len(table.endpoints) != count:
             raise TableError(f"{count} brokers, {len(table.racks)} racks, {len(table.endpoints)} lists of endpoints")
-        table._index_ids()
+        table.incarnation_ids, table.features = [ZERO_UUID] * count, [{}] * count
+        table.directories, table.cordoned_directories = [()] * count, [None] * count
+        table.directory_table, table.recorder = DirectoryTable(), None
+        table._by_id, table._room = BrokerIds(given), room
+        table._show()
         return table
 
-    def _index_ids(self) -> None:
-        if len(self.ids) > MAX_BROKERS:
-            raise TableError(f"{len(self.ids)} brokers; at most {MAX_BROKERS} fit")
-        self._by_id = np.argsort(self.ids, kind="stable").astype(np.int16)
-        self._sorted_ids = ascending = self.ids[self._by_id]
-        if len(ascending) and ascending[0] < 0:
-            raise TableError(f"broker id {ascending[0]} is negative")
-        if (repeated := np.flatnonzero(ascending[1:] == ascending[:-1])).size:
-            raise TableError(f"broker id {ascending[repeated[0]]} is given twice")
-        self._row_of = {broker_id: row for row, broker_id in enumerate(self.ids.tolist())}
-        largest = int(ascending[-1]) if len(ascending) else -1
-        self._dense: Int16s | None = None
-        if largest < _DENSE_IDS:
-            self._dense = np.full(largest + 2, _UNKNOWN_ROW, np.int16)
-            self._dense[-1] = NO_BROKER_ROW  # Where id -1 lands.
-            self._dense[self.ids] = np.arange(len(self.ids))
+    recorder: Recorder | None
+    _by_id: BrokerIds
+    _room: dict[str, Array]  # May have room behind the last broker.
+
+    def _show(self) -> None:
+        """The attributes show what is in use."""
+        self.ids = self._by_id.ids
+        for name, array in self._room.items():
+            view = array[: len(self.ids)]
+            view.flags.writeable = False
+            setattr(self, name, view)
+
+    @property
+    def shutting_down(self) -> Bools:
+        """`in_controlled_shutdown__b`, as the ZooKeeper-mode controller calls it."""
+        return self.in_controlled_shutdown__b
+
+    @property
+    def dense(self) -> Int16s:
+        """For kernels: the row by id, -2 where there is none. Larger ids are not in it; the last entry is id -1's."""
+        return self._by_id.dense
 
     def __len__(self) -> int:
+        """Rows, those of brokers that are not registered included."""
         return len(self.ids)
+
+    def __contains__(self, broker_id: int) -> bool:
+        """Whether the broker has a row, registered or not."""
+        return broker_id in self._by_id
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""
-        row = self._row_of.get(broker_id)
-        if row is None:
-            raise TableError(f"unknown broker {broker_id}")
-        return row
+        return self._by_id.row(broker_id)
 
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
         """The rows of many brokers, in the shape given; -1 stays -1. TableError names an unknown broker."""
-        ids = np.asarray(broker_ids)
-        if ids.size and ids.dtype.kind not in "iu":
-            raise TableError(f"broker ids must be integers, not {ids.dtype}")
-        rows = np.empty(ids.shape, np.int16)
-        flat_ids, flat_rows = ids.reshape(-1), rows.reshape(-1)
-        for start in range(0, ids.size, _CHUNK):
-            chunk = flat_ids[start : start + _CHUNK]
-            found = self._find(chunk)
-            if found.min() == _UNKNOWN_ROW:
-                raise TableError(f"unknown broker {chunk[found == _UNKNOWN_ROW][0]}")
-            flat_rows[start : start + _CHUNK] = found
-        return rows
+        return self._by_id.rows(broker_ids)
 
-    def _find(self, ids: Array) -> Int16s:
-        """As `rows`, for a chunk, with -2 for an unknown broker."""
-        if self._dense is not None and ids.min() >= -1 and ids.max() < len(self._dense) - 1:
-            return self._dense[ids]
-        if not len(self.ids):
-            return np.where(ids == -1, NO_BROKER_ROW, _UNKNOWN_ROW).astype(np.int16)
-        at = np.minimum(np.searchsorted(self._sorted_ids, ids), len(self.ids) - 1)
-        missing = np.where(ids == -1, NO_BROKER_ROW, _UNKNOWN_ROW)
-        return np.where(self._sorted_ids[at] == ids, self._by_id[at], missing).astype(np.int16)
+    def __iter__(self) -> Iterator[int]:
+        """The ids of the registered brokers."""
+        return iter(self.ids[self.registered__b].tolist())
+
+    def registrations(self) -> dict[int, BrokerRegistration]:
+        """The registered brokers by id."""
+        return {broker_id: self[broker_id] for broker_id in self}
+
+    def keys(self) -> KeysView[int]:
+        """The ids of the registered brokers, as a set."""
+        return dict.fromkeys(self).keys()
+
+    def get(self, broker_id: int) -> BrokerRegistration | None:
+        """One broker's registration; None where it is not registered."""
+        is_registered = broker_id in self and self.registered__b[self.row(broker_id)]
+        return self[broker_id] if is_registered else None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same brokers are registered, alike; in which rows does not count."""
+        if isinstance(other, BrokerTable):
+            return self.registrations() == other.registrations()
+        return self.registrations() == other if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, broker_id: int) -> BrokerRegistration:
+        """One broker's registration; TableError where it is not registered."""
+        if broker_id not in self or not self.registered__b[row := self.row(broker_id)]:
+            raise TableError(f"broker {broker_id} is not registered")
+        uuids, cordoned = self.directory_table.uuids, self.cordoned_directories[row]
+        return BrokerRegistration(
+            id=broker_id,
+            epoch=int(self.epochs[row]),
+            incarnation_id=self.incarnation_ids[row],
+            listeners=self.endpoints[row],
+            supported_features=self.features[row],
+            rack=self.racks[row],
+            fenced=bool(self.fenced__b[row]),
+            in_controlled_shutdown=bool(self.in_controlled_shutdown__b[row]),
+            is_migrating_zk_broker=bool(self.is_migrating_zk_broker__b[row]),
+            directories=tuple(uuids[each] for each in self.directories[row]),
+            cordoned_directories=None if cordoned is None else tuple(uuids[each] for each in cordoned),
+        )
 
     def register(
         self, broker_id: int, epoch: int, *, rack: str | None = None, endpoints: Sequence[Endpoint] = ()
     ) -> int:
-        """A broker starts, new or as a new incarnation: live, not shutting down, under that epoch. Returns its row."""
-        if broker_id not in self:
-            self.add([broker_id])
-        row = self.row(broker_id)
-        self.live[row], self.shutting_down[row], self.epochs[row] = True, False, epoch
-        self.racks[row], self.endpoints[row] = rack, tuple(endpoints)
+        """ZooKeeper mode: a broker starts, new or as a new incarnation, and is live. Returns its row."""
+        return self.put(BrokerRegistration(broker_id, epoch, rack=rack, listeners=tuple(endpoints)))
+
+    def put(self, broker: BrokerRegistration) -> int:
+        """A broker has registered, or its registration changed: all of it. Returns its row."""
+        row = self._changing(self.name(broker.id))
+        table, cordoned = self.directory_table, broker.cordoned_directories
+        details = _Details(
+            broker.incarnation_id,
+            broker.rack,
+            broker.listeners,
+            broker.supported_features,
+            table.name(broker.directories),
+            None if cordoned is None else table.name(cordoned),
+        )
+        self._write_details(row, details)
+        self._write_flags(row, broker.epoch, broker.fenced, broker.in_controlled_shutdown)
+        self._room["is_migrating_zk_broker__b"][row] = broker.is_migrating_zk_broker
         return row
 
-    def __contains__(self, broker_id: int) -> bool:
-        return broker_id in self._row_of
+    def name(self, broker_id: int) -> int:
+        """The row of a broker; one that nobody has named before gets one, and is not registered."""
+        if (known := self._by_id.find(broker_id)) is not None:
+            return known
+        row = self._by_id.append(broker_id)
+        if self.recorder is not None:
+            self.recorder.undo(_pop)
+        if row == len(self._room["live"]):
+            self._room = {name: grown(array, 2 * row) for name, array in self._room.items()}
+        for name, array in self._room.items():
+            array[row] = UNKNOWN_BROKER_EPOCH if name == "epochs" else False
+        for each, nothing in zip(self._lists(), _Details(), strict=True):
+            each.append(nothing)
+        self._show()
+        return row
 
     def add(self, broker_ids: Sequence[int]) -> None:
-        """Rows for brokers that have none, all at once: not live, epoch -1. TableError if there are too many."""
-        count = len(broker_ids)
-        grown = BrokerTable.from_arrays(
-            np.append(self.ids, np.array(broker_ids, np.int64)),
-            live=np.append(self.live, np.zeros(count, np.bool_)),
-            shutting_down=np.append(self.shutting_down, np.zeros(count, np.bool_)),
-            epochs=np.append(self.epochs, np.full(count, UNKNOWN_BROKER_EPOCH)),
-            racks=[*self.racks, *[None] * count],
-            endpoints=[*self.endpoints, *[()] * count],
-        )
-        self.__dict__.update(grown.__dict__)
+        """Rows for brokers that have none, all at once: not registered. TableError changes nothing."""
+        self._by_id.check_new(broker_ids)
+        self.name_each(broker_ids)
+
+    def name_each(self, broker_ids: Sequence[int]) -> list[int]:
+        """The row of each broker, as `name` has it."""
+        rows = self._by_id.find_each(broker_ids)
+        return [self.name(each) if row is None else row for row, each in zip(rows, broker_ids, strict=True)]
+
+    def unregister(self, broker_id: int) -> None:
+        """KRaft: the broker is forgotten; its row stays, as that of a broker that is only named."""
+        row = self._changing(self.row(broker_id))
+        self._write_details(row, _Details())
+        for name, array in self._room.items():
+            array[row] = UNKNOWN_BROKER_EPOCH if name == "epochs" else False
+
+    def set_gone(self, broker_id: int) -> None:
+        """ZooKeeper mode: the broker's znode is gone. It is not live; where it was stays known."""
+        row = self._changing(self.row(broker_id))
+        for name in ("registered__b", "live", "in_controlled_shutdown__b"):
+            self._room[name][row] = False
+
+    def set_live(self, broker_ids: npt.ArrayLike) -> None:
+        """ZooKeeper mode: these brokers are live, as an UpdateMetadata has it, and no others."""
+        rows = self.rows(broker_ids)
+        for row in range(len(self)):
+            self._changing(row)
+        for name in ("registered__b", "live"):
+            self._room[name][:] = False
+            self._room[name][rows] = True
+
+    def set_fenced(self, broker_id: int, fenced: bool) -> None:
+        """KRaft: the broker is fenced, or it is not any more."""
+        row = self._changing(self.row(broker_id))
+        self._room["fenced__b"][row] = fenced
+        self._room["live"][row] = self.registered__b[row] and not fenced
+
+    def set_shutting_down(self, broker_id: int) -> None:
+        """The broker has asked for controlled shutdown."""
+        self._room["in_controlled_shutdown__b"][self._changing(self.row(broker_id))] = True
+
+    def set_endpoints(self, broker_id: int, endpoints: Sequence[Endpoint]) -> None:
+        """The broker listens elsewhere from now on."""
+        self.endpoints[self._changing(self.row(broker_id))] = tuple(endpoints)
+
+    def _changing(self, row: int) -> int:
+        """The row, which is about to be written."""
+        if self.recorder is not None:
+            flags = {name: array[row] for name, array in self._room.items()}
+            self.recorder.undo(_restore, row, flags, tuple(each[row] for each in self._lists()))
+            self.recorder.tell("brokers", int(self.ids[row]))
+        return row
+
+    def restore(self, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
+        """The row is what it was before a change. The owners of directories are restored by themselves."""
+        for name, value in flags.items():
+            self._room[name][row] = value
+        for each, value in zip(self._lists(), details, strict=True):
+            each[row] = value
+
+    def pop(self) -> None:
+        """The last row is gone: nobody names that broker any more."""
+        self._by_id.pop()
+        for each in self._lists():
+            each.pop()
+        self._show()
+
+    def _write_flags(self, row: int, epoch: int, fenced: bool, in_controlled_shutdown: bool) -> None:
+        room = self._room
+        room["registered__b"][row], room["fenced__b"][row], room["live"][row] = True, fenced, not fenced
+        room["in_controlled_shutdown__b"][row], room["epochs"][row] = in_controlled_shutdown, epoch
+
+    def _lists(self) -> tuple[list[Any], ...]:
+        """The lists that `_Details` names, in its order."""
+        named = self.incarnation_ids, self.racks, self.endpoints, self.features, self.directories
+        return *named, self.cordoned_directories
+
+    def _write_details(self, row: int, details: _Details) -> None:
+        self.directory_table.disown(self.directories[row], row)
+        for each, value in zip(self._lists(), details, strict=True):
+            each[row] = value
+        self.directory_table.set_owner(details.directories, row)
+        self._room["lists_directories__b"][row] = bool(details.directories)
 
     def copy(self) -> "BrokerTable":
         """A table that shares nothing with this one."""
-        return BrokerTable.from_arrays(
-            self.ids,
-            live=self.live,
-            shutting_down=self.shutting_down,
-            epochs=self.epochs,
-            racks=self.racks,
-            endpoints=self.endpoints,
-        )
+        twin = BrokerTable.__new__(BrokerTable)
+        twin._by_id, twin._room = self._by_id.copy(), {name: array.copy() for name, array in self._room.items()}
+        names = "incarnation_ids", "racks", "endpoints", "features", "directories", "cordoned_directories"
+        for name, each in zip(names, self._lists(), strict=True):
+            setattr(twin, name, list(each))
+        twin.directory_table, twin.recorder = self.directory_table.copy(), None
+        twin._show()
+        return twin
 
 
 def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool) -> Bools:
@@ -165,3 +326,11 @@ def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool
     if flags.shape != (count,) or (count and flags.dtype != np.bool_):
         raise TableError(f"{name} must be {count} booleans, not {flags.shape} of {flags.dtype}")
     return flags.astype(np.bool_)
+
+
+def _restore(image: "ClusterImage", row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
+    image.brokers.restore(row, flags, details)
+
+
+def _pop(image: "ClusterImage") -> None:
+    image.brokers.pop()

@@ -1,14 +1,15 @@
-"""Changes of partition state as columns: what decisions produce and what the table's one mutator takes.
+"""Changes of partition state as columns: what decisions produce and what the table's mutators take.
 
-Two types say which partition epochs they carry. `PartitionChanges` have those that the partitions have with the change;
-`PartitionTable.apply` takes them, and KRaft elections make them. `UnwrittenChanges`, which decisions in ZooKeeper mode
-make, have the versions that the writes of the state znodes must find; `written()` is what the writes make of them.
+Types say which partition epochs they carry. `PartitionChanges` have those that the partitions have with the change.
+`UnwrittenChanges`, which decisions in ZooKeeper mode make, have the versions that the writes of the state znodes must
+find; `written()` is what the writes make of them. `KraftChanges` have no epochs: each change raises them.
 """
 
 from dataclasses import dataclass
 from typing import Self
 
 from kcore.types import Int8s, Int32s
+from kcore.wire.columns import Vectors
 
 
 @dataclass(slots=True, eq=False)  # Not frozen: that makes a decision two microseconds slower.
@@ -30,10 +31,38 @@ class ChangeColumns:
         return len(self.rows)
 
 
+@dataclass(slots=True, eq=False)
+class KraftChanges:
+    """Many PartitionChangeRecords as columns: what a KRaft decision produces. What is left out stays as it is.
+
+    Lists are `Vectors` of broker ids, int32, one a change; a row that is not `valid` changes nothing, and None changes
+    nothing anywhere. Epochs follow: a leader that is named raises the leader epoch by one, even if it is the leader
+    already, and every change raises the partition epoch by one (PartitionRegistration.merge).
+    """
+
+    rows: Int32s  # c, ascending, each once
+    leaders: Int32s | None = None  # c, broker ids, -1 for none, -2 (NO_LEADER_CHANGE) where none is named
+    recovery: Int8s | None = None  # c, LeaderRecoveryState, -1 (NO_RECOVERY_CHANGE)
+    isr: Vectors | None = None
+    replicas: Vectors | None = None
+    removing: Vectors | None = None
+    adding: Vectors | None = None
+    directories: Vectors | None = None  # rows of DirectoryTable, one for each replica after the change
+    elr: Vectors | None = None
+    last_known_elr: Vectors | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class PartitionChanges(ChangeColumns):
     """State as it is once the change is made: `partition_epochs` are those that the partitions then have."""
 
     __slots__ = ()
+
+    def wider(self) -> KraftChanges | None:
+        """The same changes where they name more than these columns: replicas, directories, ELRs. None where not."""
+        return None
 
     def written(self) -> Self:
         """These changes: nothing is left to be written."""

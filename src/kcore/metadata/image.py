@@ -1,344 +1,334 @@
-"""The cluster that metadata records tell of (KIP-631): brokers, topics, partitions, and all that is configured.
+"""The one state of a cluster: brokers, topics, partitions, and all that is configured (Kafka's MetadataImage).
 
-Records are applied in the log's order, as Kafka's MetadataDelta replays them; a transaction's (KIP-868) only once it
-has ended.
+Records are applied in the log's order, as Kafka's MetadataDelta replays them, straight into the tables; a transaction's
+(KIP-868) only once it has ended. A controller keeps a journal, to take back what the quorum does not commit, and
+whoever follows the image keeps a log of deltas.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from kcore.errors import TableError
+from kcore.metadata import image_brokers, image_settings, image_topics
 from kcore.metadata.arrays import Array
-from kcore.metadata.image_brokers import BrokerRegistration
-from kcore.metadata.image_partitions import PartitionRegistration, PartitionStates, uuids_of
-from kcore.metadata.image_table import table_of_image
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.changes import KraftChanges, PartitionChanges
+from kcore.metadata.delta import CREATED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
+from kcore.metadata.directory_table import DirectoryTable
+from kcore.metadata.equality import same_partitions
+from kcore.metadata.journal import Journal
+from kcore.metadata.kraft_changes import apply_kraft_changes
+from kcore.metadata.partition_state import PartitionRegistration
 from kcore.metadata.partition_table import PartitionTable
-from kcore.schema import metadata_records_brokers as broker_records
+from kcore.metadata.recorder import Recorder
+from kcore.metadata.topics import TopicTable
 from kcore.schema import metadata_records_log as log_records
 from kcore.schema import metadata_records_security as security_records
-from kcore.schema import metadata_records_settings as setting_records
-from kcore.schema import metadata_records_topics as topic_records
+from kcore.schema.metadata_records_brokers import RegisterControllerRecord
 from kcore.schema.structure import MetadataRecord
-from kcore.types import Uuid
-from kcore.wire.columns import Rows
+from kcore.types import Int64s, UInt8s, Uuid
 
-KRAFT_VERSION: Final = "kraft.version"
-TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
-_UNKNOWN: Final = "", -1  # A topic that is not known.
-_FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 leaves it.
-_SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 leaves it.
+DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
+ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
+QuotaEntity = tuple[tuple[str, str | None], ...]  # Pairs of type and name, sorted; None is the default.
+
+
+def _new_table() -> PartitionTable:
+    nothing = np.empty((0, 0), np.int32)
+    brokers = BrokerTable.from_arrays([])
+    return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
 
 
 @dataclass(slots=True, eq=False)
 class ClusterImage:
     """The state after the records applied so far. TableError for a record that does not fit what is known.
 
-    `table` is made when it is asked for, and anew after a record that changes it.
+    `table` has the partitions, with the tables of topics, brokers and log directories, which the image shows as its
+    own. It is never made anew: rows change in place. Dicts are to be read; only methods change them.
     """
 
-    features: dict[str, int] = field(default_factory=dict)
-    brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
-    controllers: dict[int, broker_records.RegisterControllerRecord] = field(default_factory=dict)
-    topic_ids: dict[str, Uuid] = field(default_factory=dict)  # By name, in the order of creation.
-    partitions: PartitionStates = field(default_factory=PartitionStates)
-    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)  # By resource type and name.
-    next_producer_id: int = -1
+    table: PartitionTable = field(default_factory=_new_table)
+    features: dict[str, int] = field(default_factory=dict)  # Finalized levels, metadata.version among them.
+    controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
+    configs: dict[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     acls: dict[Uuid, security_records.AccessControlEntryRecord] = field(default_factory=dict)
-    quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = field(default_factory=dict)  # By entity.
+    quotas: dict[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     scram: dict[tuple[int, str], security_records.UserScramCredentialRecord] = field(default_factory=dict)
     tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
+    next_producer_id: int = -1
     zk_migration_state: int = 0
-    _topics: dict[Uuid, tuple[str, int]] = field(default_factory=dict)  # Name and number by id.
+    end_offset: int = 0  # All records below it are applied, if whoever applied them said their offsets.
+    epoch: int = -1  # Of the last batch, or of the snapshot.
     _transaction: list[MetadataRecord] | None = None
-    _table: PartitionTable | None = None
+    _recorder: Recorder | None = None
 
-    def apply(self, record: MetadataRecord) -> None:
-        """One record of any type."""
+    @property
+    def topics(self) -> TopicTable:
+        """The topics, by row."""
+        return self.table.topics
+
+    @property
+    def brokers(self) -> BrokerTable:
+        """The brokers, by row; `brokers[id]` is a registration, and iteration gives the ids that are registered."""
+        return self.table.brokers
+
+    @property
+    def directories(self) -> DirectoryTable:
+        """The log directories, by row."""
+        return self.table.brokers.directory_table
+
+    @property
+    def topic_ids(self) -> dict[str, Uuid]:
+        """The id of each topic by name; made when asked for."""
+        return {name: topic_id for name, topic_id in zip(self.topics.names, self.topics.ids, strict=True) if name}
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration:
+        """One partition, directories and eligible leader replicas included; TableError if there is none."""
+        if topic not in self.topics or (row := self.table.row_at(self.topics.row(topic), index)) < 0:
+            raise TableError(f"unknown partition {topic}-{index}")
+        return self.table.registration(row)
+
+    # Changes.
+
+    def apply(self, record: MetadataRecord, offset: int | None = None) -> None:
+        """One record of any type; `offset`: where it stands in the log."""
         handler = _HANDLERS.get(type(record))
         if handler is None:
             raise TableError(f"{type(record).__name__} is no metadata record")
+        if offset is not None:
+            self._at(offset)
         if self._transaction is not None and handler not in _ENDS:
+            self._undo(_forget_waiting)
             self._transaction.append(record)
         else:
             handler(self, record)
 
-    def create_all(self, topics: Rows, topic_places: Array, partitions: Rows, places: Array) -> bool:
-        """Many TopicRecords and PartitionRecords as `apply` would have them; the places say in which order they came.
+    def apply_changes(self, changes: KraftChanges | PartitionChanges, offset: int | None = None) -> None:
+        """What was decided of many partitions: as if its PartitionChangeRecords were applied, the first at `offset`.
 
-        False, and nothing changed, where they are for `apply`: in a transaction, or one does not fit.
+        PartitionChanges, which hold the state after them, go to `PartitionTable.apply`. TableError, and nothing
+        changed, for what does not fit.
         """
-        names, ids = topics.name.tolist(), uuids_of(topics.topic_id)
-        fresh = range(self.partitions.topic_count, self.partitions.topic_count + len(ids))
-        numbers = dict(zip(ids, zip(fresh, topic_places.tolist(), strict=True), strict=True))
-        known = not (self.topic_ids.keys().isdisjoint(names) and self._topics.keys().isdisjoint(ids))
-        if self.in_transaction or known or len({*names}) < len(names) or len(numbers) < len(ids):
-            return False
-        starts, owners = _runs(partitions.topic_id)
-        found = [numbers.get(each) or (self._topics.get(each, _UNKNOWN)[1], -1) for each in owners]
-        if any(
-            number < 0 or told > place for (number, told), place in zip(found, places[starts].tolist(), strict=True)
-        ):
-            return False
-        owned = [number for number, _ in found]
-        rows = self.partitions.fresh_rows(starts.tolist(), owned, partitions)
-        if rows is None:
-            return False
-        for name, topic_id in zip(names, map(Uuid, ids), strict=True):
-            self.topic_ids[name] = topic_id
-            self._topics[topic_id] = name, self.partitions.add_topic()
-        self.partitions.put_all(rows, np.repeat(owned, np.diff(starts, append=len(places))), partitions)
-        self._table = None
-        return True
+        if offset is not None:
+            self._at(offset)
+        if isinstance(changes, KraftChanges):
+            apply_kraft_changes(self.table, changes)
+        else:
+            self.table.apply(changes)
 
-    def change_all(self, changes: Rows) -> bool:
-        """Many PartitionChangeRecords in their order, likewise."""
-        starts, owners = _runs(changes.topic_id)
-        indexes, rows = changes.partition_id.tolist(), list[int | None]()
-        for owner, begin, end in zip(owners, starts.tolist(), [*starts.tolist(), len(indexes)][1:], strict=True):
-            if owner not in self._topics:
-                return False
-            known = self.partitions.rows_of(self._topics[owner][1])
-            rows.extend(map(known.get, indexes[begin:end]))
-        if self.in_transaction or None in rows or not self.partitions.change_all(np.array(rows, np.int64), changes):
-            return False
-        self._table = None
-        return True
+    def _at(self, offset: int) -> None:
+        self.end_offset = offset + 1
+        if self._recorder is not None and self._recorder.deltas is not None:
+            self._recorder.deltas.offset = offset
 
     @property
     def in_transaction(self) -> bool:
         """Whether records wait for the end of their transaction; none of them shows yet."""
         return self._transaction is not None
 
-    @property
-    def table(self) -> PartitionTable:
-        """The partitions with their brokers and topics; a broker is live if it is registered and not fenced."""
-        if self._table is None:
-            self._table = table_of_image(self.partitions, list(self._topics.items()), list(self.brokers.values()))
-        return self._table
-
-    def partition(self, topic: str, index: int) -> PartitionRegistration:
-        """One partition, directories and eligible leader replicas included; TableError if there is none."""
-        topic_id = self.topic_ids.get(topic)
-        row = None if topic_id is None else self.partitions.rows_of(self._topics[topic_id][1]).get(index)
-        if row is None:
-            raise TableError(f"unknown partition {topic}-{index}")
-        return self.partitions.registration(row)
-
-    def _number(self, topic_id: Uuid) -> int:
-        if topic_id not in self._topics:
-            raise TableError(f"unknown topic id {topic_id}")
-        return self._topics[topic_id][1]
-
-    def _topic(self, record: topic_records.TopicRecord) -> None:
-        if record.name in self.topic_ids:
-            raise TableError(f"topic {record.name!r} exists")
-        self.topic_ids[record.name] = record.topic_id
-        self._topics[record.topic_id] = record.name, self.partitions.add_topic()
-        self._table = None
-
-    def _remove_topic(self, record: topic_records.RemoveTopicRecord) -> None:
-        self.partitions.remove_topic(self._number(record.topic_id))
-        name, _ = self._topics.pop(record.topic_id)
-        del self.topic_ids[name]
-        self.configs.pop((TOPIC_RESOURCE, name), None)
-        self._table = None
-
-    def _partition(self, record: topic_records.PartitionRecord) -> None:
-        self.partitions.put(self._number(record.topic_id), record)
-        self._table = None
-
-    def _partition_change(self, record: topic_records.PartitionChangeRecord) -> None:
-        row = self.partitions.rows_of(self._number(record.topic_id)).get(record.partition_id)
-        if row is None:
-            raise TableError(f"unknown partition {record.partition_id} of topic id {record.topic_id}")
-        self.partitions.change(row, record)
-        self._table = None
-
-    def _clear_elr(self, record: topic_records.ClearElrRecord) -> None:
-        if record.topic_name and record.topic_name not in self.topic_ids:
-            raise TableError(f"unknown topic {record.topic_name!r}")
-        for name, number in self._topics.values():
-            if record.topic_name in ("", name):
-                self.partitions.clear_elr(number)
-
-    def _register_broker(self, record: broker_records.RegisterBrokerRecord) -> None:
-        features = {each.name: (each.min_supported_version, each.max_supported_version) for each in record.features}
-        self._put(
-            BrokerRegistration(
-                id=record.broker_id,
-                epoch=record.broker_epoch,
-                incarnation_id=record.incarnation_id,
-                listeners=tuple(record.end_points),
-                supported_features=features,
-                rack=record.rack,
-                fenced=record.fenced,
-                in_controlled_shutdown=record.in_controlled_shutdown,
-                is_migrating_zk_broker=record.is_migrating_zk_broker,
-                directories=tuple(record.log_dirs),
-                cordoned_directories=_uuids(record.cordoned_log_dirs),
-            )
-        )
-
-    def _unregister_broker(self, record: broker_records.UnregisterBrokerRecord) -> None:
-        del self.brokers[self._registered(record.broker_id, record.broker_epoch).id]
-        self._table = None
-
-    def _fence_broker(self, record: broker_records.FenceBrokerRecord) -> None:
-        self._put(replace(self._registered(record.id, record.epoch), fenced=True))
-
-    def _unfence_broker(self, record: broker_records.UnfenceBrokerRecord) -> None:
-        self._put(replace(self._registered(record.id, record.epoch), fenced=False))
-
-    def _broker_change(self, record: broker_records.BrokerRegistrationChangeRecord) -> None:
-        broker = self._registered(record.broker_id, record.broker_epoch)
-        if record.fenced not in (0, *_FENCING) or record.in_controlled_shutdown not in (0, *_SHUTDOWN):
-            raise TableError(f"broker {broker.id}: no change is {record.fenced}, {record.in_controlled_shutdown}")
-        cordoned = _uuids(record.cordoned_log_dirs)
-        self._put(
-            replace(
-                broker,
-                fenced=_FENCING.get(record.fenced, broker.fenced),
-                in_controlled_shutdown=_SHUTDOWN.get(record.in_controlled_shutdown, broker.in_controlled_shutdown),
-                directories=tuple(record.log_dirs) or broker.directories,
-                cordoned_directories=broker.cordoned_directories if cordoned is None else cordoned,
-            )
-        )
-
-    def _registered(self, broker_id: int, epoch: int) -> BrokerRegistration:
-        broker = self.brokers.get(broker_id)
-        if broker is None or broker.epoch != epoch:
-            known = "is not registered" if broker is None else f"is registered under epoch {broker.epoch}, not {epoch}"
-            raise TableError(f"broker {broker_id} {known}")
-        return broker
-
-    def _put(self, broker: BrokerRegistration) -> None:
-        self.brokers[broker.id] = broker
-        self._table = None
-
-    def _register_controller(self, record: broker_records.RegisterControllerRecord) -> None:
-        self.controllers[record.controller_id] = record
-
-    def _feature_level(self, record: setting_records.FeatureLevelRecord) -> None:
-        if record.name == KRAFT_VERSION:
-            return  # Written by mistake once; raft's own control record rules (KAFKA-18979).
-        if record.feature_level:
-            self.features[record.name] = record.feature_level
-        else:
-            self.features.pop(record.name, None)
-
-    def _config(self, record: setting_records.ConfigRecord) -> None:
-        resource = record.resource_type, record.resource_name
-        values = self.configs.setdefault(resource, {})
-        if record.value is None:
-            values.pop(record.name, None)
-        else:
-            values[record.name] = record.value
-        if not values:
-            del self.configs[resource]
-
-    def _client_quota(self, record: setting_records.ClientQuotaRecord) -> None:
-        entity = tuple(sorted((each.entity_type, each.entity_name) for each in record.entity))
-        values = self.quotas.setdefault(entity, {})
-        if record.remove:
-            values.pop(record.key, None)
-        else:
-            values[record.key] = record.value
-        if not values:
-            del self.quotas[entity]
-
-    def _producer_ids(self, record: setting_records.ProducerIdsRecord) -> None:
-        self.next_producer_id = record.next_producer_id
-
-    def _acl(self, record: security_records.AccessControlEntryRecord) -> None:
-        self.acls[record.id] = record
-
-    def _remove_acl(self, record: security_records.RemoveAccessControlEntryRecord) -> None:
-        if record.id not in self.acls:
-            raise TableError(f"unknown ACL {record.id}")
-        del self.acls[record.id]
-
-    def _scram(self, record: security_records.UserScramCredentialRecord) -> None:
-        self.scram[record.mechanism, record.name] = record
-
-    def _remove_scram(self, record: security_records.RemoveUserScramCredentialRecord) -> None:
-        self.scram.pop((record.mechanism, record.name), None)
-
-    def _token(self, record: security_records.DelegationTokenRecord) -> None:
-        self.tokens[record.token_id] = record
-
-    def _remove_token(self, record: security_records.RemoveDelegationTokenRecord) -> None:
-        self.tokens.pop(record.token_id, None)
-
-    def _zk_migration_state(self, record: log_records.ZkMigrationStateRecord) -> None:
-        self.zk_migration_state = record.zk_migration_state
-
-    def _no_op(self, record: log_records.NoOpRecord) -> None:
-        """It moves the high watermark, and nothing else."""
-
-    def _begin_transaction(self, record: log_records.BeginTransactionRecord) -> None:
+    def begin_transaction(self) -> None:
+        """BeginTransactionRecord."""
         if self._transaction is not None:
             raise TableError("a transaction begins within another")
-        self._transaction = []
+        self._set_transaction([])
 
-    def _end_transaction(self, record: log_records.EndTransactionRecord) -> None:
-        waiting, self._transaction = self._waiting(), None
+    def end_transaction(self) -> None:
+        """EndTransactionRecord."""
+        waiting = self._waiting()
+        self._set_transaction(None)
         for each in waiting:
             self.apply(each)
 
-    def _abort_transaction(self, record: log_records.AbortTransactionRecord) -> None:
+    def abort_transaction(self) -> None:
+        """AbortTransactionRecord."""
         self._waiting()
-        self._transaction = None
+        self._set_transaction(None)
 
     def _waiting(self) -> list[MetadataRecord]:
         if self._transaction is None:
             raise TableError("a transaction ends that never began")
         return self._transaction
 
+    def _set_transaction(self, waiting: list[MetadataRecord] | None) -> None:
+        self._undo(_restore_attribute, "_transaction", self._transaction)
+        self._transaction = waiting
 
-def _runs(topic_ids: Array) -> tuple[Array, list[Any]]:
-    """Where another topic id than the one before begins, and those ids."""
-    words = np.ascontiguousarray(topic_ids).view(np.uint64)
-    starts = np.flatnonzero(np.append(True, (words[1:] != words[:-1]).any(axis=1))[: len(words)])
-    return starts, uuids_of(topic_ids[starts])
+    def set_key(self, part: str, key: Any, value: Any) -> None:
+        """An entry of one of the dicts; None takes it out. Values are never changed in place."""
+        values = self.dict_of(part)
+        if self._recorder is not None:
+            self._recorder.key(part, key, values)
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+
+    def dict_of(self, part: str) -> dict[Any, Any]:
+        """One of the dicts by its name."""
+        found: dict[Any, Any] = getattr(self, part)
+        return found
+
+    def set_number(self, name: str, value: int) -> None:
+        """`next_producer_id` or `zk_migration_state`."""
+        self._undo(_restore_attribute, name, getattr(self, name))
+        if self._recorder is not None:
+            self._recorder.tell(name, value)
+        setattr(self, name, value)
+
+    # Taking back, and what changed.
+
+    def _undo(self, undo: Callable[..., None], *arguments: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.undo(undo, *arguments)
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Told of every change before it is made; None where neither journal nor deltas are kept."""
+        return self._recorder
+
+    def add_topics(self, names: Sequence[str], ids: UInt8s, offsets: Int64s) -> None:
+        """New topics that TopicTable.can_add, by the records at those offsets."""
+        self.topics.add_all(names, ids)
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        if deltas is not None:
+            for name, topic_id, offset in zip(names, self.topics.ids[-len(names) :], offsets.tolist(), strict=True):
+                deltas.offset = offset
+                deltas.add_key(CREATED_TOPICS, (topic_id, name))
+
+    @contextmanager
+    def telling_deltas_together(self) -> Iterator[None]:
+        """While many records are applied that do not all tell what they touch in their order."""
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        if deltas is None:
+            yield
+            return
+        deltas.hold()
+        try:
+            yield
+        finally:
+            deltas.release()
+
+    def _record(self) -> Recorder:
+        """The recorder, told of all changes from now on."""
+        if self._recorder is None:
+            self._recorder = Recorder()
+            for table in (self.table, self.topics, self.brokers, self.directories):
+                table.recorder = self._recorder
+        return self._recorder
+
+    def keep_journal(self) -> Journal:
+        """Changes from now on can be taken back: call `begin` before each batch, `commit` once it is committed."""
+        recorder = self._record()
+        recorder.journal = recorder.journal or Journal()
+        return recorder.journal
+
+    @property
+    def journal(self) -> Journal | None:
+        """What takes changes back; None where none is kept."""
+        return self._recorder.journal if self._recorder is not None else None
+
+    def begin(self, offset: int, epoch: int | None = None) -> None:
+        """What follows is the batch whose first record has this offset, of a leader of that epoch if it is given."""
+        self._at(offset)
+        self.end_offset = offset
+        if self.journal is not None:
+            self.journal.begin(offset)
+            self.journal.add(_restore_attribute, "epoch", self.epoch)
+        self.epoch = self.epoch if epoch is None else epoch
+
+    def commit(self, offset: int) -> None:
+        """All records below `offset` are committed: they cannot be taken back any more."""
+        if self.journal is not None:
+            self.journal.commit(offset)
+
+    def revert_to(self, offset: int) -> None:
+        """All batches from `offset` on never were. TableError without a journal, or for what is committed."""
+        recorder, journal = self._recorder, self.journal
+        if recorder is None or journal is None:
+            raise TableError("nothing can be taken back: no journal is kept")
+        with recorder.silenced():
+            journal.revert_to(self, offset)
+        self.end_offset = min(self.end_offset, offset)
+        if recorder.deltas is not None:
+            recorder.deltas.revert_to(offset)
+
+    def keep_deltas(self, offset: int, most: int = MOST_CHANGES) -> None:
+        """What records from `offset` on touch is remembered, up to `most` rows and keys; see `changes_between`."""
+        self._record().deltas = DeltaLog(offset, most)
+
+    def changes_between(self, from_offset: int, to_offset: int) -> MetadataDelta | None:
+        """What the records in [from_offset, to_offset) touched; None where that is not known: then all may be other.
+
+        The cost is that of what changed since `from_offset`.
+        """
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        return None if deltas is None else deltas.between(self.table, from_offset, to_offset)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same of a cluster; the rows in which they keep it and their offsets do not count."""
+        if not isinstance(other, ClusterImage):
+            return NotImplemented
+        names = (*DICTS, "next_producer_id", "zk_migration_state", "brokers", "_transaction")
+        is_same = all(getattr(self, name) == getattr(other, name) for name in names)
+        return is_same and same_partitions(self.table, other.table)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def copy(self, room: Mapping[str, Array] | None = None) -> "ClusterImage":
+        """An image that shares nothing with this one, and keeps neither journal nor deltas.
+
+        With `room`, memory for columns by name that is used where it is large enough, the copy is to be read alone: its
+        broker index is empty.
+        """
+        twin = ClusterImage(self.table.copy(room))
+        for part in DICTS:
+            setattr(twin, part, dict(self.dict_of(part)))
+        twin.next_producer_id, twin.zk_migration_state = self.next_producer_id, self.zk_migration_state
+        twin.end_offset, twin.epoch = self.end_offset, self.epoch
+        twin._transaction = None if self._transaction is None else list(self._transaction)
+        return twin
+
+    def memory_bytes(self) -> dict[str, int]:
+        """As PartitionTable's; dicts, names and registrations are Python objects and are not counted."""
+        return self.table.memory_bytes()
 
 
-def _uuids(values: list[Uuid] | None) -> tuple[Uuid, ...] | None:
-    return None if values is None else tuple(values)
+def _restore_attribute(image: ClusterImage, name: str, value: Any) -> None:
+    setattr(image, name, list(value) if isinstance(value, list) else value)
+
+
+def _forget_waiting(image: ClusterImage) -> None:
+    assert image._transaction is not None
+    image._transaction.pop()
+
+
+def _no_op(image: ClusterImage, record: log_records.NoOpRecord) -> None:
+    """It moves the high watermark, and nothing else (KIP-835)."""
+
+
+def _begin(image: ClusterImage, record: log_records.BeginTransactionRecord) -> None:
+    image.begin_transaction()
+
+
+def _end(image: ClusterImage, record: log_records.EndTransactionRecord) -> None:
+    image.end_transaction()
+
+
+def _abort(image: ClusterImage, record: log_records.AbortTransactionRecord) -> None:
+    image.abort_transaction()
 
 
 _HANDLERS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]] = {
-    broker_records.RegisterBrokerRecord: ClusterImage._register_broker,
-    broker_records.UnregisterBrokerRecord: ClusterImage._unregister_broker,
-    broker_records.FenceBrokerRecord: ClusterImage._fence_broker,
-    broker_records.UnfenceBrokerRecord: ClusterImage._unfence_broker,
-    broker_records.BrokerRegistrationChangeRecord: ClusterImage._broker_change,
-    broker_records.RegisterControllerRecord: ClusterImage._register_controller,
-    topic_records.TopicRecord: ClusterImage._topic,
-    topic_records.RemoveTopicRecord: ClusterImage._remove_topic,
-    topic_records.PartitionRecord: ClusterImage._partition,
-    topic_records.PartitionChangeRecord: ClusterImage._partition_change,
-    topic_records.ClearElrRecord: ClusterImage._clear_elr,
-    setting_records.ConfigRecord: ClusterImage._config,
-    setting_records.ClientQuotaRecord: ClusterImage._client_quota,
-    setting_records.FeatureLevelRecord: ClusterImage._feature_level,
-    setting_records.ProducerIdsRecord: ClusterImage._producer_ids,
-    security_records.AccessControlEntryRecord: ClusterImage._acl,
-    security_records.RemoveAccessControlEntryRecord: ClusterImage._remove_acl,
-    security_records.UserScramCredentialRecord: ClusterImage._scram,
-    security_records.RemoveUserScramCredentialRecord: ClusterImage._remove_scram,
-    security_records.DelegationTokenRecord: ClusterImage._token,
-    security_records.RemoveDelegationTokenRecord: ClusterImage._remove_token,
-    log_records.ZkMigrationStateRecord: ClusterImage._zk_migration_state,
-    log_records.NoOpRecord: ClusterImage._no_op,
-    log_records.BeginTransactionRecord: ClusterImage._begin_transaction,
-    log_records.EndTransactionRecord: ClusterImage._end_transaction,
-    log_records.AbortTransactionRecord: ClusterImage._abort_transaction,
+    **image_brokers.HANDLERS,
+    **image_topics.HANDLERS,
+    **image_settings.HANDLERS,
+    log_records.NoOpRecord: _no_op,
+    log_records.BeginTransactionRecord: _begin,
+    log_records.EndTransactionRecord: _end,
+    log_records.AbortTransactionRecord: _abort,
 }
-_ENDS: Final = (
-    ClusterImage._begin_transaction,
-    ClusterImage._end_transaction,
-    ClusterImage._abort_transaction,
-)
+_ENDS: Final = (_begin, _end, _abort)

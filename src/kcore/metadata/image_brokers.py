@@ -1,50 +1,99 @@
-"""The brokers that metadata records tell of, and the table of them."""
+"""Records of brokers and controllers onto an image."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from kcore.constants import NO_LEADER, UNKNOWN_BROKER_EPOCH
-from kcore.metadata.arrays import Array
-from kcore.metadata.broker_table import BrokerTable, Endpoint
-from kcore.schema.metadata_records_brokers import BrokerEndpoint
+from kcore.errors import TableError
+from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
+from kcore.schema import metadata_records_brokers as records
+from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
+if TYPE_CHECKING:
+    from kcore.metadata.image import ClusterImage
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
-    """One broker as it registered, and what became of it (Kafka's BrokerRegistration)."""
-
-    id: int
-    epoch: int
-    incarnation_id: Uuid
-    listeners: tuple[BrokerEndpoint, ...]
-    supported_features: dict[str, tuple[int, int]]
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
-    is_migrating_zk_broker: bool
-    directories: tuple[Uuid, ...]
-    cordoned_directories: tuple[Uuid, ...] | None
+_FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 leaves it.
+_SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 leaves it.
 
 
-def broker_table(registrations: Sequence[BrokerRegistration], *named: Array) -> BrokerTable:
-    """All brokers that registered or are named, by id."""
-    registered = {broker.id: broker for broker in registrations}
-    found = {int(broker) for each in named for broker in np.unique(each)} | registered.keys()
-    ids = sorted(found - {NO_LEADER})
-    known = [registered.get(broker) for broker in ids]
-    return BrokerTable.from_arrays(
-        np.array(ids, np.int64),
-        live=np.array([broker is not None and not broker.fenced for broker in known], np.bool_),
-        shutting_down=np.array([broker is not None and broker.in_controlled_shutdown for broker in known], np.bool_),
-        epochs=np.array([UNKNOWN_BROKER_EPOCH if broker is None else broker.epoch for broker in known], np.int64),
-        racks=[None if broker is None else broker.rack for broker in known],
-        endpoints=[
-            ()
-            if broker is None
-            else tuple(Endpoint(each.port, each.host, each.name, each.security_protocol) for each in broker.listeners)
-            for broker in known
-        ],
+def _register_broker(image: "ClusterImage", record: records.RegisterBrokerRecord) -> None:
+    features = {each.name: (each.min_supported_version, each.max_supported_version) for each in record.features}
+    listeners = (Endpoint(each.port, each.host, each.name, each.security_protocol) for each in record.end_points)
+    image.brokers.put(
+        BrokerRegistration(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            listeners=tuple(listeners),
+            supported_features=features,
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            is_migrating_zk_broker=record.is_migrating_zk_broker,
+            directories=_sorted(record.log_dirs),
+            cordoned_directories=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
+        )
     )
+
+
+def _sorted(directories: list[Uuid]) -> tuple[Uuid, ...]:
+    """As Kafka's BrokerRegistration keeps them: by Uuid.compareTo, which compares two signed longs."""
+    return tuple(sorted(directories, key=_longs))
+
+
+def _longs(uuid: Uuid) -> tuple[int, int]:
+    return int.from_bytes(uuid[:8], signed=True), int.from_bytes(uuid[8:], signed=True)
+
+
+def _unregister_broker(image: "ClusterImage", record: records.UnregisterBrokerRecord) -> None:
+    image.brokers.unregister(_registered(image, record.broker_id, record.broker_epoch))
+
+
+def _fence_broker(image: "ClusterImage", record: records.FenceBrokerRecord) -> None:
+    image.brokers.set_fenced(_registered(image, record.id, record.epoch), True)
+
+
+def _unfence_broker(image: "ClusterImage", record: records.UnfenceBrokerRecord) -> None:
+    image.brokers.set_fenced(_registered(image, record.id, record.epoch), False)
+
+
+def _change_registration(image: "ClusterImage", record: records.BrokerRegistrationChangeRecord) -> None:
+    broker = image.brokers[_registered(image, record.broker_id, record.broker_epoch)]
+    if record.fenced not in (0, *_FENCING) or record.in_controlled_shutdown not in (0, *_SHUTDOWN):
+        raise TableError(f"broker {broker.id}: no change is {record.fenced}, {record.in_controlled_shutdown}")
+    cordoned = record.cordoned_log_dirs
+    after = replace(
+        broker,
+        fenced=_FENCING.get(record.fenced, broker.fenced),
+        in_controlled_shutdown=_SHUTDOWN.get(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+        directories=_sorted(record.log_dirs) or broker.directories,
+        cordoned_directories=broker.cordoned_directories if cordoned is None else tuple(cordoned),
+    )
+    if after != broker:
+        image.brokers.put(after)
+
+
+def _registered(image: "ClusterImage", broker_id: int, epoch: int) -> int:
+    """The broker's id; TableError unless it is registered under that epoch."""
+    brokers = image.brokers
+    row = brokers.row(broker_id) if broker_id in brokers else -1
+    if row < 0 or not brokers.registered__b[row] or brokers.epochs[row] != epoch:
+        unknown = row < 0 or not brokers.registered__b[row]
+        known = "is not registered" if unknown else f"is registered under epoch {brokers.epochs[row]}, not {epoch}"
+        raise TableError(f"broker {broker_id} {known}")
+    return broker_id
+
+
+def _register_controller(image: "ClusterImage", record: records.RegisterControllerRecord) -> None:
+    image.set_key("controllers", record.controller_id, record)
+
+
+HANDLERS: Final[dict[type[MetadataRecord], Callable[["ClusterImage", Any], None]]] = {
+    records.RegisterBrokerRecord: _register_broker,
+    records.UnregisterBrokerRecord: _unregister_broker,
+    records.FenceBrokerRecord: _fence_broker,
+    records.UnfenceBrokerRecord: _unfence_broker,
+    records.BrokerRegistrationChangeRecord: _change_registration,
+    records.RegisterControllerRecord: _register_controller,
+}

@@ -51,8 +51,7 @@ def _merge_brokers(known: BrokerTable, told: BrokerTable) -> None:
     for row, broker_id in enumerate(told.ids.tolist()):
         epoch = int(known.epochs[known.row(broker_id)])
         known.register(broker_id, epoch, rack=told.racks[row], endpoints=told.endpoints[row])
-    known.live[:] = False
-    known.live[known.rows(told.ids[told.live])] = True
+    known.set_live(told.ids[told.live])
 
 
 def _remove_topics(table: PartitionTable, columns: RequestColumns, told: TopicTable) -> None:

@@ -10,18 +10,18 @@ from kcore.constants import MAX_PARTITIONS, MAX_REPLICAS, NO_BROKER_ROW, NO_EPOC
 from kcore.errors import TableError
 from kcore.metadata.arrays import Array
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.columns import PARTITION_COLUMNS
-from kcore.types import Int16s
+from kcore.metadata.columns import ON_DEMAND_COLUMNS, PARTITION_COLUMNS
+from kcore.types import Int16s, Int32s
 
 MAX_EPOCH: Final = 2**31 - 1
 
 
 def check_columns(columns: Mapping[str, Array], brokers: BrokerTable, topics: int) -> None:
-    """TableError unless `columns` are exactly PARTITION_COLUMNS, of equal length, with every value in its range."""
+    """TableError unless `columns` are PARTITION_COLUMNS, and any on demand, of equal length, all values in range."""
     partitions = len(columns["replicas__ps"])
     if partitions > MAX_PARTITIONS:
         raise TableError(f"{partitions} partitions; at most {MAX_PARTITIONS} fit")
-    for column in PARTITION_COLUMNS:
+    for column in (*PARTITION_COLUMNS, *(each for each in ON_DEMAND_COLUMNS if each.name in columns)):
         array = columns[column.name]
         axes = len(column.name.rpartition("__")[2])
         if array.ndim != axes or array.dtype != column.dtype or not array.flags.c_contiguous:
@@ -38,6 +38,22 @@ def check_columns(columns: Mapping[str, Array], brokers: BrokerTable, topics: in
     for name in ("leader_epoch__p", "partition_epoch__p", "controller_epoch__p"):
         check_range(name.removesuffix("__p"), columns[name], NO_EPOCH, MAX_EPOCH)
     check_range("leader recovery state", columns["leader_recovery_state__p"], RECOVERED, RECOVERING)
+    for name in ("elr__pi", "last_known_elr__pi"):
+        if name in columns:
+            check_broker_rows(name.removesuffix("__pi"), columns[name], brokers)
+    if "directories__ps" in columns:
+        check_directories(columns["directories__ps"], columns["replicas__ps"], brokers)
+
+
+def check_directories(directories__ps: Int32s, replicas__ps: Int16s, brokers: BrokerTable) -> None:
+    """Every replica is in a directory of the table; slots without a replica have 0."""
+    if directories__ps.shape != replicas__ps.shape:
+        raise TableError(f"directories has shape {directories__ps.shape}, not {replicas__ps.shape}")
+    wrong = (directories__ps < 0) | (directories__ps >= len(brokers.directory_table))
+    wrong |= (directories__ps != 0) & (replicas__ps == NO_BROKER_ROW)
+    if wrong.any():
+        row = int(wrong.any(axis=1).argmax())
+        raise TableError(f"directories of row {row} are {directories__ps[row].tolist()}")
 
 
 def check_replicas(replicas__ps: Int16s, brokers: BrokerTable) -> None:

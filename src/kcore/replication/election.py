@@ -4,18 +4,25 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy.typing as npt
 
 from kcore.errors import LevelError
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication import kraft_elections, zookeeper_elections
-from kcore.replication.elections import Elections, checked_rows
+from kcore.replication.elections import ZooKeeperElections, checked_rows
+from kcore.replication.kraft_results import KraftElections
 from kcore.replication.levels import RELEASES, ZOOKEEPER_RELEASE, Level, level_of
 from kcore.replication.policy import ElectionPolicy
 
 _PASSES = 12
-_ONE_AT_A_TIME = ("controlled-shutdown", "online", "unclean")
+_ZOOKEEPER: Final = {
+    "preferred": zookeeper_elections.preferred,
+    "reassign": zookeeper_elections.reassign,
+    "controlled-shutdown": zookeeper_elections.controlled_shutdown,
+}
+_NEWEST: Final = next(reversed(RELEASES))
 
 
 def elect(
@@ -25,49 +32,62 @@ def elect(
     rows: npt.ArrayLike | None = None,
     leaving: Sequence[int] = (),
     unclean: bool | npt.ArrayLike | None = None,
-    level: Level | str = "3.9.1",
-) -> Elections:
+    level: Level | str | None = None,
+    min_isr: int | npt.ArrayLike = 1,
+    elr: bool = False,
+) -> ZooKeeperElections | KraftElections:
     """What an event or an election changes, for every partition it concerns; changed rows only.
 
-    Of ZooKeeper levels `partition_epochs` are the versions that the writes must find (ZooKeeperElections), of KRaft
-    levels those that the partitions then have (KraftElections); `written()` of either is what a table takes.
-
     ZooKeeper levels know the kinds "offline", "reassign", "preferred" and "controlled-shutdown", and an election policy
-    in place of "offline"; KRaft levels "online", "unclean", "preferred". `leaving`: ids of the brokers that fail
-    ("offline"), ask to shut down ("controlled-shutdown") or are fenced (KRaft). `unclean`: whether topics allow unclean
-    elections, one bool or one a partition of the table (p); None is Kafka's default, no. "offline" and "online" ask it.
+    in place of "offline"; their `partition_epochs` are the versions that the writes must find. KRaft levels know
+    "online", "unclean", "preferred" and "controlled-shutdown"; their epochs are those that the partitions then have.
+    `written()` of either is what a table takes. `level`: see `levels.py`; None is "3.9.1", ZooKeeper mode, but the
+    newest release for kinds that KRaft alone has. `leaving`: ids of the brokers that fail ("offline"), ask to shut down
+    ("controlled-shutdown") or are fenced (KRaft). `unclean`: whether topics allow unclean elections, one bool or one a
+    partition of the table (p); None is Kafka's default, no. "offline", "online" and KRaft's "controlled-shutdown" ask
+    it. KRaft alone: `elr`, whether eligible leader replicas are enabled (KIP-966), and `min_isr`, min.insync.replicas,
+    one or one a partition.
 
     With `rows` (partition rows, ascending) exactly these partitions elect, as Kafka's election function does by itself.
     Without, those elect that Kafka's controller would act on:
 
     - "offline" with `leaving`, as KafkaController.onBrokerFailure leaves it: of the partitions with a replica on them,
       those without an online leader elect; where that fails, and in all others, they are taken out of the ISR.
-    - "controlled-shutdown", as doControlledShutdown leaves it, for one broker: partitions that it leads elect, others
-      take it out of the ISR; those with a single replica are let be.
-    - "online" with `leaving`, as ReplicationControlManager.handleBrokerFenced does, for one broker.
+    - "controlled-shutdown" in ZooKeeper mode, as doControlledShutdown leaves it, for one broker: partitions that it
+      leads elect, others take it out of the ISR; those with a single replica are let be.
+    - "online" with `leaving` and KRaft's "controlled-shutdown", as ReplicationControlManager.handleBrokerFenced does.
+      Kafka fences one broker after the other. Several at once make one change a partition, for which none of them is
+      elected: an ISR of these brokers alone stays as it is, without a leader (or, with `elr`, becomes the ELR).
     - "offline" and "online" without: every partition whose leader is not online. "unclean": every one without a leader.
     - "preferred": every partition whose leader is not its first replica. "reassign": every one being reassigned.
 
-    LevelError: a kind the level lacks, or too many `leaving`. TableError: rows or brokers that are not the table's.
+    KRaft asks of a leader that its broker is registered, neither fenced nor shutting down, and that the replica's log
+    directory is online; ZooKeeper mode that its broker is live. TableError: rows or brokers that are not the table's.
+    LevelError: a kind the level lacks, or too many `leaving`.
     """
-    rules = level_of(level)
-    policy = kind if isinstance(kind, ElectionPolicy) else None
-    name = "offline" if isinstance(kind, ElectionPolicy) else kind
-    if name not in (zookeeper_elections.KINDS if rules.zookeeper else kraft_elections.KINDS):
-        raise LevelError(f"no election {name!r} at level {level}")
-    if len(leaving) > 1 and name in _ONE_AT_A_TIME:
-        raise LevelError(f"{len(leaving)} brokers leave; {name!r} handles one at a time, as Kafka does")
+    name, policy = ("offline", kind) if isinstance(kind, ElectionPolicy) else (kind, None)
+    rules = _rules_of(name, level, len(leaving))
     leaving_rows = [table.brokers.row(broker) for broker in leaving]
     chosen = None if rows is None else checked_rows(rows, len(table))
     if not rules.zookeeper:
-        return kraft_elections.elect_kraft(name, table, chosen, leaving_rows, unclean, rules)
+        settings = kraft_elections.settings_of(table, rules, unclean, min_isr, elr)
+        return kraft_elections.elect_kraft(name, table, chosen, leaving_rows, settings)
     if name == "offline":
         return zookeeper_elections.offline(table, chosen, leaving_rows, unclean, rules, policy)
-    if name == "preferred":
-        return zookeeper_elections.preferred(table, chosen, leaving_rows)
-    if name == "reassign":
-        return zookeeper_elections.reassign(table, chosen, leaving_rows)
-    return zookeeper_elections.controlled_shutdown(table, chosen, leaving_rows)
+    return _ZOOKEEPER[name](table, chosen, leaving_rows)
+
+
+def _rules_of(kind: str, level: Level | str | None, leaving: int) -> Level:
+    """The level, or the one that None stands for; LevelError where its controllers know no such election."""
+    if level is None:
+        level = ZOOKEEPER_RELEASE if kind in zookeeper_elections.KINDS or kind not in kraft_elections.KINDS else _NEWEST
+    rules = level_of(level)
+    if kind not in (zookeeper_elections.KINDS if rules.zookeeper else kraft_elections.KINDS):
+        mode = "ZooKeeper" if rules.zookeeper else "KRaft"
+        raise LevelError(f"no election {kind!r} at level {level}, which is {mode}'s")
+    if leaving > 1 and kind == "controlled-shutdown" and rules.zookeeper:
+        raise LevelError(f"{leaving} brokers leave; {kind!r} handles one at a time, as Kafka does")
+    return rules
 
 
 def _warm_up() -> None:
@@ -76,7 +96,7 @@ def _warm_up() -> None:
     Python specialises code in its first dozen passes; they are paid here, some 600 us.
     """
     table = PartitionTable.from_arrays([[0, 1]])
-    for kind, level in (("offline", ZOOKEEPER_RELEASE), ("online", next(reversed(RELEASES)))):
+    for kind, level in (("offline", ZOOKEEPER_RELEASE), ("online", _NEWEST)):
         for _ in range(_PASSES):
             elect(table, kind, leaving=[0], level=level)
 

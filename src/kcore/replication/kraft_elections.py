@@ -1,33 +1,33 @@
-"""The KRaft controller's elections in bulk: ReplicationControlManager, without eligible leader replicas."""
+"""The KRaft controller's elections in bulk, as `elect` offers them: kinds in place of events."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext import election as kernels
-from kcore._ext.election import CALLS, LEAVES, MAY_LEAD
-from kcore.constants import NO_BROKER_ROW
+from kcore._ext import partition_change as kernels
+from kcore._ext.election import CALLS, LEAVES
+from kcore.errors import LevelError, TableError
 from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.elections import (
-    ALWAYS,
-    NEVER,
-    BrokerFlags,
-    KraftElections,
-    columns_of,
+from kcore.replication.elections import ALWAYS, NEVER, rows_not_led_by_first, rows_of, unclean_by_partition
+from kcore.replication.kraft_changes import (
+    CONFIGURED,
+    PREFERRED,
+    UNCLEAN,
+    KraftSettings,
+    Setting,
     decide,
-    rows_not_led_by_first,
-    rows_of,
-    rows_that_call,
-    unclean_by_partition,
+    described_brokers,
 )
+from kcore.replication.kraft_events import leaderless_rows
+from kcore.replication.kraft_results import KraftElections
 from kcore.replication.levels import Level
 from kcore.types import Int32s, Int64s
 
-KINDS: Final = ("online", "unclean", "preferred")
-
-_ACTIVE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD, shutting_down=CALLS)  # ClusterControlManager.isActive
+KINDS: Final = ("online", "unclean", "preferred", "controlled-shutdown")
+_ELECTIONS: Final = {"unclean": UNCLEAN, "preferred": PREFERRED}
 
 
 def elect_kraft(
@@ -35,20 +35,16 @@ def elect_kraft(
     table: PartitionTable,
     rows: Int32s | None,
     leaving: Sequence[int],
-    unclean: bool | npt.ArrayLike | None,
-    rules: Level,
+    settings: KraftSettings,
 ) -> KraftElections:
-    """Elections of one kind; without `rows`, for those that the controller would look at.
-
-    Replicas stay as they are: a reassignment is finished by the ISR change that makes it complete, never by these.
-    """
+    """Elections of one kind; without `rows`, for those that the controller would look at."""
+    if kind == "controlled-shutdown" and not leaving and rows is None:
+        raise LevelError("a controlled shutdown needs the broker that is leaving, or rows")
     fences = rows is None and len(leaving) > 0 and kind != "preferred"
-    brokers = _ACTIVE.of(table.brokers, leaving, CALLS | LEAVES if fences else CALLS)
-    if rows is None:
-        rows = _candidates(kind, table, leaving, brokers)
-    allowed = unclean_by_partition(unclean, len(table)) if kind == "online" else ALWAYS if kind == "unclean" else NEVER
-    rule = (kind == "preferred", fences, rules.leader_recovery_supported, rules.epoch_bump_on_isr_shrink)
-    return decide(KraftElections, kernels.kraft, columns_of(table), brokers, rows, allowed, *rule)
+    brokers__b = described_brokers(table, leaving, CALLS | LEAVES if fences else CALLS)
+    rows = _candidates(kind, table, leaving, brokers__b) if rows is None else rows
+    election, only = _ELECTIONS.get(kind, CONFIGURED), kernels.LEAVING_ISR_ONLY if fences else 0
+    return decide(table, settings, rows, brokers__b, election=election, leaving=only)
 
 
 def _candidates(kind: str, table: PartitionTable, leaving: Sequence[int], brokers__b: Int64s) -> Int32s:
@@ -57,6 +53,47 @@ def _candidates(kind: str, table: PartitionTable, leaving: Sequence[int], broker
     if leaving:
         return rows_of(table, leaving)
     if kind == "unclean":
-        leaderless = (table.leader__p == NO_BROKER_ROW) & (table.replicas__ps[:, 0] != NO_BROKER_ROW)
-        return np.flatnonzero(leaderless).astype(np.int32)
-    return rows_that_call(table, brokers__b)
+        return leaderless_rows(table)
+    return _rows_without_active_leader(table, brokers__b)
+
+
+def _rows_without_active_leader(table: PartitionTable, brokers__b: Int64s) -> Int32s:
+    """Partitions whose leader may not lead, or that have none."""
+    rows = np.empty(len(table) + 1, np.int32)
+    owner__d = None if table.directories__ps is None else table.directories.owner__d
+    columns = (table.replicas__ps, table.leader__p, table.directories__ps, owner__d, brokers__b, rows)
+    return rows[: kernels.rows_without_active_leader(*columns)]
+
+
+def settings_of(
+    table: PartitionTable,
+    rules: Level,
+    unclean: bool | npt.ArrayLike | None,
+    min_isr: int | npt.ArrayLike,
+    elr: bool,
+) -> KraftSettings:
+    """Settings from arguments of `elect`; TableError for arrays that have not an entry a partition."""
+    if (unclean is None or isinstance(unclean, bool)) and isinstance(min_isr, int):
+        return _uniform_settings(rules, bool(unclean), min_isr, elr)
+    allowed = unclean_by_partition(unclean, len(table))
+    return KraftSettings(
+        rules,
+        elr,
+        unclean=Setting.by_partition(allowed) if len(allowed) == len(table) else Setting(allowed),
+        min_isr=_min_isr(min_isr, len(table)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _uniform_settings(rules: Level, unclean: bool, min_isr: int, elr: bool) -> KraftSettings:
+    return KraftSettings(rules, elr, Setting(ALWAYS if unclean else NEVER), _min_isr(min_isr, 0))
+
+
+def _min_isr(min_isr: int | npt.ArrayLike, partitions: int) -> Setting:
+    given = np.asarray(min_isr)
+    if given.dtype.kind not in "iu" or given.shape not in ((), (partitions,)):
+        raise TableError(f"min_isr is a number or {partitions} of them, not {given.dtype} of shape {given.shape}")
+    if given.size and not 1 <= given.min() <= given.max() < 2**31:
+        raise TableError("min_isr must be 1 or more")
+    wanted = np.atleast_1d(given).astype(np.int32)
+    return Setting.by_partition(wanted) if given.ndim else Setting(wanted)

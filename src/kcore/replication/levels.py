@@ -14,20 +14,11 @@ from functools import cache, cached_property
 from typing import Final, Self
 
 from kcore.errors import LevelError
+from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
+from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
 
-VERSIONS: Final = (
-    *("2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1", "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0"),
-    *("2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0"),
-    *("3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2"),
-    *("3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
-    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1"),
-)
-"""MetadataVersion: inter.broker.protocol.version and metadata.version are one sequence. KIP-380 came with the first."""
-
-_PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
-
-RELEASES: Final = {"3.9.1": ("3.0-IV1", "4.0-IV1", "3.9-IV0"), "4.1.2": ("3.3-IV3", "4.1-IV1", "4.1-IV1")}
-"""Of each release: the oldest and the newest metadata.version its classes take, and the one it runs at by default."""
+RELEASES: Final = METADATA_RELEASES
+"""The releases whose decisions are here: the oldest and the newest metadata.version that they know, and their own."""
 
 ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last line of releases with a ZooKeeper-mode controller.
 
@@ -47,14 +38,14 @@ class Level:
         if not release and version.startswith("zookeeper:"):
             return cls._zookeeper(version.removeprefix("zookeeper:"))
         if not release and version == ZOOKEEPER_RELEASE:
-            return cls._zookeeper(RELEASES[version][-1])
+            return cls._zookeeper(RELEASES[version].default)
         if not release and version in RELEASES:
-            return cls(False, version, RELEASES[version][-1])
+            return cls(False, version, RELEASES[version].default)
         return cls._kraft(version, release)
 
     @classmethod
     def _zookeeper(cls, version: str) -> Self:
-        newest = RELEASES[ZOOKEEPER_RELEASE][-1]
+        newest = RELEASES[ZOOKEEPER_RELEASE].default
         if version not in VERSIONS[: VERSIONS.index(newest) + 1]:
             raise LevelError(f"no inter.broker.protocol.version {version!r} from {VERSIONS[0]} to {newest}")
         return cls(True, ZOOKEEPER_RELEASE, version)
@@ -73,17 +64,61 @@ class Level:
 
     def is_at_least(self, version: str) -> bool:
         """Whether this level's version is `version` or newer."""
-        return _PLACES[self.version] >= _PLACES[version]
+        return PLACES[self.version] >= PLACES[version]
+
+    @cached_property
+    def _version(self) -> MetadataVersion:
+        return MetadataVersion(self.version, self.release)
 
     @cached_property
     def leader_recovery_supported(self) -> bool:
         """An unclean election marks the partition as recovering (KIP-704)."""
-        return self.is_at_least("3.2-IV0")
+        return self._version.leader_recovery_supported
 
     @cached_property
     def epoch_bump_on_isr_shrink(self) -> bool:
         """KRaft: a smaller ISR alone raises the leader epoch, until KAFKA-15021."""
-        return not self.is_at_least("3.6-IV0")
+        return self._version.epoch_bump_on_isr_shrink
+
+    @cached_property
+    def directory_assignment_supported(self) -> bool:
+        """KRaft: partitions record each replica's log directory (KIP-858)."""
+        return self._version.directories_supported
+
+    @cached_property
+    def elr_supported(self) -> bool:
+        """KRaft: partitions may have eligible leader replicas (KIP-966)."""
+        return self._version.elr_supported
+
+    @cached_property
+    def knows_no_clean_shutdown(self) -> bool:
+        """KRaft: 3.9.1 takes every restart of a broker for an unclean one, where it supports ELR at all."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def elects_dead_last_known_leader(self) -> bool:
+        """KRaft: 3.9.1 elects the last known leader without a look whether it may lead."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def last_known_leader_of_empty_isr(self) -> bool:
+        """KRaft: 3.9.1 remembers the last leader when the ISR becomes empty, later releases when the leader goes."""
+        return self.release == "3.9.1"
+
+    @cached_property
+    def skips_cordoned_brokers(self) -> bool:
+        """KRaft: a broker whose directories are all cordoned gets no new replicas (KIP-1066)."""
+        return self.release not in ("3.9.1", "4.1.2")
+
+    @cached_property
+    def assignments_clear_elr(self) -> bool:
+        """KRaft: before 4.3.1, AssignReplicasToDirs takes a partition's ELR away, as if ELR were disabled."""
+        return self.release in ("3.9.1", "4.1.2")
+
+    @cached_property
+    def reassignment_awaits_all_replicas(self) -> bool:
+        """KRaft: a reassignment completes once all its replicas are in sync; for 4.3.1 the added ones are enough."""
+        return self.release in ("3.9.1", "4.1.2")
 
 
 @cache

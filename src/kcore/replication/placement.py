@@ -6,11 +6,12 @@
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext.placement import place_shifted, place_striped
+from kcore._ext import placement as kernels
 from kcore.constants import MAX_PARTITIONS
 from kcore.errors import PlacementError
 from kcore.replication.java_random import JavaRandom, hash_map_order, string_hash, utf16_order
@@ -48,7 +49,7 @@ def place(
     if kind == "striped":
         if start is not None:
             raise PlacementError("striped placement takes a seed, not a start")
-        return _striped(ids, rack_of, is_fenced, partitions, replication_factor, JavaRandom(seed or 0))
+        return place_striped(ids, rack_of, is_fenced, partitions, replication_factor, JavaRandom(seed or 0))
     if is_fenced.any():
         raise PlacementError(f"{kind} placement knows no fenced brokers: leave them out")
     if kind == "kafka-3.9":
@@ -90,7 +91,7 @@ def _kafka_39(
         start, shift = random.next_int(len(ids)), random.next_int(len(ids))
     replicas__ps = np.empty((partitions, replication_factor), np.int32)
     taken_by__b, taken_by__r = np.full(len(ids), -1, np.int32), np.full(max(len(names), 1), -1, np.int32)
-    place_shifted(replicas__ps, ids, racks__b, taken_by__b, taken_by__r, start, shift, start_partition)
+    kernels.place_shifted(replicas__ps, ids, racks__b, taken_by__b, taken_by__r, start, shift, start_partition)
     return replicas__ps
 
 
@@ -103,9 +104,22 @@ def _alternate_racks(ids: Int32s, racks__b: Int32s) -> npt.NDArray[np.intp]:
     return np.lexsort((racks__b, turn__b))
 
 
-def _striped(
+class _Stripes(NamedTuple):
+    """The racks as the kernel wants them: rack r has lists 2r, its unfenced brokers, and 2r + 1, its fenced ones."""
+
+    brokers__b: Int32s  # Ids, list after list.
+    starts__l: Int32s
+    offsets__l: Int32s
+    rack_order__r: Int32s  # By name, without one first.
+    shuffle_order__r: Int32s  # As a HashMap of the names iterates.
+    first_rack: int
+
+
+def place_striped(
     ids: Int32s, racks: Racks, is_fenced: Bools, partitions: int, replication_factor: int, random: JavaRandom
 ) -> Int32s:
+    """As `place` with "striped", for arrays that are sound; draws from `random` and moves it on."""
+    stripes = _drawn(ids, racks, is_fenced, random)  # Kafka draws before it looks whether there are enough.
     if replication_factor <= 0:
         raise PlacementError(f"invalid replication factor {replication_factor}: it must be positive")
     if is_fenced.all():
@@ -113,6 +127,25 @@ def _striped(
     _check_enough(replication_factor, len(ids))
     if partitions < 0:
         raise PlacementError(f"the number of partitions must not be negative, not {partitions}")
+    replicas__ps = np.empty((partitions, replication_factor), np.int32)
+    random.state = kernels.place_striped(
+        replicas__ps,
+        stripes.brokers__b,
+        stripes.starts__l,
+        stripes.offsets__l,
+        np.zeros_like(stripes.offsets__l),
+        np.zeros_like(stripes.offsets__l),
+        stripes.rack_order__r,
+        stripes.shuffle_order__r,
+        len(ids) - int(is_fenced.sum()),
+        stripes.first_rack,
+        random.state,
+    )
+    return replicas__ps
+
+
+def _drawn(ids: Int32s, racks: Racks, is_fenced: Bools, random: JavaRandom) -> _Stripes:
+    """Where each list of brokers and the list of racks begin (StripedReplicaPlacer.RackList)."""
     names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka's map learns of them.
     row_of = {name: row for row, name in enumerate(names)}
     lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
@@ -123,22 +156,14 @@ def _striped(
     for drawn in (2 * rack + side for rack in hashed for side in (1, 0)):  # A rack's fenced brokers draw first.
         offsets__l[drawn] = random.next_int(sizes[drawn]) if sizes[drawn] else 0
     ordered = sorted(range(len(names)), key=lambda row: (names[row] is not None, utf16_order(names[row] or "")))
-    first_rack = random.next_int(len(names))
-    replicas__ps = np.empty((partitions, replication_factor), np.int32)
-    place_striped(
-        replicas__ps,
+    return _Stripes(
         ids[np.lexsort((ids, lists__b))],
         starts__l,
         offsets__l,
-        np.zeros_like(offsets__l),
-        np.zeros_like(offsets__l),
         np.array(ordered, np.int32),
         np.array(hashed, np.int32),
-        len(ids) - int(is_fenced.sum()),
-        first_rack,
-        random.state,
+        random.next_int(len(names)) if names else 0,
     )
-    return replicas__ps
 
 
 def _check_counts(partitions: int, replication_factor: int, brokers: int) -> None:

@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext import election as kernels
 from kcore._ext.election import CALLS, LEAVES, MAY_LEAD, STAYS
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.errors import LevelError
@@ -64,7 +63,7 @@ def offline(
     choices = policy.choose(columns, brokers, rows) if policy else _NO_CHOICES
     allowed = unclean_by_partition(unclean, len(table))
     rule = (_ALL_SLOTS, True, spares_live_isr, rules.leader_recovery_supported)
-    return decide(ZooKeeperElections, kernels.zookeeper, columns, brokers, rows, allowed, choices, *rule)
+    return decide(columns, brokers, rows, allowed, choices, *rule)
 
 
 def preferred(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> ZooKeeperElections:
@@ -72,7 +71,7 @@ def preferred(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]
     brokers = _KEEP_ISR.of(table.brokers, leaving, CALLS | STAYS)
     rows = rows_not_led_by_first(table) if rows is None else rows
     rule = (NEVER, _NO_CHOICES, _FIRST_SLOT, False, False, False)
-    return decide(ZooKeeperElections, kernels.zookeeper, columns_of(table), brokers, rows, *rule)
+    return decide(columns_of(table), brokers, rows, *rule)
 
 
 def reassign(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> ZooKeeperElections:
@@ -87,9 +86,7 @@ def reassign(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int])
             replicas[at, np.isin(replicas[at], table.removing[row])] = NO_BROKER_ROW
     columns = (replicas, isr[rows], leader[rows], leader_epoch[rows], partition_epoch[rows], recovery[rows])
     rule = (NEVER, _NO_CHOICES, _ALL_SLOTS, False, False, False)
-    elections = decide(
-        ZooKeeperElections, kernels.zookeeper, columns, brokers, np.arange(len(rows), dtype=np.int32), *rule
-    )
+    elections = decide(columns, brokers, np.arange(len(rows), dtype=np.int32), *rule)
     return replace(elections, rows=rows[elections.rows], failed=rows[elections.failed])
 
 
@@ -104,4 +101,4 @@ def controlled_shutdown(table: PartitionTable, rows: Int32s | None, leaving: Seq
         rows = rows_of(table, leaving)
         rows = rows[np.count_nonzero(table.replicas__ps[rows] >= 0, axis=1) > 1]
     rule = (NEVER, _NO_CHOICES, _ALL_SLOTS, False, False, False)
-    return decide(ZooKeeperElections, kernels.zookeeper, columns_of(table), brokers, rows, *rule)
+    return decide(columns_of(table), brokers, rows, *rule)

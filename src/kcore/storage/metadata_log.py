@@ -16,8 +16,6 @@ from kcore.wire.records import Records, decode_records
 class LoadedMetadata(ClusterImage):
     """An image and where it comes from."""
 
-    end_offset: int = 0  # All records below it are applied.
-    epoch: int = -1  # Of the last batch, or of the snapshot.
     problem: str = ""  # What ended reading before the log did, if that was allowed.
 
 

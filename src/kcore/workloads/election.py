@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kcore.constants import MAX_REPLICAS
 from kcore.metadata.changes import ChangeColumns
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
@@ -32,6 +33,13 @@ def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
             table,
             held,
             lambda: elect(table, "controlled-shutdown", leaving=(broker_id,)),
+        ),
+        _operation("one broker: fenced, KRaft", table, held, lambda: elect(table, "online", leaving=(broker_id,))),
+        _operation(
+            "one broker: fenced, KRaft, into the ELR",
+            table,
+            held,
+            lambda: elect(table, "online", leaving=(broker_id,), elr=True, min_isr=MAX_REPLICAS),
         ),
         _operation("every partition: preferred leaders return", moved, len(moved), lambda: elect(moved, "preferred")),
         _operation("every partition: leaderless ones sought", mixed, len(mixed), lambda: elect(mixed, "offline")),

@@ -5,6 +5,7 @@ import pytest
 from controller.zk.clusters import cluster, led, replayed, snapshot, told
 from kcore.controller.zk.events import BrokerFailed
 from kcore.controller.zk.zk_controller import ZkController
+from partition_states import set_state
 
 
 @pytest.mark.covers("article A.2", "article A.3.2")
@@ -72,7 +73,7 @@ def test_all_learn_which_replicas_are_offline() -> None:
 
 def test_a_broker_that_was_shutting_down_is_not_any_more() -> None:
     controller = cluster(("t", 0, [1, 2], [1, 2], 1))
-    controller.table.brokers.shutting_down[1] = True
+    controller.table.brokers.set_shutting_down(int(controller.table.brokers.ids[1]))
     controller.replay(controller.on_broker_failed(BrokerFailed([2])))
     assert not controller.table.brokers.shutting_down.any()
 
@@ -89,7 +90,7 @@ def test_an_unclean_leader_is_recovering_since_kip_704(level: str, recovering: i
 
 def test_a_recovering_leader_from_before_a_downgrade_is_not_told_as_such() -> None:
     table = cluster(("t", 0, [3, 1, 2], [3, 1], 3)).table
-    table._columns["leader_recovery_state__p"][:] = 1
+    set_state(table, 0, leader_recovery_state=1)
     controller = ZkController(9, 7, table, inter_broker_protocol="2.2")
     requests = replayed(controller, controller.on_broker_failed(BrokerFailed([3])))
     assert [receivers for kind, receivers, _ in requests if kind == "LeaderAndIsr"] == [[1], [2]]

@@ -5,6 +5,7 @@ import pytest
 from controller.zk.clusters import cluster, endpoint, led, replayed, snapshot, told
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.errors import TableError
+from partition_states import set_state
 
 
 def started(broker: int, epoch: int) -> BrokerStarted:
@@ -78,7 +79,7 @@ def test_partitions_without_a_state_and_removed_topics_are_not_told() -> None:
         ("gone", 0, [1, 3], [1, 3], 1), ("new", 0, [1, 3], [], -1), ("t", 0, [1, 3], [1], 1), live=(1,)
     )
     controller.table.remove_topic("gone")
-    controller.table._columns["leader_epoch__p"][1] = -1
+    set_state(controller.table, 1, leader_epoch=-1)
     requests = replayed(controller, controller.on_broker_started(started(3, 500)))
     assert {name for _, _, request in requests for name in told(request)} == {"t-0"}
     lengths = [[len(topic["partitionStates"]) for topic in request["topicStates"]] for _, _, request in requests]

@@ -83,6 +83,6 @@ def test_a_broker_that_is_not_there(broker: int) -> None:
 
 def test_another_that_shuts_down_is_no_candidate() -> None:
     controller = cluster(("t", 0, [3, 1, 2], [3, 1, 2], 3))
-    controller.table.brokers.shutting_down[0] = True
+    controller.table.brokers.set_shutting_down(int(controller.table.brokers.ids[0]))
     shut_down(controller)
     assert led(controller)["t-0"][0] == 2

@@ -12,6 +12,7 @@ from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequestPartitionData, AlterPartitionRequestTopicData, BrokerState
 from kcore.types import Uuid
+from partition_states import set_state
 
 
 def one() -> Cluster:
@@ -176,7 +177,7 @@ def test_a_leader_that_recovers_is_alone_until_it_has() -> None:
     # KIP-704
     cluster = one()
     assert alter_partition(cluster, 1, [1], recovery=1).error_code == Errors.INVALID_REQUEST, "it has recovered"
-    cluster.active.table._columns["leader_recovery_state__p"][:] = 1
+    set_state(cluster.active.table, 0, leader_recovery_state=1)
     assert alter_partition(cluster, 1, [1, 2], recovery=1).error_code == Errors.INVALID_REQUEST
     answer = alter_partition(cluster, 1, [1, 2], recovery=0)
     assert (answer.error_code, answer.leader_recovery_state) == (Errors.NONE, 0)
@@ -190,7 +191,7 @@ def test_b6_a_replica_that_is_gone_or_shuts_down_does_not_join(version: int, err
     cluster = one()
     alter_partition(cluster, 1, [1])
     brokers = cluster.active.table.brokers
-    brokers.shutting_down[brokers.row(2)] = True
+    brokers.set_shutting_down(2)
     assert alter_partition(cluster, 1, [1, 2], version=version).error_code == error
     cluster.unregister(3)
     cluster.run()

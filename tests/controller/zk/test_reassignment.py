@@ -206,7 +206,7 @@ def test_each_partition_is_answered() -> None:
 
 def test_a_broker_that_shuts_down_is_no_target() -> None:
     cluster = small([1, 2])
-    cluster.active.table.brokers.shutting_down[cluster.active.table.brokers.row(3)] = True
+    cluster.active.table.brokers.set_shutting_down(3)
     assert reassign(cluster, {0: [3, 2]}) == {0: Errors.INVALID_REPLICA_ASSIGNMENT}
     assert reassign(cluster, {0: [1]}) == {0: Errors.NONE}
 

@@ -186,12 +186,11 @@ class ZkController:
         """Make the decision true: the one mutator."""
         brokers = self.table.brokers
         for broker_id in decision.failed:
-            row = brokers.row(broker_id)
-            brokers.live[row] = brokers.shutting_down[row] = False
+            brokers.set_gone(broker_id)
         for event in decision.started:
             brokers.register(event.broker_id, event.broker_epoch, rack=event.rack, endpoints=event.endpoints)
         for broker_id in decision.shutting_down:
-            brokers.shutting_down[brokers.row(broker_id)] = True
+            brokers.set_shutting_down(broker_id)
         self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:

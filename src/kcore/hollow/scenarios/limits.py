@@ -100,7 +100,7 @@ async def limit_delete(storm: Storm) -> Outcome:
     outcome = await measure.end("RemoveTopicRecord")
     codes = ((each.error_code, each.error_message) for each in answer.responses)
     outcome.note = one_too_many("topics in one request", codes, outcome.changes, "deleted")
-    left = [name for name in names if name in storm.fleet.observer.image.topic_ids]
+    left = [name for name in names if name in storm.fleet.observer.image.topics]
     for begin in range(0, len(left), _DELETED_AT_ONCE):
         await _delete(storm, left[begin : begin + _DELETED_AT_ONCE])
     storm.topics = storm.topics[: -(EDGE + 1)]

@@ -148,7 +148,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
         yield from pass_over(context, [error])
         return
     if endpoints != brokers.endpoints[row]:
-        brokers.endpoints[row] = endpoints
+        brokers.set_endpoints(event.broker_id, endpoints)
         yield from tell(Said(f"broker {event.broker_id} has other listeners"))
         batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))

@@ -61,9 +61,7 @@ def _lists(lists: Iterable[Iterable[int]]) -> Int32s:
 def name_brokers(brokers: BrokerTable, ids: Iterable[int]) -> None:
     """Brokers that are named and not registered get a row too: not live, no epoch, no endpoints."""
     for broker_id in sorted({*ids} - {NO_LEADER}):
-        if broker_id not in brokers:
-            row = brokers.register(broker_id, NO_EPOCH)  # The columns may be others after it.
-            brokers.live[row] = False
+        brokers.name(broker_id)
 
 
 def know_brokers(table: PartitionTable, *ids: Int32s) -> None:

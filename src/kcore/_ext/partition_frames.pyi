@@ -1,0 +1,3 @@
+from kcore.types import Int8s, Int64s
+
+def types(data: memoryview, begins: Int64s, ends: Int64s, found: Int8s) -> None: ...

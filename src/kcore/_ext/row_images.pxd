@@ -1,0 +1,23 @@
+"""Rows of several columns as they were, packed: what is taken back is written from such images."""
+
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcpy
+
+cdef enum:
+    MAX_COLUMNS = 16
+
+cdef struct RowColumns:
+    uint8_t* data[MAX_COLUMNS]
+    Py_ssize_t width[MAX_COLUMNS]  # Bytes a row.
+    Py_ssize_t count
+    Py_ssize_t stride  # Bytes of an image: the sum of the widths.
+
+cdef RowColumns row_columns_of(tuple columns) except *
+
+
+cdef inline void save_row(const RowColumns* c, int32_t row, uint8_t* image) noexcept nogil:
+    """The row of each column, one after the other."""
+    cdef Py_ssize_t k
+    for k in range(c.count):
+        memcpy(image, c.data[k] + <Py_ssize_t>row * c.width[k], c.width[k])
+        image += c.width[k]

@@ -1,0 +1,41 @@
+"""A hash table from 16-byte ids to rows, by open addressing; `find` is what other kernels call.
+
+`slots` has a power of two of entries, a row or -1, of which some are always -1. `ids` has 16 bytes a row. A row's place
+is the first free slot from the one that its id hashes to, so a search ends at a free slot.
+"""
+
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+cdef enum:
+    ID_BYTES = 16
+
+
+cdef inline uint64_t hash_of(const uint8_t* id) noexcept nogil:
+    """Both halves count; the last steps are those of MurmurHash3, so that the lowest bits depend on all others."""
+    cdef uint64_t high, low
+    memcpy(&high, id, 8)
+    memcpy(&low, id + 8, 8)
+    cdef uint64_t mixed = high ^ (low * <uint64_t>0x9E3779B97F4A7C15)
+    mixed ^= mixed >> 33
+    mixed *= <uint64_t>0xFF51AFD7ED558CCD
+    mixed ^= mixed >> 33
+    mixed *= <uint64_t>0xC4CEB9FE1A85EC53
+    return mixed ^ mixed >> 33
+
+
+cdef inline Py_ssize_t slot_of(
+    const int32_t* slots, Py_ssize_t mask, const uint8_t* ids, const uint8_t* id
+) noexcept nogil:
+    """The slot with the id's row, or the free slot where it would be."""
+    cdef Py_ssize_t slot = <Py_ssize_t>(hash_of(id) & <uint64_t>mask)
+    while slots[slot] >= 0 and memcmp(ids + <Py_ssize_t>slots[slot] * ID_BYTES, id, ID_BYTES) != 0:
+        slot = slot + 1 & mask
+    return slot
+
+
+cdef inline int32_t find_row(
+    const int32_t* slots, Py_ssize_t mask, const uint8_t* ids, const uint8_t* id
+) noexcept nogil:
+    """The id's row; -1 for an id that is not there."""
+    return slots[slot_of(slots, mask, ids, id)]

@@ -1,0 +1,32 @@
+"""One broker's registration as an object: for people, tests and error messages; the table has them as columns."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kcore.types import ZERO_UUID, Uuid
+
+
+class Endpoint(NamedTuple):
+    """One listener of a broker, its fields in UpdateMetadata's order."""
+
+    port: int
+    host: str
+    listener: str
+    security_protocol: int  # SecurityProtocol's id
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """One broker as it registered, and what became of it (Kafka's BrokerRegistration)."""
+
+    id: int
+    epoch: int
+    incarnation_id: Uuid = ZERO_UUID
+    listeners: tuple[Endpoint, ...] = ()
+    supported_features: dict[str, tuple[int, int]] = field(default_factory=dict)  # Lowest and highest level, by name.
+    rack: str | None = None
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+    is_migrating_zk_broker: bool = False
+    directories: tuple[Uuid, ...] = ()
+    cordoned_directories: tuple[Uuid, ...] | None = None  # None: the broker has not said (KIP-1066).

@@ -1,0 +1,152 @@
+"""What changed in an image between two offsets, without a walk over the cluster (Kafka's MetadataDelta)."""
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from kcore.types import Int32s, Int64s, Uuid
+
+if TYPE_CHECKING:
+    from kcore.metadata.partition_table import PartitionTable
+
+MOST_CHANGES: Final = 1 << 20  # Rows and keys that are remembered, if nothing else is said.
+ROWS: Final = "rows"
+CREATED_TOPICS: Final = "created topics"  # Keys: id and name.
+DELETED_TOPICS: Final = "deleted topics"
+
+
+@dataclass(slots=True, eq=False)
+class MetadataDelta:
+    """What records in [from_offset, to_offset) touched. Values are the image's, which may know later records, too.
+
+    If it does, then a row that another partition has taken since is among `rows` as well.
+    """
+
+    from_offset: int
+    to_offset: int
+    rows: Int32s  # Partitions that came to be or changed and are still there, ascending.
+    created_topics: dict[Uuid, str] = field(default_factory=dict)  # Those that are still there.
+    deleted_topics: dict[Uuid, str] = field(default_factory=dict)  # Those that were there before.
+    keys: dict[str, set[Any]] = field(default_factory=dict)  # By part of the image: "brokers", "configs", "acls" ...
+
+    def add(self, part: str, key: Any) -> None:
+        """One more key; those of topics are ids with names."""
+        if part == CREATED_TOPICS:
+            self.created_topics[key[0]] = key[1]
+        elif part != DELETED_TOPICS:
+            self.keys.setdefault(part, set()).add(key)
+        elif self.created_topics.pop(key[0], None) is None:
+            self.deleted_topics[key[0]] = key[1]
+
+    def touched(self, part: str) -> set[Any]:
+        """The keys of a part that came, changed or went, such as broker ids of "brokers"."""
+        return self.keys.get(part, set())
+
+    def rows_by_topic(self, table: "PartitionTable") -> dict[int, Int32s]:
+        """`rows` by topic row."""
+        topics = table.topic_row__p[self.rows]
+        order = np.argsort(topics, kind="stable")
+        breaks = np.flatnonzero(np.diff(topics[order])) + 1
+        parts = np.split(self.rows[order], breaks) if len(self.rows) else []
+        return {int(table.topic_row__p[part[0]]): part for part in parts}
+
+    def rows_of_broker(self, table: "PartitionTable", broker_id: int) -> Int32s:
+        """Those of `rows` that have the broker among their replicas now."""
+        if broker_id not in table.brokers:
+            return self.rows[:0]
+        held: Int32s = self.rows[(table.replicas__ps[self.rows] == table.brokers.row(broker_id)).any(axis=1)]
+        return held
+
+
+class _Touched(NamedTuple):
+    """One entry of the log: a key, or rows with the offset of each, rising."""
+
+    first: int  # Offsets.
+    last: int
+    part: str
+    key: Any
+    offsets: Int64s | None = None
+
+    @property
+    def size(self) -> int:
+        return 1 if self.offsets is None else len(self.offsets)
+
+
+class DeltaLog:
+    """Rows and keys that were touched, by offset; the oldest are forgotten when they are too many."""
+
+    def __init__(self, offset: int, most: int = MOST_CHANGES) -> None:
+        """What changes from `offset` on is remembered, up to `most` rows and keys."""
+        self.offset = offset  # Of the record that is being applied.
+        self._start, self._most, self._count = offset, most, 0
+        self._touched: deque[_Touched] = deque()  # By the last offset.
+        self._held: list[_Touched] | None = None
+
+    @property
+    def start(self) -> int:
+        """Deltas from here on can be told."""
+        return self._start
+
+    def add_rows(self, rows: Int32s, offsets: Int64s | None = None) -> None:
+        """Partition rows are touched: each by the record at its offset, or all by the one at `self.offset`."""
+        if offsets is None:
+            offsets = np.full(len(rows), self.offset, np.int64)
+        if len(rows):
+            self._add(_Touched(int(offsets[0]), int(offsets[-1]), ROWS, rows.copy(), offsets))
+
+    def add_key(self, part: str, key: Hashable) -> None:
+        """An entry of a part is touched by the record at `self.offset`."""
+        self._add(_Touched(self.offset, self.offset, part, key))
+
+    def hold(self) -> None:
+        """What is touched from now on waits for `release`: it may come in another order than that of the records."""
+        self._held = []
+
+    def release(self) -> None:
+        """What was held is in the log, in the order of the records."""
+        held, self._held = self._held or [], None
+        for touched in sorted(held, key=lambda each: each.last):
+            self._add(touched)
+
+    def _add(self, touched: _Touched) -> None:
+        if self._held is not None:
+            self._held.append(touched)
+            return
+        self._touched.append(touched)
+        self._count += touched.size
+        while self._count > self._most:
+            gone = self._touched.popleft()
+            self._count -= gone.size
+            self._start = gone.last + 1
+
+    def revert_to(self, offset: int) -> None:
+        """Records from `offset` on never were."""
+        while self._touched and self._touched[-1].last >= offset:
+            gone = self._touched.pop()
+            self._count -= gone.size
+            if gone.offsets is not None and gone.first < offset:
+                kept = gone.offsets < offset
+                self.add_rows(gone.key[kept], gone.offsets[kept])
+                break
+        self.offset = min(self.offset, offset)
+
+    def between(self, table: "PartitionTable", from_offset: int, to_offset: int) -> MetadataDelta | None:
+        """What [from_offset, to_offset) touched; None where not all of it is remembered."""
+        if from_offset < self._start:
+            return None
+        since = list(takewhile(lambda touched: touched.last >= from_offset, reversed(self._touched)))
+        rows, delta = [np.empty(0, np.int32)], MetadataDelta(from_offset, to_offset, np.empty(0, np.int32))
+        for touched in reversed(since):
+            if touched.offsets is not None:
+                begin, end = np.searchsorted(touched.offsets, [from_offset, to_offset])
+                rows.append(touched.key[begin:end])
+            elif touched.first < to_offset:
+                delta.add(touched.part, touched.key)
+        found = np.unique(np.concatenate(rows))
+        found = found[found < len(table)]
+        delta.rows = found[table.topic_row__p[found] >= 0]
+        return delta

@@ -1,0 +1,137 @@
+"""The log directories that a cluster's replicas are in, by row (KIP-858)."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kcore.constants import NO_BROKER_ROW
+from kcore.metadata.arrays import Array, grown
+from kcore.metadata.recorder import Recorder
+from kcore.metadata.uuid_index import UuidIndex
+from kcore.types import Int16s, Int32s, UInt8s, Uuid
+
+if TYPE_CHECKING:
+    from kcore.metadata.image import ClusterImage
+
+MIGRATING_UUID: Final = Uuid(bytes(16))
+UNASSIGNED_UUID: Final = Uuid(bytes(15) + b"\1")
+LOST_UUID: Final = Uuid(bytes(15) + b"\2")
+RESERVED: Final = (MIGRATING_UUID, UNASSIGNED_UUID, LOST_UUID)
+
+MIGRATING: Final = 0  # DirectoryId.MIGRATING: nobody has said yet which of its directories a broker chose long ago.
+UNASSIGNED: Final = 1  # DirectoryId.UNASSIGNED: the broker has yet to choose one, for a new replica.
+LOST: Final = 2  # DirectoryId.LOST: one of the broker's directories that are offline, whichever it is.
+
+
+class DirectoryTable:
+    """Directories by row: the three reserved ones first, then the others in the order in which they were named.
+
+    A row stays. Whether a directory is online only its broker's registration says: a replica of broker b in directory d
+    is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`, or d is not LOST and broker b lists no directory
+    at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
+    """
+
+    owner__d: Int16s  # The broker row whose registration lists the directory; -1 for nobody's. Read-only.
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self._index = UuidIndex(RESERVED)
+        self._owner = np.full(16, NO_BROKER_ROW, np.int16)
+        self._show()
+
+    def _show(self) -> None:
+        self.owner__d = self._owner[: len(self._index)]
+        self.owner__d.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def uuids(self) -> list[Uuid]:
+        """The Uuid of each row."""
+        return self._index.uuids
+
+    @property
+    def index(self) -> UuidIndex:
+        """For kernels."""
+        return self._index
+
+    def row(self, uuid: bytes) -> int:
+        """The row of a directory; -1 where nobody has named it."""
+        return self._index.row(uuid)
+
+    def name(self, uuids: Iterable[bytes]) -> tuple[int, ...]:
+        """The rows of these directories; those that are new get one."""
+        return tuple(found if (found := self._index.row(uuid)) >= 0 else self._append(uuid) for uuid in uuids)
+
+    def name_all(self, uuids: UInt8s) -> Int32s:
+        """The same for many, uint8[n, 16]."""
+        words = np.ascontiguousarray(uuids, np.uint8).reshape(-1, 16).view("V16").ravel()
+        distinct, inverse = np.unique(words, return_inverse=True)
+        rows: Int32s = np.array(self.name(distinct.tolist()), np.int32)[inverse]
+        return rows
+
+    def _append(self, uuid: bytes) -> int:
+        if self.recorder is not None:
+            self.recorder.undo(_truncate, len(self))
+        row = self._index.append(Uuid(uuid))
+        if row == len(self._owner):
+            self._owner = grown(self._owner, 2 * row)
+        self._owner[row] = NO_BROKER_ROW
+        self._show()
+        return row
+
+    def truncate(self, count: int) -> None:
+        """Only the first `count` rows stay: those behind were named by what is taken back."""
+        while len(self._index) > count:
+            self._index.pop()
+        self._show()
+
+    def set_owner(self, rows: Iterable[int], broker_row: int) -> None:
+        """The broker's registration lists these directories from now on; the reserved ones are nobody's."""
+        for row in rows:
+            if row >= len(RESERVED):
+                self.write_owner(row, broker_row)
+
+    def disown(self, rows: Iterable[int], broker_row: int) -> None:
+        """The broker's registration does not list these directories any more."""
+        for row in rows:
+            if self._owner[row] == broker_row:
+                self.write_owner(row, NO_BROKER_ROW)
+
+    def write_owner(self, row: int, broker_row: int) -> None:
+        """That broker lists the directory, or nobody."""
+        if self.recorder is not None:
+            self.recorder.undo(_restore_owner, row, int(self._owner[row]))
+        self._owner[row] = broker_row
+
+    def online(self, broker_rows: Array, directories: Array, lists_directories__b: Array) -> Array:
+        """Whether replicas of these brokers in these directories are online, in the shape given.
+
+        `lists_directories__b`: BrokerTable's. False where there is no broker (-1).
+        """
+        certain = (directories == MIGRATING) | (directories == UNASSIGNED)
+        silent = ~np.append(lists_directories__b, True)[broker_rows] & (directories != LOST)
+        found: Array = (certain | silent | (self.owner__d[directories] == broker_rows)) & (broker_rows != NO_BROKER_ROW)
+        return found
+
+    def copy(self) -> "DirectoryTable":
+        """A table that shares nothing with this one."""
+        twin = object.__new__(DirectoryTable)
+        twin._index, twin._owner, twin.recorder = self._index.copy(), self._owner.copy(), None
+        twin._show()
+        return twin
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self._index.nbytes + self._owner.nbytes
+
+
+def _truncate(image: "ClusterImage", count: int) -> None:
+    image.directories.truncate(count)
+
+
+def _restore_owner(image: "ClusterImage", row: int, broker_row: int) -> None:
+    image.directories.write_owner(row, broker_row)

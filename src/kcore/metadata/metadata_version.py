@@ -1,0 +1,178 @@
+"""metadata.version (KIP-778): the levels that Kafka's releases know, and which records each level may hold.
+
+`inter.broker.protocol.version` of ZooKeeper mode and `metadata.version` of KRaft are one sequence of names. From
+3.0-IV1 on each name has a feature level, the number that a FeatureLevelRecord holds. Source: MetadataVersion of 3.9.1,
+4.1.2 and 4.3.1.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple, Self
+
+from kcore.errors import LevelError
+
+FEATURE_NAME: Final = "metadata.version"
+
+VERSIONS: Final = (
+    *("2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1", "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0"),
+    *("2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0"),
+    *("3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2"),
+    *("3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
+    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0"),
+)
+"""From the first that KIP-380 is in, in order; before 3.0-IV1 they are of ZooKeeper mode alone."""
+
+PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
+FIRST_KRAFT: Final = "3.0-IV1"  # Feature level 1; the following ones count on.
+
+
+class KnownVersions(NamedTuple):
+    """The levels that a release's MetadataVersion knows."""
+
+    oldest: str
+    newest: str
+    default: str  # LATEST_PRODUCTION: levels behind it need `unstable.feature.versions.enable`.
+
+
+RELEASES: Final = {
+    "3.9.1": KnownVersions("3.0-IV1", "4.0-IV1", "3.9-IV0"),
+    "4.1.2": KnownVersions("3.3-IV3", "4.2-IV1", "4.1-IV1"),
+    "4.3.1": KnownVersions("3.3-IV3", "4.4-IV0", "4.3-IV0"),
+}
+"""By release, oldest first."""
+
+_ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
+
+
+@dataclass(frozen=True)
+class MetadataVersion:
+    """A metadata.version as the MetadataVersion of one release understands it."""
+
+    name: str
+    release: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `"3.7-IV2"`, as the newest release that knows it has it, `"3.7-IV2@3.9.1"`, or a release: its default.
+
+        LevelError for any other text.
+        """
+        name, _, release = text.partition("@")
+        if not release and name in RELEASES:
+            return cls(RELEASES[name].default, name)
+        if release and release not in RELEASES:
+            raise LevelError(f"no release {release!r} here, only {[*RELEASES]}")
+        for each in [release] if release else reversed(RELEASES):
+            oldest, newest, _default = RELEASES[each]
+            if name in PLACES and PLACES[oldest] <= PLACES[name] <= PLACES[newest]:
+                return cls(name, each)
+        raise LevelError(f"{release or 'no release here'} knows no metadata.version {name!r}")
+
+    @classmethod
+    def of_level(cls, level: int, release: str | None = None) -> Self:
+        """The metadata.version of a feature level, as `release` or the newest release that knows it has it.
+
+        LevelError where there is none.
+        """
+        place = PLACES[FIRST_KRAFT] + level - 1
+        if level < 1 or place >= len(VERSIONS):
+            raise LevelError(f"no metadata.version has feature level {level}")
+        return cls.parse(VERSIONS[place] if release is None else f"{VERSIONS[place]}@{release}")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def feature_level(self) -> int:
+        """What a FeatureLevelRecord says."""
+        return PLACES[self.name] - PLACES[FIRST_KRAFT] + 1
+
+    @cached_property
+    def is_production(self) -> bool:
+        """Whether the release takes it without `unstable.feature.versions.enable`."""
+        return PLACES[self.name] <= PLACES[RELEASES[self.release].default]
+
+    def is_at_least(self, name: str) -> bool:
+        """Whether this is the metadata.version of that name, or a newer one."""
+        return PLACES[self.name] >= PLACES[name]
+
+    @cached_property
+    def leader_recovery_supported(self) -> bool:
+        """An unclean election marks the partition as recovering (KIP-704)."""
+        return self.is_at_least("3.2-IV0")
+
+    @cached_property
+    def feature_levels_in_log(self) -> bool:
+        """FeatureLevelRecord exists (KIP-778)."""
+        return self.is_at_least("3.3-IV0")
+
+    @cached_property
+    def no_op_records_supported(self) -> bool:
+        """NoOpRecord exists (KIP-835)."""
+        return self.is_at_least("3.3-IV1")
+
+    @cached_property
+    def broker_registration_changes_supported(self) -> bool:
+        """BrokerRegistrationChangeRecord takes the place of FenceBrokerRecord and UnfenceBrokerRecord."""
+        return self.is_at_least("3.3-IV2")
+
+    @cached_property
+    def controlled_shutdown_in_log(self) -> bool:
+        """The log says which brokers are in controlled shutdown (KIP-841)."""
+        return self.is_at_least("3.3-IV3")
+
+    @cached_property
+    def migration_supported(self) -> bool:
+        """ZkMigrationStateRecord exists, and brokers that migrate from ZooKeeper (KIP-866)."""
+        return self.is_at_least("3.4-IV0")
+
+    @cached_property
+    def scram_supported(self) -> bool:
+        """KIP-900."""
+        return self.is_at_least("3.5-IV2")
+
+    @cached_property
+    def epoch_bump_on_isr_shrink(self) -> bool:
+        """A smaller ISR alone raises the leader epoch, until KAFKA-15021."""
+        return not self.is_at_least("3.6-IV0")
+
+    @cached_property
+    def transactions_supported(self) -> bool:
+        """KIP-868."""
+        return self.is_at_least("3.6-IV1")
+
+    @cached_property
+    def delegation_tokens_supported(self) -> bool:
+        """Delegation tokens in KRaft."""
+        return self.is_at_least("3.6-IV2")
+
+    @cached_property
+    def controller_registration_supported(self) -> bool:
+        """KIP-919."""
+        return self.is_at_least("3.7-IV0")
+
+    @cached_property
+    def directories_supported(self) -> bool:
+        """KIP-858: partitions know the log directories of their replicas."""
+        return self.is_at_least("3.7-IV2")
+
+    @cached_property
+    def elr_supported(self) -> bool:
+        """KIP-966: partitions may have eligible leader replicas."""
+        return self.is_at_least(_ELR_OF_3_9 if self.release == "3.9.1" else "4.0-IV1")
+
+    @cached_property
+    def cordoned_directories_supported(self) -> bool:
+        """KIP-1066."""
+        return self.is_at_least("4.3-IV0")
+
+    @cached_property
+    def partition_record_version(self) -> int:
+        """The version of PartitionRecord and of PartitionChangeRecord."""
+        return 2 if self.elr_supported else int(self.directories_supported)
+
+    @cached_property
+    def register_broker_record_version(self) -> int:
+        """The version of RegisterBrokerRecord."""
+        steps = self.controlled_shutdown_in_log, self.migration_supported, self.directories_supported
+        return sum(steps) + self.cordoned_directories_supported

@@ -1,0 +1,158 @@
+"""The columns of a partition table as arrays: with room to grow, wider when they must be, shown read-only."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from kcore._ext import row_images as kernels
+from kcore.metadata.arrays import Array, grown, together, widened
+from kcore.metadata.columns import ALL_COLUMNS
+from kcore.metadata.journal import RowImages
+from kcore.types import Int8s, Int16s, Int32s
+
+_FREE_AHEAD: Final = 64  # Rows: partitions that come one by one do not write to every column twice.
+_ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
+
+
+class PartitionColumns:
+    """An attribute a column, as `kcore.metadata.columns` lists them: a read-only view of the rows in use.
+
+    A view is good until the table grows, a column gets wider, or one comes to be that was not needed before.
+    """
+
+    topic_row__p: Int32s
+    partition_index__p: Int32s
+    replicas__ps: Int16s
+    isr__pi: Int16s
+    leader__p: Int16s
+    leader_epoch__p: Int32s
+    partition_epoch__p: Int32s
+    controller_epoch__p: Int32s
+    leader_recovery_state__p: Int8s
+    directories__ps: Int32s | None
+    elr__pi: Int16s | None
+    last_known_elr__pi: Int16s | None
+
+    def __init__(self, columns: Mapping[str, Array]) -> None:
+        """Owns the arrays from now on, all of one length."""
+        self.layout_version = 0  # Changes with `layout`.
+        self.directories__ps = self.elr__pi = self.last_known_elr__pi = None
+        self._own(together(columns), len(columns["leader__p"]))
+
+    def _own(self, columns: dict[str, Array], length: int) -> None:
+        self._length = self._free_to = length  # Rows from `_length` to `_free_to` are as free rows are.
+        self._room: dict[str, Array] = {}  # May have room behind the rows in use.
+        self._read_only: dict[str, Array] = {}  # The same arrays, as those who read may have them.
+        for name, array in columns.items():
+            self._set_room(name, array)
+
+    def _set_room(self, name: str, array: Array) -> None:
+        """The column has another array from now on."""
+        view = array[:]
+        view.flags.writeable = False
+        self._room[name], self._read_only[name] = array, view
+        setattr(self, name, view[: self._length])
+
+    def _show(self, length: int) -> None:
+        self._length, attributes = length, vars(self)
+        for name, view in self._read_only.items():
+            attributes[name] = view[:length]
+
+    def __len__(self) -> int:
+        """Rows, free ones included."""
+        return self._length
+
+    def _set_length(self, length: int) -> None:
+        """So many rows are in use. Those that come to them are free, and so must those be that go."""
+        known = self._length
+        if length > len(self._room["leader__p"]):
+            for name in self._room:  # One after the other: two of each would be too much at a time.
+                self._set_room(name, grown(self._room[name][:known], length))
+            self._free_to = known
+        if length > self._free_to:
+            begin, room = max(known, self._free_to), len(self._room["leader__p"])
+            self._free_to = min(length + _FREE_AHEAD, room)
+            for name, array in self._room.items():
+                array[begin : self._free_to] = ALL_COLUMNS[name].nothing
+        self._show(length)
+
+    def _make(self, name: str, width: int) -> None:
+        """A column that is made on demand is there, and at least so wide."""
+        if name in self._room:
+            self._widen(name, width)
+            return
+        column, rows = ALL_COLUMNS[name], len(self._room["leader__p"])
+        if name == "directories__ps":
+            width = self._room["replicas__ps"].shape[1]
+        array = np.zeros((rows, width), column.dtype)  # Takes no memory until it is written.
+        if column.nothing:
+            array[...] = column.nothing
+        self.layout_version += 1
+        self._set_room(name, array)
+
+    def _widen(self, name: str, width: int) -> None:
+        if width <= self._room[name].shape[1]:
+            return
+        self.layout_version += 1
+        for each in _ON_REPLICAS.get(name, (name,)):
+            if each in self._room:
+                self._set_room(each, widened(self._room[each], width, ALL_COLUMNS[each].nothing))
+
+    def _write_lists(self, name: str, rows: Int32s, lists: Array) -> None:
+        """Writes rows of a 2-D column, made wider first if it must be."""
+        self._widen(name, lists.shape[1])
+        width = self._room[name].shape[1]
+        # Whole rows: NumPy writes them far faster than a part of each.
+        self._room[name][rows] = lists if lists.shape[1] == width else widened(lists, width, ALL_COLUMNS[name].nothing)
+
+    def _write_list(self, name: str, row: int, members: Sequence[int]) -> None:
+        """The same for one row."""
+        self._widen(name, len(members))
+        array = self._room[name]
+        array[row] = [*members, *[ALL_COLUMNS[name].nothing] * (array.shape[1] - len(members))]
+
+    def columns_in_use(self) -> dict[str, Array]:
+        """By name, without the room behind the rows in use."""
+        return {name: array[: self._length] for name, array in self._room.items()}
+
+    def column_arrays(self) -> tuple[Array, ...]:
+        """For kernels: all columns that there are, with their room, in the order of `layout`."""
+        return tuple(self._room.values())
+
+    def arrays_by_name(self) -> tuple[Array | None, ...]:
+        """For kernels: the same in the order of ALL_COLUMNS, None for a column that there is not."""
+        return tuple(self._room.get(name) for name in ALL_COLUMNS)
+
+    def layout(self) -> dict[str, tuple[int, int]]:
+        """Where each column is in a row's image, and how wide, in bytes: one after the other."""
+        places: dict[str, tuple[int, int]] = {}
+        end = 0
+        for name, array in self._room.items():
+            width = array.itemsize * (array.shape[1] if array.ndim > 1 else 1)
+            places[name], end = (end, width), end + width
+        return places
+
+    def _restore_columns(self, images: RowImages) -> None:
+        """Rows are what they were; what was not there then, or not so wide, is empty."""
+        layout = [(*images.layout.get(name, (0, 0)), ALL_COLUMNS[name].nothing & 0xFF) for name in self._room]
+        rows, count = images.rows[: images.count], images.count
+        kernels.restore(self.column_arrays(), rows, images.images[:count], np.array(layout, np.int64))
+
+    def column_bytes(self) -> dict[str, int]:
+        """Bytes of each column with its room to grow."""
+        return {name: array.nbytes for name, array in self._room.items()}
+
+    def _copy_columns_to(self, twin: "PartitionColumns", room: Mapping[str, Array]) -> None:
+        twin.directories__ps = twin.elr__pi = twin.last_known_elr__pi = None
+        twin.layout_version = 0
+        copies = {name: _copied(array[: self._length], room.get(name)) for name, array in self._room.items()}
+        twin._own(copies, self._length)
+
+
+def _copied(array: Array, room: Array | None) -> Array:
+    """A copy, in `room` if there is any that is large enough."""
+    if room is None or room.shape[1:] != array.shape[1:] or len(room) < len(array):
+        return array.copy()
+    room[: len(array)] = array
+    return room

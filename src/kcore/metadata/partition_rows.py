@@ -1,0 +1,285 @@
+"""The rows of a partition table: which are taken, how they are found, and how all that follows them is kept in step.
+
+These methods check nothing: what they are given has been checked. Each tells the recorder before it changes anything.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
+from kcore.errors import TableError
+from kcore.metadata.arrays import Array
+from kcore.metadata.broker_index import BrokerIndex
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.columns import ALL_COLUMNS, NO_TOPIC, ON_DEMAND_COLUMNS
+from kcore.metadata.directory_table import DirectoryTable
+from kcore.metadata.free_rows import FreeRows
+from kcore.metadata.journal import RowImages
+from kcore.metadata.partition_columns import PartitionColumns
+from kcore.metadata.partition_lookup import PartitionLookup
+from kcore.metadata.recorder import Recorder
+from kcore.metadata.topics import TopicTable
+from kcore.types import Int16s, Int32s
+
+if TYPE_CHECKING:
+    from kcore.metadata.image import ClusterImage
+
+MOVES: Final = ("adding", "removing")
+
+
+class PartitionRows(PartitionColumns):
+    """The columns, with the brokers, the topics, and a broker index that follows.
+
+    A partition keeps its row for as long as it lives. A removed topic leaves free rows: no replicas, no ISR, no leader,
+    topic row -1; decisions find nothing to do there, and the next partitions that fit take them.
+    """
+
+    brokers: BrokerTable
+    topics: TopicTable
+    index: BrokerIndex
+    recorder: Recorder | None  # Told of every change before it is made; see ClusterImage.
+    adding: dict[int, tuple[int, ...]]  # Partition row -> broker rows.
+    removing: dict[int, tuple[int, ...]]
+
+    def __init__(self, columns: Mapping[str, Array], topics: TopicTable, brokers: BrokerTable) -> None:
+        """Owns these columns of broker and topic rows from now on, none of them free."""
+        super().__init__(columns)
+        self.topics, self.brokers, self.recorder = topics, brokers, None
+        self.adding, self.removing = {}, {}
+        self.index = BrokerIndex(self.replicas__ps, len(brokers))
+        self._is_indexed = True  # Not so a copy that is only read.
+        self._free = FreeRows()
+        self._lookup = PartitionLookup(self.topic_row__p, self.partition_index__p, len(topics))
+
+    @property
+    def directories(self) -> DirectoryTable:
+        """The log directories that `directories__ps` refers to."""
+        return self.brokers.directory_table
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are: rows less those that are free."""
+        return len(self) - len(self._free)
+
+    def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
+        """The rows of many partitions, by topic row and partition index; -1 for one that there is not."""
+        return self._lookup.rows(topic_rows, partitions)
+
+    def row_at(self, topic_row: int, partition: int) -> int:
+        """The row of one partition by topic row; -1 where there is none."""
+        return self._lookup.row(topic_row, partition)
+
+    @property
+    def first_partitions(self) -> tuple[Int32s, Int32s]:
+        """For kernels, by topic row: the row of partition 0, and a number above 0 if the topic has one."""
+        return self._lookup.runs
+
+    def rows_of_topic(self, name: str) -> Int32s:
+        """The rows of a topic's partitions, by ascending partition index; TableError if there is no such topic."""
+        return self._lookup.rows_of_topic(self.topics.row(name))
+
+    def replica_count(self, row: int) -> int:
+        """How many replicas a partition has."""
+        return int((self.replicas__ps[row] != NO_BROKER_ROW).sum())
+
+    def moves(self, part: str) -> dict[int, tuple[int, ...]]:
+        """`adding` or `removing`."""
+        found: dict[int, tuple[int, ...]] = getattr(self, part)
+        return found
+
+    def _new_rows(self, topic_row: int, first_partition: int, count: int) -> Int32s:
+        """Rows in line for partitions that the topic has not yet; `write_rows` says what is in them."""
+        first_row = self._take_free_rows(count)
+        rows = np.arange(first_row, first_row + count, dtype=np.int32)
+        self._changing(rows)
+        self._room["topic_row__p"][rows] = topic_row
+        self._room["partition_index__p"][rows] = first_partition + rows - first_row
+        self._lookup.add(topic_row, first_partition, first_row, count)
+        return rows
+
+    def _take_free_rows(self, count: int) -> int:
+        """The first of `count` free rows in a run, at the table's end if there is no such run."""
+        if (first := self._free.take_run(count)) is not None:
+            return first
+        first = len(self)
+        if first + count > MAX_PARTITIONS:
+            raise TableError(f"{first + count} partitions; at most {MAX_PARTITIONS} fit")
+        if self.recorder is not None:
+            self.recorder.undo(_truncate, first)
+        self._set_length(first + count)
+        return first
+
+    def write_rows(
+        self, rows: Int32s, values: Mapping[str, Any], moves: Mapping[str, Mapping[int, tuple[int, ...]]] | None = None
+    ) -> None:
+        """What changes of partitions in `rows`, ascending: by column, an array or a number; by part of MOVES, rows."""
+        for column in ON_DEMAND_COLUMNS:
+            given = values.get(column.name)
+            if given is not None and column.name not in self._room and (given != column.nothing).any():
+                self._make(column.name, given.shape[1])
+        self._changing(rows)
+        before = self.replicas__ps[rows] if "replicas__ps" in values else None
+        for name, value in values.items():
+            if name in self._room and self._room[name].ndim == 2:
+                self._write_lists(name, rows, value)
+            elif name in self._room:
+                self._room[name][rows] = value
+        if before is not None:
+            self.index.replace(rows, before, self.replicas__ps[rows])
+        for part, given in (moves or {}).items():
+            for row in given.keys() & self.moves(part).keys() | {row for row, brokers in given.items() if brokers}:
+                self._set_move(part, row, given[row])
+
+    def write_row(self, row: int, values: Mapping[str, Any]) -> None:
+        """The same for one: by column, a number or a list of broker or directory rows; by `adding` and `removing`."""
+        if self.recorder is not None:
+            self.recorder.rows(self, np.array([row], np.int32))
+        before: list[int] | None = self.replicas__ps[row].tolist() if "replicas__ps" in values else None
+        for name, value in values.items():
+            if isinstance(value, int):
+                self._room[name][row] = value
+            elif name in MOVES:
+                if value or row in self.moves(name):
+                    self._set_move(name, row, tuple(value))
+            elif name in self._room:
+                self._write_list(name, row, value)
+            elif any(each != ALL_COLUMNS[name].nothing for each in value):
+                self._make(name, max(len(value), self.replicas__ps.shape[1]))
+                self._write_list(name, row, value)
+        if before is not None:
+            self.index.replace_row(row, before, values["replicas__ps"])
+
+    def offer_rows(self, count: int) -> Int32s:
+        """Rows for `count` new partitions: the lowest free ones, then some behind the last. They stay free.
+
+        `settle_rows` must follow before any other change.
+        """
+        offered = self._free.lowest(count)
+        if behind := count - len(offered):
+            first = len(self)
+            if first + behind > MAX_PARTITIONS:
+                raise TableError(f"{first + behind} partitions; at most {MAX_PARTITIONS} fit")
+            if self.recorder is not None:
+                self.recorder.undo(_truncate, first)
+            self._set_length(first + behind)
+            offered = np.concatenate([offered, np.arange(first, first + behind, dtype=np.int32)])
+        return offered
+
+    def settle_rows(self, offered: Int32s, used: int, moved: Int32s, before: Int16s) -> None:
+        """A kernel has written to the rows: new partitions to the first `used` of those offered.
+
+        `moved`: rows whose replicas changed, in the order of the changes, and what they were before each.
+        """
+        free = min(len(offered), len(self._free))  # The others are behind the last row.
+        self._free.take_lowest(min(used, free))
+        if unused := min(len(offered) - used, len(offered) - free):
+            self._set_length(len(self) - unused)
+        created = offered[:used]
+        self.index.add(created, self.replicas__ps[created])
+        rows, first = np.unique(moved, return_index=True)
+        old = ~np.isin(rows, created)
+        self.index.replace(rows[old], before[first[old]], self.replicas__ps[rows[old]])
+
+    def set_moves(self, moves: Int32s) -> None:
+        """What a kernel found of replicas on the move: row, place in MOVES, how many broker rows, those; and so on."""
+        values, at = moves.tolist(), 0
+        while at < len(values):
+            row, part, count = values[at : at + 3]
+            at += 3 + count
+            if count or row in self.moves(MOVES[part]):
+                self._set_move(MOVES[part], row, tuple(values[at - count : at]))
+
+    @property
+    def lookup(self) -> PartitionLookup:
+        """For kernels."""
+        return self._lookup
+
+    def new_row(self, topic_row: int, partition: int) -> int:
+        """A row for one partition that the topic has not yet; `write_row` says what is in it."""
+        row = self._take_free_rows(1)
+        if self.recorder is not None:
+            self._changing(np.array([row], np.int32))
+        self._room["topic_row__p"][row], self._room["partition_index__p"][row] = topic_row, partition
+        self._lookup.put_one(topic_row, partition, row)
+        return row
+
+    def remove_topic(self, name: str) -> None:
+        """The topic is gone: its rows are free, and in no broker's list. TableError if there is no such topic."""
+        self.remove_topics([name])
+
+    def remove_topics(self, names: Collection[str]) -> None:
+        """The same for many at once: each broker's list is gone through once. TableError changes nothing."""
+        names = list(dict.fromkeys(names))
+        if not names:
+            return
+        rows = np.sort(np.concatenate([self.rows_of_topic(name) for name in names]))
+        self._changing(rows)
+        for part in MOVES:
+            for row in self.moves(part).keys() & set(rows.tolist() if self.moves(part) else ()):
+                self._set_move(part, row, ())
+        self.index.remove(rows, self.replicas__ps[rows])
+        for name in names:
+            self._lookup.remove(self.topics.remove(name))
+        for column, array in self._room.items():
+            array[rows] = ALL_COLUMNS[column].nothing
+        self._free.add(rows)
+
+    def _set_move(self, part: str, row: int, brokers: tuple[int, ...]) -> None:
+        """The replicas of a partition, as broker rows, that are being added or removed."""
+        moves = self.moves(part)
+        if self.recorder is not None:
+            self.recorder.undo(_restore_move, part, row, moves.get(row, ()))
+        if brokers:
+            moves[row] = brokers
+        else:
+            moves.pop(row, None)
+
+    def _changing(self, rows: Int32s) -> None:
+        """These rows are about to be written."""
+        if self.recorder is not None:
+            self.recorder.rows(self, rows)
+
+    def restore_rows(self, images: RowImages) -> None:
+        """Rows are what they were before a change; the index, the lookup and the free rows follow."""
+        rows = np.unique(images.rows[: images.count])
+        replicas, topics, partitions = self.replicas__ps[rows], self.topic_row__p[rows], self.partition_index__p[rows]
+        self._restore_columns(images)
+        if self._is_indexed:
+            is_other = (self.replicas__ps[rows] != replicas).any(axis=1)
+            others = rows[is_other]
+            self.index.replace(others, replicas[is_other], self.replicas__ps[others])
+        moved = (self.topic_row__p[rows] != topics) | (self.partition_index__p[rows] != partitions)
+        lived, lives = topics != NO_TOPIC, self.topic_row__p[rows] != NO_TOPIC
+        gone, back = moved & lived, rows[moved & lives]
+        self._lookup.drop(topics[gone], partitions[gone])
+        self._lookup.put(self.topic_row__p[back], self.partition_index__p[back], back)
+        self._free.take(rows[lives & ~lived].tolist())
+        self._free.add(rows[lived & ~lives])
+
+    def truncate(self, length: int) -> None:
+        """The table is shorter again: rows behind are free and go."""
+        self._free.truncate(length)
+        self._set_length(length)
+
+    def _copy_rows_to(self, twin: "PartitionRows", room: Mapping[str, Array] | None) -> None:
+        twin.topics, twin.brokers, twin.recorder = self.topics.copy(), self.brokers.copy(), None
+        twin.adding, twin.removing = dict(self.adding), dict(self.removing)
+        twin._lookup, twin._free = self._lookup.copy(), self._free.copy()
+        twin.index = self.index.copy() if room is None else BrokerIndex(np.empty((0, 0), np.int16), 0)
+        twin._is_indexed = room is None
+        self._copy_columns_to(twin, room or {})
+
+
+def _truncate(image: "ClusterImage", length: int) -> None:
+    image.table.truncate(length)
+
+
+def _restore_move(image: "ClusterImage", part: str, row: int, brokers: tuple[int, ...]) -> None:
+    moves = image.table.moves(part)
+    if brokers:
+        moves[row] = brokers
+    else:
+        moves.pop(row, None)

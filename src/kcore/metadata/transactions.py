@@ -1,0 +1,29 @@
+"""Records that must show together or not at all, however many they are (KIP-868)."""
+
+from kcore.errors import LevelError
+from kcore.metadata.metadata_version import MetadataVersion
+from kcore.schema.metadata_records_log import BeginTransactionRecord, EndTransactionRecord
+from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
+from kcore.wire.metadata_frames import encode_metadata_record
+
+
+def atomic(
+    records: EncodedRecords,
+    version: MetadataVersion | str,
+    *,
+    name: str | None = None,
+    max_bytes: int = MAX_BATCH_BYTES,
+) -> EncodedRecords:
+    """The records as one append: as they are where one batch holds them, else within a metadata transaction.
+
+    `name`: the transaction's, for those who read the log. LevelError where they need one and the level has none.
+    """
+    level = MetadataVersion.parse(version) if isinstance(version, str) else version
+    if records.fit_one_batch(max_bytes):
+        return records
+    if not level.transactions_supported:
+        size = int(records.offsets[-1] - records.offsets[0])
+        raise LevelError(f"metadata.version {level} has no transactions, and {size} bytes do not fit one batch")
+    ends = BeginTransactionRecord(name=name), EndTransactionRecord()
+    begin, end = (EncodedRecords.of([encode_metadata_record(each, 0)]) for each in ends)
+    return EncodedRecords.joined([begin, records, end])

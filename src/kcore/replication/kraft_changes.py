@@ -1,0 +1,221 @@
+"""KRaft's changes of many partitions: what every event and election of the KRaft controller comes down to.
+
+Candidates (partition rows) and, for some events, targets (another ISR, other replicas) go in; PartitionChangeRecords
+come out as columns, for the partitions that change. `partition_change.py` says the same for one partition.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kcore._ext import partition_change as kernels
+from kcore._ext.election import CALLS, FAILED, HEADS, ISR_OFFSETS, MAY_LEAD, NO_DIRECTORIES
+from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
+from kcore.metadata.arrays import Array
+from kcore.metadata.partition_table import PartitionTable
+from kcore.replication.elections import NEVER, BrokerFlags, head_step
+from kcore.replication.kraft_results import LISTS, KraftElections, SparseLists
+from kcore.replication.levels import Level
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+
+ONLINE, UNCLEAN, PREFERRED, CONFIGURED = range(4)  # Configured: online or unclean, as the topic is.
+AS_IS: Final = -2  # First in a row of targets: the target is what the partition has.
+
+_ALL, _BY_PARTITION, _BY_TOPIC = range(3)
+_ACTIVE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD, shutting_down=CALLS)  # ClusterControlManager.isActive
+
+
+class Setting(NamedTuple):
+    """A topic's setting: one value for all, or one a partition row, or one a topic row."""
+
+    values: Array
+    by: int = _ALL
+
+    @classmethod
+    def by_partition(cls, values: Array) -> "Setting":
+        """One value a row of the partition table."""
+        return cls(values, _BY_PARTITION)
+
+    @classmethod
+    def by_topic(cls, values: Array) -> "Setting":
+        """One value a row of the topic table."""
+        return cls(values, _BY_TOPIC)
+
+
+_NO: Final = Setting(NEVER)
+_ONE: Final = Setting(np.ones(1, np.int32))
+
+
+@dataclass(frozen=True)
+class KraftSettings:
+    """Whose rules decide, and what the cluster and its topics are set to."""
+
+    level: Level
+    elr_enabled: bool = False  # The feature eligible.leader.replicas.version is 1 or more.
+    unclean: Setting = _NO  # unclean.leader.election.enable
+    min_isr: Setting = _ONE  # min.insync.replicas; the replication factor of a topic's partition 0 caps it.
+    use_last_known_leader: bool = True  # unclean.recovery.strategy "balanced": elect the last leader if all else fails.
+    zk_migration: bool = False  # 3.9.1: a migration from ZooKeeper may be going on.
+
+    @cached_property
+    def features(self) -> int:
+        """What the kernel asks for, or-ed."""
+        level = self.level
+        flags = {
+            kernels.ELR_ENABLED: self.elr_enabled,
+            kernels.LAST_KNOWN_LEADER: self.use_last_known_leader,
+            kernels.MARKS_RECOVERY: level.leader_recovery_supported,
+            kernels.BUMPS_ON_SHRINK: level.epoch_bump_on_isr_shrink or self.zk_migration,
+            kernels.HAS_DIRECTORIES: level.directory_assignment_supported,
+            kernels.DEAD_LAST_KNOWN_LEADER: level.elects_dead_last_known_leader,
+            kernels.REMEMBERS_ON_EMPTY_ISR: level.last_known_leader_of_empty_isr,
+            kernels.AWAITS_ALL_REPLICAS: level.reassignment_awaits_all_replicas,
+        }
+        return sum(flag for flag, is_on in flags.items() if is_on)
+
+    def allows_unclean(self, table: PartitionTable, rows: Int32s) -> Bools:
+        """Whether the topics of those partitions allow unclean elections."""
+        values, by = self.unclean
+        if by == _ALL:
+            return np.full(len(rows), bool(values[0]))
+        allowed: Bools = values[rows if by == _BY_PARTITION else table.topic_row__p[rows]] != 0
+        return allowed
+
+
+@dataclass(frozen=True, slots=True)
+class BulkTargets:
+    """What the candidates are to become, a row each (r), brokers as rows, padded with -1; None: all as they are.
+
+    A row that begins with AS_IS leaves that list of its partition as it is.
+    """
+
+    isr: Int16s | None = None
+    replicas: Int16s | None = None
+    removing: Int16s | None = None
+    adding: Int16s | None = None
+    recovery: Int8s | None = None  # r, LeaderRecoveryState; -1: as it is
+    directories: Int32s | None = None  # r, rows of the DirectoryTable: where the replica on `directory_broker` moves
+    directory_broker: int = NO_BROKER_ROW
+    default_directories: Int32s | None = None  # b: where a new replica goes
+
+
+def described_brokers(table: PartitionTable, exceptions: Sequence[int] = (), flags: int = CALLS) -> Int64s:
+    """What each broker may do, as the kernel reads it: active ones may lead; rows `exceptions` have `flags` instead."""
+    brokers__b = _ACTIVE.of(table.brokers, exceptions, flags)
+    if table.directories__ps is not None:
+        brokers__b[1:][~table.brokers.lists_directories__b] |= NO_DIRECTORIES
+    return brokers__b
+
+
+def decide(
+    table: PartitionTable,
+    settings: KraftSettings,
+    rows: Int32s,
+    brokers__b: Int64s,
+    *,
+    election: int = CONFIGURED,
+    leaving: int = 0,
+    targets: BulkTargets | None = None,
+) -> KraftElections:
+    """What changes of the partitions `rows`, ascending, by PartitionChangeBuilder.
+
+    `brokers__b` is made by `described_brokers`; brokers that leave go out of the ISRs that have no target. `leaving`:
+    LEAVING_ISR_ONLY or LEAVING_ONLY, to leave the other partitions alone. Targets are sound: brokers are rows of the
+    table, ISRs and replicas name each once.
+    """
+    lists, columns = _lists_of(table, rows), _columns_of(table)
+    rule = (election, *settings.unclean, *settings.min_isr, *table.first_partitions, settings.features | leaving)
+    given = None if targets is None else tuple(getattr(targets, name) for name in BulkTargets.__slots__)
+    count, step = len(rows), head_step(len(rows))
+    heads = np.empty((HEADS, step), np.int32)
+    isr = np.empty(count * _isr_width(table, targets) + 1, np.int32)
+    recovery, fields = np.empty(count, np.int8), np.empty(count, np.uint16)
+    is_plain = lists is _NO_LISTS and targets is None and not settings.elr_enabled
+    sparse = None if is_plain else _room_for_lists(table, lists, targets, count)
+    out = (heads, step, isr, recovery, fields, sparse)
+    changes, members, failures, sizes = kernels.decide(columns, lists, rule, given, brokers__b, rows, *out)
+    changed, leaders, leader_epochs, partition_epochs = heads[:ISR_OFFSETS, :changes]
+    return KraftElections(
+        rows=changed,
+        leaders=leaders,
+        isr_offsets=heads[ISR_OFFSETS, : changes + 1],
+        isr=isr[:members],
+        leader_epochs=leader_epochs,
+        partition_epochs=partition_epochs,
+        recovery=recovery[:changes],
+        failed=heads[FAILED, :failures],
+        fields=fields[:changes],
+        **({} if sparse is None else _sparse_lists(sparse, count, sizes)),
+    )
+
+
+def _columns_of(table: PartitionTable) -> "kernels.Columns":
+    """The columns that the kernel reads."""
+    return (
+        table.replicas__ps,
+        table.isr__pi,
+        table.leader__p,
+        table.leader_epoch__p,
+        table.partition_epoch__p,
+        table.leader_recovery_state__p,
+        table.topic_row__p,
+        table.directories__ps,
+        None if table.directories__ps is None else table.brokers.directory_table.owner__d,
+    )
+
+
+_NO_LISTS: Final = (None, None, None, None, True)
+
+
+def _lists_of(table: PartitionTable, rows: Int32s) -> "kernels.Lists":
+    if table.elr__pi is None and table.last_known_elr__pi is None and not table.removing and not table.adding:
+        return _NO_LISTS
+    removing, adding = moves_by_candidate(table.removing, rows), moves_by_candidate(table.adding, rows)
+    return (table.elr__pi, table.last_known_elr__pi, removing, adding, True)
+
+
+def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> Int16s | None:
+    """The lists of those rows, padded; None where none of them has one."""
+    if not moves or not len(rows):
+        return None
+    moving = np.sort(np.fromiter(moves, np.int32, len(moves)))
+    places = np.minimum(np.searchsorted(rows, moving), len(rows) - 1)
+    chosen = rows[places] == moving
+    if not chosen.any():
+        return None
+    lists = [moves[row] for row in moving[chosen].tolist()]
+    padded = np.full((len(rows), max(map(len, lists))), NO_BROKER_ROW, np.int16)
+    for place, members in zip(places[chosen].tolist(), lists, strict=True):
+        padded[place, : len(members)] = members
+    return padded
+
+
+def _isr_width(table: PartitionTable, targets: BulkTargets | None) -> int:
+    """Members of the widest ISR that a change can name: an unclean leader is an ISR of its own."""
+    target = None if targets is None else targets.isr
+    return max(1, _width(table.isr__pi), _width(target))
+
+
+def _room_for_lists(table: PartitionTable, lists: "kernels.Lists", targets: BulkTargets | None, count: int) -> Int32s:
+    """Room for the lists of every candidate; what is not written is never touched."""
+    given = [] if targets is None else [targets.replicas, targets.removing, targets.adding]
+    moved = max(table.replicas__ps.shape[1], *(_width(each) for each in (*given, *lists[2:4])), 1)
+    eligible = min(MAX_REPLICAS, table.isr__pi.shape[1] + _width(lists[0]) + _width(lists[1]))
+    return np.empty((kernels.LISTS, 2 * count + 1 + (count + 1) * max(moved, eligible)), np.int32)
+
+
+def _width(lists: Int16s | None) -> int:
+    return 0 if lists is None else int(lists.shape[1])
+
+
+def _sparse_lists(sparse: Int32s, count: int, sizes: Sequence[tuple[int, int]]) -> dict[str, SparseLists]:
+    """Copies, so that the room for lists that did not change is given back."""
+    found: dict[str, SparseLists] = {}
+    for name, row, (lists, values) in zip(LISTS, sparse, sizes, strict=True):
+        if lists:
+            places, offsets = row[:lists].copy(), row[count : count + lists + 1].copy()
+            found[name] = SparseLists(places, offsets, row[2 * count + 1 : 2 * count + 1 + values].copy())
+    return found

@@ -1,0 +1,144 @@
+"""Replicas that move, in bulk: reassignments begun and cancelled, directories assigned (KIP-455, KIP-858).
+
+A reassignment ends by itself: the ISR change that lets it end (`kraft_events.isrs_altered`) names what stays.
+As in `kraft_events.py`, the state is read as it is before the records are replayed, and nothing is changed.
+Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert.
+"""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
+from kcore.errors import TableError
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.directory_table import MIGRATING, UNASSIGNED
+from kcore.metadata.partition_table import PartitionTable
+from kcore.replication.kraft_changes import (
+    AS_IS,
+    ONLINE,
+    BulkTargets,
+    KraftSettings,
+    decide,
+    described_brokers,
+    moves_by_candidate,
+)
+from kcore.replication.kraft_events import replicas_lost
+from kcore.replication.kraft_results import KraftElections
+from kcore.replication.levels import Level
+from kcore.types import Int16s, Int32s
+
+_LAST: Final = np.iinfo(np.int64).max  # Sorts behind every broker id.
+
+
+class Cancelled(NamedTuple):
+    """Reassignments that are given up, and those that cannot be."""
+
+    changes: KraftElections
+    refused: Int32s  # Rows that would keep no replica in sync, or none at all.
+
+
+def reassignments_begun(
+    table: PartitionTable, settings: KraftSettings, rows: Int32s, replicas__rs: Int16s
+) -> KraftElections:
+    """The partitions `rows` move to these replicas (broker rows, padded): they get both, the old and the new, at first.
+
+    TableError where both are more than MAX_REPLICAS. Source: changePartitionReassignment.
+    """
+    current = table.replicas__ps[rows]
+    removing, adding = _without(table, current, replicas__rs), _without(table, replicas__rs, current)
+    both = _packed(np.concatenate([replicas__rs, removing], axis=1))
+    if both.shape[1] > MAX_REPLICAS:
+        row = rows[np.argmax(np.count_nonzero(both != NO_BROKER_ROW, axis=1))]
+        raise TableError(f"row {row} would have {both.shape[1]} replicas while it moves; at most {MAX_REPLICAS} fit")
+    targets = BulkTargets(
+        replicas=both,
+        # Kafka sets no empty list: a move that adds nothing leaves what an earlier one adds.
+        removing=_as_is_if_empty(removing),
+        adding=_as_is_if_empty(adding),
+        default_directories=default_directories(table.brokers, settings.level),
+    )
+    return decide(table, settings, rows, described_brokers(table), election=ONLINE, targets=targets)
+
+
+def reassignments_cancelled(table: PartitionTable, settings: KraftSettings, rows: Int32s) -> Cancelled:
+    """The partitions `rows`, which are being reassigned, go back to the replicas that they had.
+
+    Where all ISR members were being added, the first replica is elected uncleanly, if the topic allows it.
+    Source: cancelPartitionReassignment.
+    """
+    adding = moves_by_candidate(table.adding, rows)
+    adding = np.full((len(rows), 1), NO_BROKER_ROW, np.int16) if adding is None else adding
+    replicas = _packed(_masked(table.replicas__ps[rows], adding))
+    isr = _packed(_masked(table.isr__pi[rows], adding))
+    is_unclean = isr[:, 0] == NO_BROKER_ROW
+    isr[is_unclean, 0] = replicas[is_unclean, 0]
+    impossible = is_unclean & ~settings.allows_unclean(table, rows) | (replicas[:, 0] == NO_BROKER_ROW)
+    kept = ~impossible
+    none = np.full((int(kept.sum()), 1), NO_BROKER_ROW, np.int16)
+    targets = BulkTargets(isr=isr[kept], replicas=replicas[kept], removing=none, adding=none)
+    changes = decide(table, settings, rows[kept], described_brokers(table), targets=targets)
+    return Cancelled(changes, rows[impossible])
+
+
+def directories_assigned(
+    table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories__r: Int32s
+) -> tuple[KraftElections, KraftElections]:
+    """The broker tells in which directory (row of the DirectoryTable) its replica of each partition is.
+
+    First the assignments, then the ISRs without its replicas in offline directories. Kafka decides both on the state
+    before: the epochs and states of each are as if the other were not. Source: handleAssignReplicasToDirs.
+    """
+    row, brokers = table.brokers.row(broker_id), table.brokers
+    targets = BulkTargets(directories=directories__r, directory_broker=row)
+    # 3.9.1 and 4.1.2 decide assignments as if ELR were disabled: they clear the ELR.
+    knows = (
+        replace(settings, elr_enabled=False, zk_migration=False) if settings.level.assignments_clear_elr else settings
+    )
+    assigned = decide(table, knows, rows, described_brokers(table), election=ONLINE, targets=targets)
+    online = brokers.directory_table.online(np.full(len(rows), row), directories__r, brokers.lists_directories__b)
+    return assigned, replicas_lost(table, settings, broker_id, rows[~online])
+
+
+def default_directories(brokers: BrokerTable, level: Level) -> Int32s:
+    """By broker row, where its new replicas go: its only directory, else UNASSIGNED; MIGRATING if it lists none.
+
+    Source: ClusterControlManager.defaultDir, KRaftClusterDescriber.defaultDir.
+    """
+    defaults = np.full(len(brokers), MIGRATING, np.int32)
+    if level.directory_assignment_supported:
+        defaults[~brokers.registered__b] = UNASSIGNED
+        for row, listed in enumerate(brokers.directories):
+            if listed:
+                defaults[row] = listed[0] if len(listed) == 1 else UNASSIGNED
+    return defaults
+
+
+def _masked(brokers: Int16s, these: Int16s) -> Int16s:
+    """`brokers` with -1 in place of every broker that the same row of `these` has."""
+    in_both = (brokers[:, :, None] == these[:, None, :]).any(axis=2)
+    return np.where(in_both, np.int16(NO_BROKER_ROW), brokers)
+
+
+def _packed(brokers: Int16s) -> Int16s:
+    """The brokers of each row in order, then -1; no wider than the longest row, but one wide at least."""
+    order = np.argsort(brokers == NO_BROKER_ROW, axis=1, kind="stable")
+    packed = np.take_along_axis(brokers, order, axis=1)
+    width = max(1, int(np.count_nonzero(brokers != NO_BROKER_ROW, axis=1).max(initial=0)))
+    if packed.shape[1] < width:
+        return np.full((len(packed), width), NO_BROKER_ROW, np.int16)
+    return np.ascontiguousarray(packed[:, :width])
+
+
+def _without(table: PartitionTable, brokers: Int16s, these: Int16s) -> Int16s:
+    """The brokers of each row that the same row of `these` lacks, by ascending id, as Kafka's TreeSet has them."""
+    left = _masked(brokers, these)
+    ids = np.append(table.brokers.ids.astype(np.int64), _LAST)[left]
+    return _packed(np.take_along_axis(left, np.argsort(ids, axis=1, kind="stable"), axis=1))
+
+
+def _as_is_if_empty(brokers: Int16s) -> Int16s:
+    marked = brokers.copy()
+    marked[marked[:, 0] == NO_BROKER_ROW, 0] = AS_IS
+    return marked

@@ -1,0 +1,92 @@
+"""Where the KRaft controller puts new partitions: on which of a table's brokers, in which directories, led by whom.
+
+Source: ReplicationControlManager.createTopic, BrokerHeartbeatManager.usableBrokers, StripedReplicaPlacer.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kcore.constants import NO_BROKER_ROW
+from kcore.errors import PlacementError
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.directory_table import MIGRATING
+from kcore.replication.java_random import JavaRandom, hash_map_order
+from kcore.replication.kraft_moves import default_directories
+from kcore.replication.levels import Level
+from kcore.replication.placement import Racks, place_striped
+from kcore.types import Bools, Int32s
+
+
+class UsableBrokers(NamedTuple):
+    """The brokers that may get replicas, in the order in which Kafka's controller goes through them."""
+
+    ids: Int32s
+    racks: Racks
+    fenced: Bools  # They get replicas only where the others do not suffice, and none first.
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The state in which partitions begin, brokers as ids padded with -1; epochs are 0, and all is recovered."""
+
+    replicas__ps: Int32s
+    directories__ps: Int32s  # Rows of the DirectoryTable, 0 in unused slots.
+    isr__pi: Int32s
+    leaders: Int32s  # p
+
+
+def usable_brokers(
+    brokers: BrokerTable, level: Level, *, shutting_down: Collection[int] | None = None
+) -> UsableBrokers:
+    """Registered brokers that are not shutting down; from 4.3.1 on, not those whose directories are all cordoned.
+
+    Kafka's controller knows from heartbeats who is `shutting_down` (ids). None: those unfenced brokers of which the log
+    says it, which is the same for brokers that register again after a shutdown. Source: KIP-841, KIP-1066.
+    """
+    if shutting_down is None:
+        going = brokers.in_controlled_shutdown__b & ~brokers.fenced__b
+    else:
+        going = np.isin(brokers.ids, list(shutting_down))
+    usable = brokers.registered__b & ~going
+    if level.skips_cordoned_brokers:
+        for row, cordoned in enumerate(brokers.cordoned_directories):
+            # A broker that lists no directories, or has not said which are cordoned, is taken.
+            if cordoned is not None and brokers.directories[row]:
+                usable[row] &= not {*brokers.directories[row]} <= {*cordoned}
+    rows = np.flatnonzero(usable)
+    rows = rows[np.argsort(brokers.ids[rows])]
+    rows = rows[hash_map_order(brokers.ids[rows].tolist())]
+    racks = [brokers.racks[row] for row in rows.tolist()]
+    return UsableBrokers(brokers.ids[rows], racks, brokers.fenced__b[rows])
+
+
+def place_partitions(usable: UsableBrokers, partitions: int, replication_factor: int, random: JavaRandom) -> Int32s:
+    """Replicas of so many new partitions: broker ids, the preferred leader first. Draws from `random` and moves it on.
+
+    PlacementError where the usable brokers are too few, or none is unfenced.
+    """
+    return place_striped(*usable, partitions, replication_factor, random)
+
+
+def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:
+    """New partitions on these brokers (ids, padded): those that are active are in sync, and the first of them leads.
+
+    Raises PlacementError for a partition without an active replica, TableError for a broker that is not known.
+    """
+    rows = brokers.rows(replicas__ps)
+    active = np.append(brokers.live & ~brokers.in_controlled_shutdown__b, False)[rows]
+    if len(waiting := np.flatnonzero(~active.any(axis=1))):
+        raise PlacementError(
+            f"new partition {waiting[0]} would have no leader: its brokers are fenced or in controlled shutdown"
+        )
+    members = np.where(active, replicas__ps, np.int32(NO_BROKER_ROW))
+    isr = np.take_along_axis(members, np.argsort(~active, axis=1, kind="stable"), axis=1)
+    return NewPartitions(
+        replicas__ps=replicas__ps,
+        directories__ps=np.append(default_directories(brokers, level), np.int32(MIGRATING))[rows],
+        isr__pi=isr,
+        leaders=isr[:, 0].copy(),
+    )

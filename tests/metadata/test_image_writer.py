@@ -1,0 +1,232 @@
+"""Images written as records: replay gives them again, at every level what it can say, equal images alike."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcore.errors import LevelError, UnwritableMetadataError
+from kcore.metadata import image_writer
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.image_writer import ELR_FEATURE, records_of
+from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
+from kcore.metadata.replay import replay
+from kcore.schema.index import METADATA_RECORDS
+from kcore.wire.metadata_frames import decode_metadata_record
+from metadata.stories import Story, assert_same, log_of
+from reference import record_values as twin
+from reference.image import MIGRATING, SlowImage, changed
+
+Dice = st.integers(0, 2**32).map(Random)
+LEVELS = [
+    MetadataVersion(name, release)
+    for release in ("3.9.1", "4.3.1")
+    for name in VERSIONS[VERSIONS.index(RELEASES[release].oldest) : VERSIONS.index(RELEASES[release].newest) + 1]
+]
+
+
+def image_of(values: list[bytes]) -> ClusterImage:
+    image = ClusterImage()
+    replay(image, log_of(values))
+    return image
+
+
+def written(image: ClusterImage, *arguments: Any, **options: Any) -> list[bytes]:
+    return [value for piece in records_of(image, *arguments, **options) for value in piece]
+
+
+@pytest.fixture(params=[(1 << 14, 1 << 11), (3, 2), (1, 1)], ids=["at once", "pieces", "one by one"])
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_writer, "PARTITIONS_AT_ONCE", request.param[0])
+    monkeypatch.setattr(image_writer, "TOPICS_AT_ONCE", request.param[1])
+    monkeypatch.setattr(image_writer, "AT_ONCE", request.param[1])
+
+
+def lived(dice: Random, count: int) -> tuple[Story, ClusterImage]:
+    """An image at the newest level, ELR on."""
+    story = Story(dice)
+    image = image_of(story.values(count))
+    for target in (image.features, story.image.features):
+        target |= {"metadata.version": 30, ELR_FEATURE: 1}
+    return story, image
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("seed", range(25))
+def test_replay_of_what_is_written_is_the_image_and_is_written_alike(seed: int) -> None:
+    story, image = lived(Random(seed), 400)
+    values = written(image)
+    again = image_of(values)
+    assert again == image
+    assert_same(again, story.image)
+    assert written(again) == values
+
+
+def test_images_with_other_rows_are_written_alike() -> None:
+    """Topics that came and went leave rows free, which others take."""
+    _, image = lived(Random(4), 900)
+    copied = image_of(written(image))
+    assert image.topics.names != copied.topics.names and image == copied
+    assert written(image) == written(copied)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_topics_are_written_as_the_twin_has_them(seed: int) -> None:
+    _, image = lived(Random(seed), 600)
+    names = sorted(image.topic_ids, key=lambda name: image.topic_ids[name])
+    expected = [value for name in names for value in twin.topic_records(image, name, 2, elr=True)]
+    ours = [value for value in written(image) if value[1] in (2, 3)]
+    assert ours == expected
+
+
+def test_records_come_in_kafkas_order() -> None:
+    """MetadataImage.write."""
+    order = [
+        *("FeatureLevelRecord", "ZkMigrationStateRecord", "RegisterBrokerRecord", "RegisterControllerRecord"),
+        *("TopicRecord", "PartitionRecord", "ConfigRecord", "ClientQuotaRecord", "ProducerIdsRecord"),
+        *("AccessControlEntryRecord", "UserScramCredentialRecord", "DelegationTokenRecord"),
+    ]
+    images = (lived(Random(seed), 800)[1] for seed in range(20))
+    told = ([METADATA_RECORDS[value[1]].__name__ for value in written(image)] for image in images)
+    kinds = next(each for each in told if {*each} == {*order})
+    last_partition = len(kinds) - kinds[::-1].index("PartitionRecord")
+    assert kinds[: kinds.index("TopicRecord")] == sorted(kinds[: kinds.index("TopicRecord")], key=order.index)
+    assert kinds[last_partition:] == sorted(kinds[last_partition:], key=order.index)
+
+
+def test_the_level_is_the_first_record() -> None:
+    """Readers need it to understand what follows (FeaturesImage.writeFeatureLevels)."""
+    image = ClusterImage(features={"a.feature": 1, "metadata.version": 30})
+    first, version = decode_metadata_record(written(image)[0])
+    assert (first.name, first.feature_level, version) == ("metadata.version", 30, 0)
+
+
+def stripped(slow: SlowImage, level: MetadataVersion) -> tuple[SlowImage, set[str]]:
+    """What is left of an image at that level, and what was lost on the way."""
+    lost = set[str]()
+    left = replace(slow, features={"metadata.version": level.feature_level}, waiting=None)
+    others = {name: value for name, value in slow.features.items() if name != "metadata.version"}
+    if level.feature_level >= 4:
+        left.features |= others
+    else:
+        left.features = {}
+        lost.add("feature flag(s)")
+    if level.feature_level < 8:
+        left.migration = 0
+        lost |= {"the ZK Migration state"} if slow.migration else set()
+    brokers = {}
+    for broker_id, broker in slow.brokers.items():
+        for least, field, nothing, said in [
+            (7, "in_controlled_shutdown", False, "the inControlledShutdown state"),
+            (8, "is_migrating_zk_broker", False, "the isMigratingZkBroker state"),
+            (17, "log_dirs", [], "the online log directories"),
+            (30, "cordoned_log_dirs", None, "the cordoned log directories"),
+        ]:
+            if level.feature_level < least and getattr(broker, field) != nothing:
+                broker = changed(broker, **{field: nothing})
+                lost.add(said)
+        brokers[broker_id] = broker
+    left.brokers = brokers
+    if level.feature_level < 15 and slow.controllers:
+        left.controllers = {}
+        lost.add("controller registration data")
+    if level.feature_level < 11 and slow.scram:
+        left.scram = {}
+        lost.add("ScramImage")
+    if level.feature_level < 14 and slow.tokens:
+        left.tokens = {}
+        lost.add("DelegationTokenImage")
+    left.partitions = dict(slow.partitions)
+    elr_level = 22 if level.release == "3.9.1" else 23
+    for key, partition in slow.partitions.items():
+        if level.feature_level < elr_level:  # Without a word, as Kafka does.
+            partition = replace(partition, elr=[], last_known_elr=[])
+        if level.feature_level < 17 and partition.directories != [MIGRATING] * len(partition.replicas):
+            partition = replace(partition, directories=[MIGRATING] * len(partition.replicas))
+            lost.add("the directory assignment state")
+        left.partitions[key] = partition
+    return left, lost
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: f"{level}@{level.release}")
+def test_at_every_level_what_it_can_say(level: MetadataVersion) -> None:
+    for seed in range(3):
+        story, image = lived(Random(seed), 500)
+        losses: list[UnwritableMetadataError] = []
+        values = written(image, level, on_loss=losses.append)
+        left, lost = stripped(story.image, level)
+        assert_same(image_of(values), left)
+        assert {loss.version for loss in losses} <= {level.name}
+        assert all(any(loss.loss.startswith(each) for each in lost) for loss in losses)
+        assert all(any(loss.loss.startswith(each) for loss in losses) for each in lost)
+        if lost:
+            with pytest.raises(UnwritableMetadataError, match=f"metadata.version {level.name} cannot represent"):
+                written(image, level)
+
+
+def test_elr_that_is_off_is_left_out() -> None:
+    """ImageWriterOptions.isEligibleLeaderReplicasEnabled of 4.x; 3.9.1 asks the level alone."""
+    story, image = lived(Random(2), 600)
+    assert any(each.elr for each in story.image.partitions.values())
+    del image.features[ELR_FEATURE]
+    for level, has in (("4.3-IV0", False), ("4.0-IV0@3.9.1", True)):
+        again = image_of(written(image, level, on_loss=lambda loss: None))
+        assert (
+            ((again.table.elr__pi if again.table.elr__pi is not None else [-1]) != -1).any()
+            if has
+            else (again.table.elr__pi is None)
+        )
+
+
+def test_the_migration_state_is_written_as_the_release_does() -> None:
+    for state, level, is_written in [(0, "3.9-IV0@3.9.1", True), (0, "3.9-IV0", False), (2, "3.9-IV0", True)]:
+        image = ClusterImage(zk_migration_state=state)
+        kinds = [value[1] for value in written(image, level)]
+        assert (21 in kinds) == is_written
+
+
+def test_the_level_is_the_images_own_by_default() -> None:
+    image = ClusterImage(features={"metadata.version": 17})
+    assert written(image) == written(image, "3.7-IV2")
+    with pytest.raises(LevelError, match=r"no metadata\.version"):
+        written(ClusterImage())
+
+
+def test_the_image_may_change_while_it_is_written() -> None:
+    _, image = lived(Random(3), 500)
+    before = image.copy()
+    slices = records_of(image)
+    values = []
+    for k, piece in enumerate(slices):
+        values += list(piece)
+        if len(piece) and k % 2:
+            for name in list(image.topic_ids)[:1]:
+                image.table.remove_topic(name)
+            image.brokers.name(1000 + k)
+    assert image_of(values) == before != image
+
+
+@given(Dice, st.lists(st.integers(1, 80), min_size=1, max_size=5), st.data())
+@settings(max_examples=80, deadline=None)
+def test_as_of_an_offset(dice: Random, counts: list[int], data: st.DataObject) -> None:
+    """What is not committed is not written; the image goes on holding it."""
+    story, image, offset = Story(dice), ClusterImage(), 0
+    image.keep_journal()
+    offsets, states = [], []
+    for count in counts:
+        values = story.values(count)
+        offsets.append(offset)
+        states.append(image.copy())
+        replay(image, log_of(values, offset))
+        offset += len(values)
+    whole = image.copy()
+    k = data.draw(st.integers(0, len(offsets) - 1))
+    level = MetadataVersion.parse("4.3.1")
+    values = written(image, level, offset=offsets[k], on_loss=lambda loss: None)
+    assert values == written(states[k], level, on_loss=lambda loss: None)
+    assert image == whole
+    image.revert_to(offsets[k])
+    assert image == states[k]
