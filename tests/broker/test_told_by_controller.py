@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 import kcore
-from controller import admin
+from controller.zk import admin
 from controller.zk.clusters import columns_of
 from controller.zk.tree import Cluster
 from kcore.broker.broker import Broker

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller import admin
+from controller.zk import admin
 from controller.zk.admin import answer_stops, epoch_of, small, stop_answer, stop_event
 from controller.zk.tree import Cluster
 from kcore import schema

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import kcore
-from controller import admin
+from controller.zk import admin
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller import admin
+from controller.zk import admin
 from controller.zk.admin import alter_partition, epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller import admin
+from controller.zk import admin
 from controller.zk.admin import answer_stops, ask, small
 from controller.zk.clusters import columns_of
 from controller.zk.tree import Cluster

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from controller.test_random_administration import AdministeredWorld
 
 from controller.zk.clusters import as_json, cluster, kind_of, told
+from controller.zk.test_random_administration import AdministeredWorld
 from kcore.controller.zk.requests import outbox
 from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
 from kcore.controller.zk.requests.merging import SharedMerges

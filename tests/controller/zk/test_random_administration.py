@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from controller.test_random_events import BROKERS, EVENTS, World
 
-from controller import admin
+from controller.zk import admin
 from controller.zk.clusters import kind_of
+from controller.zk.test_random_events import BROKERS, EVENTS, World
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.requests.batch import ControlRequest

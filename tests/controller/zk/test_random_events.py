@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controller import admin
+from controller.zk import admin
 from controller.zk.clusters import as_json, columns_of, kind_of, told
 from controller.zk.tree import Cluster
 from kcore import schema

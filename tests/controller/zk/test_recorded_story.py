@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import story
-from controller import admin
+from controller.zk import admin
 from controller.zk.clusters import as_json, kind_of
 from controller.zk.tree import Cluster, Tree
 from kcore import schema

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kcore
-from controller import admin
+from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
