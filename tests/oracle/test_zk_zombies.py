@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.effects import Create
 from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Create
 from kcore.metadata.znodes import TopicAssignment
 from kcore.net.connect import connect
 from kcore.net.limits import Limits

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kcore.controller.zk.effects import Delete
 from kcore.errors import NetworkError
 from kcore.hollow.zk.cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Delete
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse

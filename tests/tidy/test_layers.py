@@ -87,6 +87,13 @@ def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: st
         assert not [each for each in imported(path) if each.startswith(f"kcore.controller.{other}.")], path.name
 
 
+def test_zookeeper_is_performed_for_anybody() -> None:
+    """Who asks something of ZooKeeper says so in `metadata/znode_operations.py`'s words, controller or not."""
+    for path in sorted((PACKAGE / "zookeeper").glob("*.py")):
+        units = {module.split(".")[1] for module in imported(path) if module.startswith("kcore.")}
+        assert not units & {"controller", "broker", "raft"}, path.name
+
+
 def test_every_unit_has_a_layer() -> None:
     assert {unit_of(path) for path in sources(".py")} <= set(LAYER)
 

@@ -11,8 +11,8 @@ from controller.zk.clusters import columns_of
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Node
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Node
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
     AlterPartitionRequestPartitionData,

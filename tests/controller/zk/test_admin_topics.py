@@ -10,8 +10,9 @@ from controller.zk.admin import answer_stops, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Answer, Create, WriteNodes
+from kcore.controller.zk.effects import Answer
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, DeleteTopicState
 from kcore.types import ZERO_UUID, Uuid

@@ -7,9 +7,10 @@ from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.broker.broker import Broker
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import ReadChildren, ReadNodes, Send, WriteStates
+from kcore.controller.zk.effects import Send
 from kcore.controller.zk.watches import Kind, event_of
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import ReadChildren, ReadNodes, WriteStates
 from kcore.protocol_errors import Errors
 
 

@@ -8,19 +8,10 @@ from controller.zk.admin import answer_stops, epoch_of, small, stop_event
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import (
-    Answer,
-    Delete,
-    DeletePartitions,
-    Effect,
-    HandleLater,
-    Outcome,
-    ReadChildren,
-    Send,
-    WriteNodes,
-)
+from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send
 from kcore.controller.zk.topics import deletion_steps
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Delete, DeletePartitions, OperationResult, ReadChildren, WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.stop_replica import StopReplicaPartitionError
 from kcore.schema.topics import DeleteTopicState
@@ -184,7 +175,7 @@ def test_a_topic_that_somebody_removed_by_hand_is_forgotten_with_all_that_was_kn
     cluster.run(events.DeleteTopics(77, request, 6))
     answer_stops(cluster, brokers=[1])
     for path in sorted((path for path in cluster.tree.nodes if path.startswith("/brokers/topics/t")), reverse=True):
-        assert cluster.tree.delete(path) is Outcome.DONE
+        assert cluster.tree.delete(path) is OperationResult.DONE
     cluster.run()
     assert cluster.answers[77].responses[0].error_code == Errors.NONE, "it is gone"
     assert cluster.tree.children[znodes.DELETE_TOPICS] == set(), "the next topic of that name is not meant"

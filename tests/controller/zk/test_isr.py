@@ -7,8 +7,9 @@ from controller.zk.admin import alter_partition, epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Answer, ReadNodes, Send, WriteStates
+from kcore.controller.zk.effects import Answer, Send
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import ReadNodes, WriteStates
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequestPartitionData, AlterPartitionRequestTopicData, BrokerState
 from kcore.types import Uuid

@@ -9,8 +9,8 @@ from controller.zk.admin import epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import WriteNodes
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import WriteNodes
 from kcore.metadata.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 

@@ -9,9 +9,9 @@ import pytest
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import ReadNodes, WriteNodes
 from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import ReadNodes, WriteNodes
 from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Uuid
 

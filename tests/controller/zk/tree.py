@@ -12,26 +12,7 @@ from controller.zk.clusters import as_json, kind_of, told
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
-from kcore.controller.zk.effects import (
-    Answer,
-    Create,
-    Delete,
-    DeletePartitions,
-    Effect,
-    HandleLater,
-    Node,
-    Operation,
-    Outcome,
-    ReadChildren,
-    ReadNodes,
-    ReadStates,
-    Send,
-    SetData,
-    States,
-    Tell,
-    WriteNodes,
-    WriteStates,
-)
+from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send, Tell
 from kcore.controller.zk.notices import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.watches import Kind, event_of
@@ -42,6 +23,21 @@ from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znode_operations import (
+    Create,
+    Delete,
+    DeletePartitions,
+    Node,
+    Operation,
+    OperationResult,
+    ReadChildren,
+    ReadNodes,
+    ReadStates,
+    SetData,
+    States,
+    WriteNodes,
+    WriteStates,
+)
 from kcore.metadata.znodes import PartitionStateNode, TopicAssignment
 from kcore.types import Int32s, Uuid
 
@@ -75,13 +71,13 @@ class Tree:
         tree.zxid = 1 + max(node.czxid for node in tree.nodes.values())
         return tree
 
-    def create(self, path: str, data: bytes = b"", *, parents: bool = False) -> Outcome:
+    def create(self, path: str, data: bytes = b"", *, parents: bool = False) -> OperationResult:
         parent, _, name = path.rpartition("/")
         if path in self.nodes:
-            return Outcome.NODE_EXISTS
+            return OperationResult.NODE_EXISTS
         if (parent or "/") not in self.children:
             if not parents:
-                return Outcome.NO_NODE
+                return OperationResult.NO_NODE
             self.create(parent, parents=True)
         self.zxid += 1
         self.nodes[path] = Node(data, 0, self.zxid)
@@ -89,38 +85,38 @@ class Tree:
         self.children[parent or "/"].add(name)
         self._fire(path, "created")
         self._fire_children(parent or "/")
-        return Outcome.DONE
+        return OperationResult.DONE
 
     def create_sequential(self, prefix: str, data: bytes) -> str:
         self.sequence += 1
         path = f"{prefix}{self.sequence:010d}"
-        assert self.create(path, data) is Outcome.DONE
+        assert self.create(path, data) is OperationResult.DONE
         return path
 
-    def set_data(self, path: str, data: bytes, version: int = -1) -> Outcome:
+    def set_data(self, path: str, data: bytes, version: int = -1) -> OperationResult:
         if path not in self.nodes:
-            return Outcome.NO_NODE
+            return OperationResult.NO_NODE
         node = self.nodes[path]
         if version not in (-1, node.version):
-            return Outcome.BAD_VERSION
+            return OperationResult.BAD_VERSION
         self.zxid += 1
         self.nodes[path] = Node(data, node.version + 1, node.czxid)
         self._fire(path, "changed")
-        return Outcome.DONE
+        return OperationResult.DONE
 
-    def delete(self, path: str, version: int = -1) -> Outcome:
+    def delete(self, path: str, version: int = -1) -> OperationResult:
         if path not in self.nodes:
-            return Outcome.NO_NODE
+            return OperationResult.NO_NODE
         if version not in (-1, self.nodes[path].version):
-            return Outcome.BAD_VERSION
+            return OperationResult.BAD_VERSION
         if self.children[path]:
-            return Outcome.NOT_EMPTY
+            return OperationResult.NOT_EMPTY
         parent, _, name = path.rpartition("/")
         del self.nodes[path], self.children[path]
         self.children[parent or "/"].remove(name)
         self._fire(path, "deleted")
         self._fire_children(parent or "/")
-        return Outcome.DONE
+        return OperationResult.DONE
 
     def _fire(self, path: str, kind: Kind) -> None:
         if path in self.watched:
@@ -132,25 +128,25 @@ class Tree:
             self.watched_children.remove(path)
             self.fired.append((path, "children"))
 
-    def apply(self, operation: Operation) -> Outcome:
+    def apply(self, operation: Operation) -> OperationResult:
         if isinstance(operation, Create):
             if operation.sequential:
                 self.create_sequential(operation.path, operation.data)
-                return Outcome.DONE
+                return OperationResult.DONE
             return self.create(operation.path, operation.data)
         if isinstance(operation, SetData):
             return self.set_data(operation.path, operation.data, operation.version)
         assert isinstance(operation, Delete)
         return self.delete(operation.path, operation.version)
 
-    def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
+    def transaction(self, operations: Sequence[Operation]) -> list[OperationResult]:
         """All or none."""
         trial = Tree(dict(self.nodes), {path: set(names) for path, names in self.children.items()})
         outcomes = [trial.apply(each) for each in operations]
-        wrong = next((k for k, outcome in enumerate(outcomes) if outcome is not Outcome.DONE), None)
+        wrong = next((k for k, outcome in enumerate(outcomes) if outcome is not OperationResult.DONE), None)
         if wrong is None:
             return [self.apply(each) for each in operations]
-        return [outcomes[wrong] if k == wrong else Outcome.NOT_TRIED for k in range(len(operations))]
+        return [outcomes[wrong] if k == wrong else OperationResult.NOT_TRIED for k in range(len(operations))]
 
     def read_states(self, table: PartitionTable, rows: Int32s) -> States:
         found, unreadable = [], []
@@ -193,7 +189,7 @@ class Tree:
                 outcomes.append(self.create(path, data, parents=True))
             else:
                 outcomes.append(self.set_data(path, data, version))
-        return [outcome is Outcome.DONE for outcome in outcomes]
+        return [outcome is OperationResult.DONE for outcome in outcomes]
 
 
 def state_path(table: PartitionTable, row: int) -> str:
@@ -234,17 +230,17 @@ class Cluster:
     ) -> int:
         """The broker's epoch."""
         node = BrokerNode(endpoints or (endpoint(broker),), rack, features or {}, coordinates=coordinates)
-        assert self.tree.create(znodes.broker_path(broker), encode_broker(node, 0)) is Outcome.DONE
+        assert self.tree.create(znodes.broker_path(broker), encode_broker(node, 0)) is OperationResult.DONE
         return self.tree.nodes[znodes.broker_path(broker)].czxid
 
     def unregister(self, broker: int) -> None:
-        assert self.tree.delete(znodes.broker_path(broker)) is Outcome.DONE
+        assert self.tree.delete(znodes.broker_path(broker)) is OperationResult.DONE
 
     def write_topic(self, name: str, *replicas: Sequence[int], topic_id: Uuid | None = TOPIC_ID) -> None:
         """A topic, or the same one with other partitions."""
         assignment = {k: ReplicaAssignment(tuple(each)) for k, each in enumerate(replicas)}
         data = znodes.encode_topic(TopicAssignment(topic_id, assignment))
-        if self.tree.create(znodes.topic_path(name), data) is not Outcome.DONE:
+        if self.tree.create(znodes.topic_path(name), data) is not OperationResult.DONE:
             self.tree.set_data(znodes.topic_path(name), data)
 
     def write_state(
@@ -259,7 +255,7 @@ class Cluster:
         """As a leader or another controller would."""
         data = znodes.encode_state(PartitionStateNode(leader, leader_epoch, tuple(isr), controller_epoch))
         path = znodes.state_path(topic, partition)
-        if self.tree.create(path, data, parents=True) is not Outcome.DONE:
+        if self.tree.create(path, data, parents=True) is not OperationResult.DONE:
             self.tree.set_data(path, data)
 
     # What happens to the controller.

@@ -8,114 +8,30 @@ it has another, `ControllerMovedError` is raised where the handler waits.
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from kcore.controller.zk.events import Event
 from kcore.controller.zk.notices import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.errors import TableError
-from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.changes import UnwrittenChanges
+from kcore.metadata.znode_operations import (
+    DeletePartitions,
+    Node,
+    Operation,
+    OperationResult,
+    ReadChildren,
+    Reading,
+    ReadNodes,
+    ReadStates,
+    States,
+    WriteNodes,
+    WriteStates,
+    Writing,
+)
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
 
 T = TypeVar("T")
-
-
-class Node(NamedTuple):
-    """A znode that was read."""
-
-    data: bytes
-    version: int  # of the data
-    czxid: int  # of its creation; of /brokers/ids/<id> it is the broker epoch (KIP-380)
-
-
-class Create(NamedTuple):
-    """A persistent znode; `sequential`: ZooKeeper appends the next number to the path."""
-
-    path: str
-    data: bytes = b""
-    sequential: bool = False
-
-
-class SetData(NamedTuple):
-    """Only if the znode has that version; -1 for any."""
-
-    path: str
-    data: bytes
-    version: int = -1
-
-
-class Delete(NamedTuple):
-    """Only if the znode has that version; -1 for any."""
-
-    path: str
-    version: int = -1
-
-
-Operation: TypeAlias = Create | SetData | Delete
-
-
-class Outcome(Enum):
-    """What became of an operation."""
-
-    DONE = "done"
-    NO_NODE = "there is no such znode, or no parent for it"
-    NODE_EXISTS = "the znode exists"
-    BAD_VERSION = "the znode has another version"
-    NOT_EMPTY = "the znode has children"
-    NOT_TRIED = "another operation of the same transaction failed"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadNodes:
-    """For each path its Node, None where there is none. `watch`: a change, a creation or a removal becomes an event."""
-
-    paths: Sequence[str]
-    watch: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadChildren:
-    """For each path the names below it, None where there is no such znode. `watch`: another set becomes an event."""
-
-    paths: Sequence[str]
-    watch: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadStates:
-    """The state znodes of these partitions, by row of the table: `States` of those that have one."""
-
-    rows: Int32s
-
-
-@dataclass(frozen=True, slots=True)
-class WriteNodes:
-    """In order, each on its own; or all or none of them, in one transaction. For each an Outcome."""
-
-    operations: Sequence[Operation]
-    atomic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStates:
-    """State znodes of partitions, each on its own: a mask of the changes that were taken.
-
-    Of a znode whose version is to be -1, those above it are created, too.
-    """
-
-    changes: UnwrittenChanges
-
-
-@dataclass(frozen=True, slots=True)
-class DeletePartitions:
-    """The znodes of these partitions, by row of the table: each one's state, then the znode above it.
-
-    What is not there is passed over, and so is a znode that others stand below. Nothing comes back.
-    """
-
-    rows: Int32s
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +63,8 @@ class Tell:
     notice: Notice
 
 
-Reading: TypeAlias = ReadNodes | ReadChildren | ReadStates
-Writing: TypeAlias = WriteNodes | WriteStates | DeletePartitions
 Effect: TypeAlias = Reading | Writing | Send | Answer | HandleLater | Tell
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
-
-
-class States(NamedTuple):
-    """State znodes that were read: c partitions, ascending by row."""
-
-    changes: PartitionChanges  # `partition_epochs` are the versions found.
-    controller_epochs: Int32s  # c: who wrote it
-    unreadable: Sequence[TableError] = ()  # Of partitions that are left out: each names its znode.
 
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
@@ -185,9 +91,9 @@ def read_states(rows: Int32s) -> Steps[States]:
     return states
 
 
-def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[Outcome]]:
+def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
     """What became of each operation."""
-    outcomes: list[Outcome] = yield WriteNodes(operations, atomic)
+    outcomes: list[OperationResult] = yield WriteNodes(operations, atomic)
     return outcomes
 
 

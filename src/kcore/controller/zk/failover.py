@@ -12,14 +12,7 @@ from kcore.controller.rules.features import supports
 from kcore.controller.zk import features
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import (
-    Delete,
-    Node,
-    Steps,
-    read_children,
-    read_nodes,
-    write_nodes,
-)
+from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.leaders import unclean
 from kcore.controller.zk.notices import NEW_PARTITIONS
 from kcore.controller.zk.state_changes import carry_out
@@ -31,6 +24,7 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.znode_brokers import BrokerNode
+from kcore.metadata.znode_operations import Delete, Node
 
 WATCHED_CHILDREN: Final = (
     znodes.BROKER_IDS,

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.zk.changes import joined, part, same
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, tell, write_states
 from kcore.controller.zk.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.zk.state_machines import check_partitions, partition_states
 from kcore.controller.zk.znode_reading import read_states
+from kcore.metadata.change_sets import joined, part, same
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.types import Int32s
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.controller.zk.changes import no_changes, part
 from kcore.controller.zk.decision import Decision, StateWrite, state_writes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.leaders import directories
@@ -19,6 +18,7 @@ from kcore.controller.zk.requests.states import Situation, distinct
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.topics import new_partitions
 from kcore.errors import TableError
+from kcore.metadata.change_sets import no_changes, part
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors

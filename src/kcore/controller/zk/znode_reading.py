@@ -14,15 +14,16 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_LEADER
 from kcore.controller.zk import effects
-from kcore.controller.zk.changes import part
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import States, Steps, tell
+from kcore.controller.zk.effects import Steps, tell
 from kcore.controller.zk.notices import Said
 from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.change_sets import part
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.znode_brokers import BrokerNode, decode_broker
+from kcore.metadata.znode_operations import States
 from kcore.metadata.znode_topics import TopicAssignments, decode_topics
 from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Bools, Int32s

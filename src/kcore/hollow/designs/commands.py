@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from statistics import median
 
-from kcore.controller.zk.effects import Create
 from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.hollow.designs.design import done
@@ -15,6 +14,7 @@ from kcore.hollow.designs.rows import Row
 from kcore.hollow.designs.sessions import CountedClient, Work
 from kcore.hollow.designs.state_queue import QueueReader, command, queue_nodes
 from kcore.hollow.zk.broker import HollowBroker
+from kcore.metadata.znode_operations import Create
 from kcore.net.connect import connect
 from kcore.workloads.generate import generate
 

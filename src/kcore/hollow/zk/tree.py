@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from kcore.controller.zk.effects import Create, Operation
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Create, Operation
 from kcore.metadata.znodes import (
     PERSISTENT_PATHS,
     PartitionStateNode,

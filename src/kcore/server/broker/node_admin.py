@@ -9,11 +9,12 @@ from kcore.broker.replica_manager import ReplicaManager
 from kcore.controller.zk.admin import scram
 from kcore.controller.zk.admin.broker_configs import ConfigNode
 from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
-from kcore.controller.zk.effects import ReadChildren, ReadNodes, Steps, WriteNodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import KcoreError, TableError
 from kcore.metadata import znodes
 from kcore.metadata.znode_brokers import BrokerNode
+from kcore.metadata.znode_operations import ReadChildren, ReadNodes, WriteNodes
 from kcore.schema import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,

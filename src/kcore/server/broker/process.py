@@ -20,11 +20,11 @@ from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, N
 from kcore.broker.producing import on_verified
 from kcore.broker.replica_manager import ReplicaManager
 from kcore.controller.zk.admin.configs import settings_of
-from kcore.controller.zk.effects import Create
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znode_operations import Create
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.served import PEER
 from kcore.net.server import Server, serve

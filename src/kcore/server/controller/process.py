@@ -15,20 +15,7 @@ from typing import Final, Self
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
-from kcore.controller.zk.effects import (
-    Answer,
-    Delete,
-    DeletePartitions,
-    Effect,
-    HandleLater,
-    ReadChildren,
-    ReadNodes,
-    ReadStates,
-    Send,
-    Tell,
-    WriteNodes,
-    WriteStates,
-)
+from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send, Tell
 from kcore.controller.zk.notices import Level, Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.requests.live_brokers import LiveBroker
@@ -44,6 +31,15 @@ from kcore.errors import (
 )
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.znode_operations import (
+    Delete,
+    DeletePartitions,
+    ReadChildren,
+    ReadNodes,
+    ReadStates,
+    WriteNodes,
+    WriteStates,
+)
 from kcore.schema.structure import Message
 from kcore.server.controller import eligibility
 from kcore.server.controller.answers import event_of_answer

@@ -17,11 +17,12 @@ from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Create, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.topic_names import validate_topic_name
+from kcore.metadata.znode_operations import Create, Operation, OperationResult, SetData
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,
@@ -161,7 +162,7 @@ def _alter(
     if altered and not validate_only:
         outcomes = yield from write_nodes([operation for _, operations in altered for operation in operations])
         for (response, _), outcome in zip(altered, outcomes[::2], strict=True):
-            if outcome is not Outcome.DONE:
+            if outcome is not OperationResult.DONE:
                 response.error_code, response.error_message = (
                     Errors.UNKNOWN_SERVER_ERROR,
                     f"Not written: {outcome.value}",

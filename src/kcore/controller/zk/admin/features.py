@@ -5,10 +5,11 @@ Source: KafkaController.processFeatureUpdates of 3.9.1.
 
 from kcore.controller.rules.features import reason_refused, upgrade_type
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Outcome, SetData, Steps, write_nodes
+from kcore.controller.zk.effects import Steps, write_nodes
 from kcore.controller.zk.events import UpdateFeatures
 from kcore.controller.zk.features import Finalized
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema import UpdateFeaturesResponse
 from kcore.schema.update_features import UpdatableFeatureResult
@@ -47,6 +48,6 @@ def _write(context: ControllerContext, features: dict[str, int]) -> Steps[bool]:
     node, version = context.finalized
     node = node._replace(features=features)
     [outcome] = yield from write_nodes([SetData(znodes.FEATURE, znodes.encode_feature(node), version)])
-    if outcome is Outcome.DONE:
+    if outcome is OperationResult.DONE:
         context.finalized = Finalized(node, version + 1)
-    return outcome is Outcome.DONE
+    return outcome is OperationResult.DONE

@@ -9,13 +9,14 @@ from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.replica_assignments import is_being_reassigned
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Node, Outcome, SetData, Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import CreatePartitions, PartitionModifications
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.new_partitions import check_znode_holds
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Node, OperationResult, SetData
 from kcore.metadata.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreatePartitionsResponse
@@ -122,7 +123,7 @@ def _grow(
         ]
     )
     for name, outcome in zip(growths, outcomes, strict=True):
-        if outcome is Outcome.DONE:
+        if outcome is OperationResult.DONE:
             yield from topic_changes.on_partition_modifications(context, PartitionModifications(name))
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR

@@ -15,20 +15,11 @@ from urllib.parse import quote, unquote_plus
 
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import (
-    Create,
-    Node,
-    Operation,
-    Outcome,
-    SetData,
-    Steps,
-    read_children,
-    read_nodes,
-    write_nodes,
-)
+from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
 from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,
@@ -179,7 +170,7 @@ def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[
     return {
         user: (Errors.UNKNOWN_SERVER_ERROR, f"Not written: {outcome.value}")
         for user, outcome in zip(configs, outcomes[::2], strict=True)
-        if outcome is not Outcome.DONE
+        if outcome is not OperationResult.DONE
     }
 
 

@@ -14,7 +14,7 @@ from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Create, Node, Operation, Outcome, SetData, Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import CreateTopics, DeleteTopics, TopicChange
 from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.topics import deletion, topic_changes
@@ -24,6 +24,7 @@ from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.topic_names import colliding, reason_invalid, validate_topic_name
+from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.metadata.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreateTopicsResponse, DeleteTopicsResponse
@@ -160,10 +161,10 @@ def _make(
         operations.append(Create(znodes.topic_path(name), znodes.encode_topic(TopicAssignment(topic_id, assignment))))
     outcomes = (yield from write_nodes(operations)) if operations else []
     for name, outcome in zip(made, outcomes[1::2], strict=True):
-        if outcome is not Outcome.DONE:
+        if outcome is not OperationResult.DONE:
             results[name].error_code = Errors.TOPIC_ALREADY_EXISTS
             results[name].error_message = f"Topic '{name}' already exists."
-    if Outcome.DONE in outcomes[1::2]:
+    if OperationResult.DONE in outcomes[1::2]:
         yield from topic_changes.on_topic_change(context, TopicChange())
     for name in made:
         if results[name].error_code == Errors.NONE and name in context.table.topics:

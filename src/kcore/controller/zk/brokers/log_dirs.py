@@ -5,7 +5,7 @@ import numpy as np
 
 from kcore.controller.zk import events
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Delete, Steps, read_children, read_nodes, tell, write_nodes
+from kcore.controller.zk.effects import Steps, read_children, read_nodes, tell, write_nodes
 from kcore.controller.zk.leaders import unclean
 from kcore.controller.zk.notices import Said, counted, named_brokers
 from kcore.controller.zk.state_changes import carry_out
@@ -13,6 +13,7 @@ from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.znode_operations import Delete
 from kcore.protocol_errors import Errors
 from kcore.types import Int32s, Uuid
 from kcore.wire.columns import Columns

@@ -3,10 +3,11 @@
 from typing import Final
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Create, Outcome, SetData, Steps, read_node, write_nodes
+from kcore.controller.zk.effects import Steps, read_node, write_nodes
 from kcore.controller.zk.events import AllocateProducerIds
 from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, OperationResult, SetData
 from kcore.metadata.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsResponse
@@ -47,6 +48,6 @@ def _next_block(broker_id: int) -> Steps[int | None]:
             return None
         data = znodes.encode_producer_id_block(ProducerIdsBlock(broker_id, first, first + BLOCK_SIZE - 1))
         [outcome] = yield from write_nodes([Create(path, data) if node is None else SetData(path, data, node.version)])
-        if outcome is Outcome.DONE:
+        if outcome is OperationResult.DONE:
             return first
     return None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from kcore.controller.zk.changes import joined, part
+from kcore.metadata.change_sets import joined, part
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr

@@ -11,7 +11,7 @@ import numpy as np
 from kcore.constants import NO_LEADER
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Delete, Steps, read_node, tell, write_nodes
+from kcore.controller.zk.effects import Steps, read_node, tell, write_nodes
 from kcore.controller.zk.events import (
     AutoPreferredReplicaLeaderElection,
     ElectLeaders,
@@ -24,6 +24,7 @@ from kcore.controller.zk.state_changes import carry_out
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.znode_operations import Delete
 from kcore.metadata.znodes import TopicPartition
 from kcore.protocol_errors import Errors
 from kcore.schema import ElectLeadersResponse

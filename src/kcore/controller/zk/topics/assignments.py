@@ -7,19 +7,20 @@ from typing import Any, Final
 import numpy as np
 
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER
-from kcore.controller.zk.changes import no_changes
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Outcome, SetData, Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.change_sets import no_changes
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.topics import TopicTable
+from kcore.metadata.znode_operations import OperationResult, SetData
 from kcore.metadata.znode_topics import TopicAssignments
 from kcore.metadata.znodes import TopicAssignment
 from kcore.types import ZERO_UUID, Bools, Int32s
@@ -139,7 +140,7 @@ def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[No
         ]
     )
     for name, outcome in zip(without, outcomes, strict=True):
-        if outcome is Outcome.DONE:
+        if outcome is OperationResult.DONE:
             topics.set_id(name, given[name])
 
 
@@ -172,7 +173,7 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
         [outcome] = yield from write_nodes(
             [SetData(znodes.topic_path(name), znodes.encode_topic(topic), node.version)], atomic=True
         )
-        if outcome is Outcome.DONE:
+        if outcome is OperationResult.DONE:
             moved_from |= _holders(table, mended) & unfit
             table.set_replicas(mended, _lists(replicas))
             replaced += len(mended)

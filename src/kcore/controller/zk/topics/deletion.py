@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Delete, Steps, read_children, tell, write_nodes
+from kcore.controller.zk.effects import Steps, read_children, tell, write_nodes
 from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
 from kcore.controller.zk.notices import Topics
 from kcore.controller.zk.requests.states import distinct
@@ -28,6 +28,7 @@ from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SU
 from kcore.controller.zk.topics.deletion_steps import AWAY, make_ineligible
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import NO_TOPIC
+from kcore.metadata.znode_operations import Delete
 from kcore.protocol_errors import Errors
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Bools, Int32s

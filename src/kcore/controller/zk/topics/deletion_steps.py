@@ -14,21 +14,13 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import (
-    Delete,
-    HandleLater,
-    Outcome,
-    ReadChildren,
-    Steps,
-    delete_partitions,
-    tell,
-    write_nodes,
-)
+from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, tell, write_nodes
 from kcore.controller.zk.events import TopicDeletionStep
 from kcore.controller.zk.notices import Topics
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, DoomedTopic
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Delete, OperationResult, ReadChildren
 from kcore.types import Bools, Int16s, Int32s
 
 MOST_STARTED: Final = 5_000  # Partitions; more only where one topic has more.
@@ -133,7 +125,7 @@ def _remove(context: ControllerContext) -> Steps[None]:
         return
     paths = [path for name in names for path in (znodes.partitions_path(name), znodes.topic_path(name))]
     outcomes = yield from write_nodes([Delete(path) for path in paths])
-    kept = [name for name, outcome in zip(names, outcomes[1::2], strict=True) if outcome is Outcome.NOT_EMPTY]
+    kept = [name for name, outcome in zip(names, outcomes[1::2], strict=True) if outcome is OperationResult.NOT_EMPTY]
     if kept:
         yield from _delete_trees([znodes.topic_path(name) for name in kept])
     yield from write_nodes(

@@ -23,16 +23,7 @@ from kcore.controller.rules.replica_assignments import (
     without,
 )
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import (
-    Delete,
-    Operation,
-    Outcome,
-    SetData,
-    Steps,
-    read_node,
-    tell,
-    write_nodes,
-)
+from kcore.controller.zk.effects import Steps, read_node, tell, write_nodes
 from kcore.controller.zk.events import ZkPartitionReassignment
 from kcore.controller.zk.leaders import one_by_one
 from kcore.controller.zk.notices import Reassignments
@@ -44,6 +35,7 @@ from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Delete, Operation, OperationResult, SetData
 from kcore.metadata.znodes import TopicPartition
 from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.types import Int32s
@@ -287,7 +279,7 @@ def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[i
         after = known._replace(partitions=known.partitions | changed)
         operations.append(SetData(znodes.topic_path(topic), znodes.encode_topic(after)))
     outcomes = (yield from write_nodes(operations)) if operations else []
-    written = {topic for topic, outcome in zip(by_topic, outcomes, strict=True) if outcome is Outcome.DONE}
+    written = {topic for topic, outcome in zip(by_topic, outcomes, strict=True) if outcome is OperationResult.DONE}
     return {row: each for row, each in moves.items() if _name(table, row)[0] in written}
 
 

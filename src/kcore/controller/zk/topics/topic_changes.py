@@ -7,12 +7,13 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.brokers.broker_changes import create_states
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Delete, SetData, Steps, read_children, read_node, read_nodes, tell, write_nodes
+from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell, write_nodes
 from kcore.controller.zk.notices import Said, Topics, counted
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Delete, SetData
 from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Int32s
 
