@@ -281,16 +281,17 @@ def test_a_batch_that_grows_beyond_the_topics_limit() -> None:
 
 
 BOMB = """
-import resource, sys
+import sys
 from kcore.broker.log_validator import LogConfig, validate
 from kcore.protocol_errors import ApiException
+from kcore.workloads.memory import process_peak
 data = sys.stdin.buffer.read()
-first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+first = process_peak()
 for compression in ("producer", "zstd"):
     try:
         validate(data, LogConfig(compression_type=compression), 0, 0, 0)
     except ApiException as error:
-        print(error.error.name, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first) // 1024)
+        print(error.error.name, (process_peak() - first) >> 20)
 """
 
 

@@ -17,6 +17,7 @@ from kcore.metadata.broker_registration import BrokerRegistration
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.image import ClusterImage
+from kcore.metadata.journal import Journal
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Uuid
 from metadata.stories import BROKERS, DIRECTORIES
@@ -184,6 +185,18 @@ def test_a_journal_keeps_what_is_not_committed_alone() -> None:
         image.apply(s.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=offset), offset)
         image.commit(offset)
     assert len(journal) == 2  # The epoch before the batch, and the number before the record.
+
+
+def test_rows_of_each_batch_are_images_of_their_own() -> None:
+    """Whatever else a batch begins with."""
+    image, journal = ClusterImage(), Journal()
+    image.brokers.register(1, 1)
+    rows = image.table.add_topic("t", [[1]])
+    for offset in range(2):
+        journal.begin(offset)
+        for _ in range(2):
+            journal.save_rows(image.table, rows)
+    assert len(journal) == 2
 
 
 def test_without_a_journal_nothing_is_taken_back() -> None:

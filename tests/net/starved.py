@@ -9,6 +9,7 @@ from typing import Any
 
 from kcore import schema as s
 from kcore.net.server import RequestContext, serve
+from kcore.workloads.memory import process_peak
 
 
 async def main(descriptors: int) -> None:
@@ -22,7 +23,7 @@ async def main(descriptors: int) -> None:
     async with await serve("127.0.0.1", 0, handler, {"BrokerHeartbeat": (0, 1)}) as server:
         print(server.port, flush=True)
         await asyncio.to_thread(sys.stdin.read)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, dict(server.metrics.errors), flush=True)
+        print(process_peak() // 1024, dict(server.metrics.errors), flush=True)
 
 
 asyncio.run(main(int(sys.argv[1])))

@@ -49,8 +49,9 @@ def state_of(partition: int, **more: Any) -> dict[str, Any]:
     return who | {"replicas": [1]} | more
 
 
-def lead(manager: ReplicaManager, name: str, partition: int) -> int:
-    more = {"partitionEpoch": 3, "addingReplicas": [], "removingReplicas": [], "isNew": True, "leaderRecoveryState": 0}
+def lead(manager: ReplicaManager, name: str, partition: int, *, is_new: bool = True) -> int:
+    more = {"partitionEpoch": 3, "addingReplicas": [], "removingReplicas": [], "leaderRecoveryState": 0}
+    more["isNew"] = is_new
     topic = {"topicName": name, "topicId": str(TOPIC_ID), "partitionStates": [state_of(partition, **more)]}
     answer = control(manager, LeaderAndIsrRequest, 7, {"type": 0, "topicStates": [topic], "liveLeaders": []})
     assert answer.error_code == Errors.NONE
@@ -192,13 +193,18 @@ def test_13_folders_that_are_no_partitions_are_left_alone(tmp_path: Path, caplog
 
 
 def test_13_a_topic_id_that_cannot_be_read_takes_the_directory_offline(tmp_path: Path) -> None:
-    """And not the controller's connection, time and again."""
-    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs([tmp_path]))
+    """At the start, and not the controller's connection, time and again."""
+    directories = [tmp_path / "1", tmp_path / "2"]
+    for each in directories:
+        each.mkdir()
+    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs(directories))
     assert lead(manager, "t", 0) == Errors.NONE
     manager.logs.close()  # type: ignore[attr-defined]
-    (tmp_path / "t-0" / "partition.metadata").write_text("nonsense")
-    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs([tmp_path]))
-    assert lead(manager, "t", 0) == Errors.KAFKA_STORAGE_ERROR
+    [path] = tmp_path.rglob("partition.metadata")
+    path.write_text("nonsense")
+    logs = BrokerLogs(directories)
+    assert [each.path for each in logs.directories if each.failed] == [path.parent.parent]
+    assert lead(ReplicaManager(BrokerConfig(1), 1, logs), "t", 0, is_new=False) == Errors.KAFKA_STORAGE_ERROR
 
 
 def test_the_door_and_the_directory_have_one_rule() -> None:

@@ -1,4 +1,6 @@
 import itertools
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -57,3 +59,11 @@ def test_no_peak_is_told_where_linux_does_not_tell(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "CLEAR_REFS", tmp_path / "missing" / "clear_refs")
     assert memory.peak_growth(lambda: ran.append(1)) is None
     assert ran == [1]
+
+
+def test_the_peak_of_a_process_is_its_own() -> None:
+    """Not that of whoever started it."""
+    large = bytearray(b"x") * (512 << 20)
+    program = "from kcore.workloads.memory import process_peak; print(process_peak())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert int(done.stdout) < len(large) <= memory.process_peak()
