@@ -83,7 +83,7 @@ class Told:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Told]:
     told = Told()
-    told.port = await told.front.open("127.0.0.1", 0)
+    told.port = await told.front.open("127.0.0.1", 0, "PLAINTEXT")
     learning = asyncio.create_task(told.front.keep_learning())
     try:
         yield told

@@ -150,7 +150,9 @@ class BrokerServer:
 
     async def _serve(self) -> Server:
         frames = Frames(ControlPath(self._control), self._relay)
-        server = self._server = await serve(self._host, self.port, self.front.handle, APIS, relay=frames)
+        server = self._server = await serve(
+            self._host, self.port, self.front.handle, APIS, relay=frames, listener_name=self.listener
+        )
         self.port = server.port
         return server
 

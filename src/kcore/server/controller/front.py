@@ -111,9 +111,9 @@ class Front:
         """The API keys that no broker is asked for now."""
         return _KEYS_OF_STANDBY if self._view() is None else _KEYS
 
-    async def open(self, host: str, port: int) -> int:
+    async def open(self, host: str, port: int, listener_name: str) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        self._server = await serve(host, port, self._handle, APIS, relay=self._relay)
+        self._server = await serve(host, port, self._handle, APIS, relay=self._relay, listener_name=listener_name)
         return self._server.port
 
     async def close(self) -> None:

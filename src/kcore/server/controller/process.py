@@ -117,7 +117,7 @@ class ControllerServer:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._front.close)
-            self.port = await self._front.open(self._host, self.port)
+            self.port = await self._front.open(self._host, self.port, self.config.inter_broker_listener_name)
             await stack.enter_async_context(self._zookeeper)
             await self._open()
             stack.pop_all()
