@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcore import bench as bench
     from kcore import schema as schema
     from kcore import spark as spark
-    from kcore.broker.broker import Broker as Broker
+    from kcore.broker.zk_control.broker import Broker as Broker
     from kcore.controller.zk.events import BrokerFailed as BrokerFailed
     from kcore.controller.zk.events import BrokerStarted as BrokerStarted
     from kcore.controller.zk.events import ControlledShutdown as ControlledShutdown
@@ -80,7 +80,7 @@ _TOGETHER = {
     "kcore.wire.jsonform": ("from_json", "to_json"),
 }
 _LATER = _TOGETHER | {
-    "kcore.broker.broker": ("Broker",),
+    "kcore.broker.zk_control.broker": ("Broker",),
     "kcore.controller.zk.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
     "kcore.controller.zk.zk_controller": ("ZkController",),
     "kcore.metadata.image": ("ClusterImage",),

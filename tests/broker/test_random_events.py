@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.requests.builder import ControlRequest

@@ -8,7 +8,7 @@ import kcore
 from controller.zk import admin
 from controller.zk.clusters import columns_of
 from controller.zk.tree import Cluster
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk import events
 from kcore.protocol_errors import Errors
 from kcore.schema import AlterPartitionReassignmentsRequest, LeaderAndIsrResponse

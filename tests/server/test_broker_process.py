@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kcore.broker import broker
+from kcore.broker.zk_control import broker
 from kcore.errors import DisconnectedError, KcoreError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect

@@ -87,6 +87,22 @@ def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: st
         assert not [each for each in imported(path) if each.startswith(f"kcore.controller.{other}.")], path.name
 
 
+def test_replicas_do_not_know_who_tells_them() -> None:
+    """`broker/replicas/` knows neither control requests nor deltas of the log; these do not know each other."""
+    others = {"replicas": ("zk_control", "metadata_delta"), "zk_control": ("metadata_delta",)}
+    for half, unknown in {**others, "metadata_delta": ("zk_control",)}.items():
+        for path in sorted((PACKAGE / "broker" / half).glob("*.py")):
+            found = {*imported(path)}
+            assert not [each for each in found for name in unknown if each.startswith(f"kcore.broker.{name}.")], path
+    told_by = {
+        "kcore.schema.LeaderAndIsrRequest",
+        "kcore.schema.UpdateMetadataRequest",
+        "kcore.schema.StopReplicaRequest",
+    }
+    for path in sorted((PACKAGE / "broker" / "replicas").glob("*.py")):
+        assert not told_by & {*imported(path)}, path.name
+
+
 def test_zookeeper_is_performed_for_anybody() -> None:
     """Who asks something of ZooKeeper says so in `metadata/znode_operations.py`'s words, controller or not."""
     for path in sorted((PACKAGE / "zookeeper").glob("*.py")):

@@ -14,7 +14,7 @@ from kcore.cli.processes import address_of, begin_log, use_all_descriptors
 from kcore.report.exits import Exit
 
 if TYPE_CHECKING:
-    from kcore.broker.config import BrokerConfig
+    from kcore.broker.replicas.config import BrokerConfig
 
 app = typer.Typer(
     help="Be a broker of a cluster that a controller of Kafka or of kcore controls.",
@@ -72,7 +72,7 @@ def zk(
 
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> "BrokerConfig":
     """Fields of BrokerConfig from Kafka's names."""
-    from kcore.broker.config import BrokerConfig
+    from kcore.broker.replicas.config import BrokerConfig
     from kcore.controller.zk.requests.versions import request_versions
     from kcore.errors import UnsupportedVersionError
 

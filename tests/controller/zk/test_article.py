@@ -5,7 +5,7 @@ import pytest
 import kcore
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
 from kcore.controller.zk.watches import Kind, event_of

@@ -5,8 +5,8 @@ Source: ZkAlterPartitionManager and ReplicationUtils of 3.9.1.
 
 import logging
 
-from kcore.broker.broker import Key
-from kcore.broker.isr_changes import StateWrite
+from kcore.broker.replicas.isr_changes import StateWrite
+from kcore.broker.replicas.replica import Key
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.znode_operations import Create, OperationResult, SetData

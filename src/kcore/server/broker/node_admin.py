@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.zk.admin import scram
 from kcore.controller.zk.admin.broker_configs import ConfigNode
 from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
@@ -48,7 +48,10 @@ class NodeAdmin:
         """`settings`: what the broker was started with, by Kafka's names; `listener`: of brokers among themselves."""
         self._logs, self._zookeeper, self._listener = logs, zookeeper, listener
         self._node = ConfigNode(
-            manager.broker_id, is_broker=True, has_topic=lambda name: name in manager.table.topics, settings=settings
+            manager.broker_id,
+            is_broker=True,
+            has_topic=lambda name: name in manager.cluster.table.topics,
+            settings=settings,
         )
         self._coordinators: list[BrokerNode] = []
         self._read_s = -KNOWN_S

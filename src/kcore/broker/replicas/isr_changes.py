@@ -5,8 +5,8 @@ Source: DefaultAlterPartitionManager of 3.9.1 (KIP-497).
 
 from typing import Any, Final, NamedTuple
 
-from kcore.broker.broker import Key
-from kcore.broker.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.metadata.znodes import PartitionStateNode, encode_state, state_path
 from kcore.protocol_errors import Errors

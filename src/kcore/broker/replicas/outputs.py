@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kcore.broker.broker import Key
-from kcore.broker.notices import NoticeKind
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.replica import Key
 from kcore.schema.structure import Message
 
 

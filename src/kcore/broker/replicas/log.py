@@ -2,8 +2,8 @@
 
 from typing import NamedTuple, Protocol
 
-from kcore.broker.producers import Producers
-from kcore.broker.transactions import AbortedTransaction
+from kcore.broker.replicas.producers import Producers
+from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.replication.epochs import EpochCache
 from kcore.wire.record_batch import RecordBatches
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kcore.broker.appending import append_as_follower
-from kcore.broker.broker import Key
-from kcore.broker.log import ReplicaLog
-from kcore.broker.offsets import EARLIEST, LATEST
+from kcore.broker.replicas.appending import append_as_follower
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.offsets import EARLIEST, LATEST
+from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.replication.divergence import OffsetTruncationState, offset_truncation_state
 from kcore.replication.epochs import EpochEndOffset
@@ -27,9 +28,6 @@ from kcore.schema.list_offsets import (
 )
 from kcore.schema.structure import Message
 from kcore.types import ZERO_UUID, Uuid
-
-if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
 
 NAMES_UP_TO: Final = 12  # Fetch, by topic names.
 STATE_SINCE: Final = 15  # Fetch, with the state of the replica that asks.
@@ -75,13 +73,21 @@ class Ask(NamedTuple):
         return self.request
 
 
+class FetcherHooks(NamedTuple):
+    """What a fetcher asks of those who hold its partitions."""
+
+    broker_epoch: Callable[[], int]  # Of this incarnation: fetches carry it (KIP-903).
+    log_failed: Callable[[Key, Exception], None]
+    wake: Callable[[Key], None]  # The partition has more records, or more that are committed.
+
+
 class ReplicaFetcher:
     """The partitions that this broker follows one leader in. One request at a time is under way."""
 
-    def __init__(self, manager: "ReplicaManager", leader_id: int) -> None:
+    def __init__(self, leader_id: int, config: BrokerConfig, hooks: FetcherHooks) -> None:
         self.leader_id = leader_id
         self.states: dict[Key, FetchState] = {}
-        self._manager = manager
+        self._config, self._hooks = config, hooks
         self._asked: dict[Key, tuple[int, int]] = {}  # Of the request under way: offset and leader epoch.
 
     def __len__(self) -> int:
@@ -93,7 +99,7 @@ class ReplicaFetcher:
         With an epoch in the log the leader says where it diverges; without one all above the high watermark goes.
         """
         has_epoch = log.epochs.latest_epoch is not None
-        if self._manager.config.truncates_on_fetch and has_epoch:
+        if self._config.truncates_on_fetch and has_epoch:
             state = FetchState(topic_id, leader_epoch, log, log.end_offset, Stage.FETCHING)
         else:
             state = FetchState(topic_id, leader_epoch, log, log.high_watermark, Stage.TRUNCATING)
@@ -145,7 +151,7 @@ class ReplicaFetcher:
                 self._guarded(key, partial(self._cut, state, state.offset, Stage.FETCHING), now_ms)
 
     def _ask_records(self, ready: dict[Key, FetchState]) -> Ask:
-        config = self._manager.config
+        config = self._config
         topics: dict[str, FetchTopic] = {}
         for key, state in ready.items():
             latest = state.log.epochs.latest_epoch
@@ -163,7 +169,7 @@ class ReplicaFetcher:
         version = min(config.fetch_version, NAMES_UP_TO) if by_name else config.fetch_version
         request = FetchRequest(
             replica_id=config.broker_id,
-            replica_state=ReplicaState(replica_id=config.broker_id, replica_epoch=self._manager.broker_epoch),
+            replica_state=ReplicaState(replica_id=config.broker_id, replica_epoch=self._hooks.broker_epoch()),
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -181,7 +187,7 @@ class ReplicaFetcher:
             topic.partitions.append(
                 OffsetForLeaderPartition(partition=key[1], current_leader_epoch=state.leader_epoch, leader_epoch=latest)
             )
-        request = OffsetForLeaderEpochRequest(replica_id=self._manager.broker_id, topics=[*topics.values()])
+        request = OffsetForLeaderEpochRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
         return Ask(request, OFFSET_FOR_LEADER_EPOCH_VERSION)
 
     def _ask_end(self, ready: dict[Key, FetchState]) -> Ask:
@@ -199,7 +205,7 @@ class ReplicaFetcher:
                     partition_index=key[1], current_leader_epoch=state.leader_epoch, timestamp=timestamp
                 )
             )
-        request = ListOffsetsRequest(replica_id=self._manager.broker_id, topics=[*topics.values()])
+        request = ListOffsetsRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
         return Ask(request, LIST_OFFSETS_VERSION)
 
     # Answered.
@@ -246,12 +252,12 @@ class ReplicaFetcher:
         try:
             do()
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
-            self._manager.log_failed(key, error)
+            self._hooks.log_failed(key, error)
         except ApiException:  # Bytes that are no batches, or that do not follow: perhaps the next are.
             self._delay(self.states[key], now_ms)
 
     def _delay(self, state: FetchState, now_ms: int) -> None:
-        state.delayed_until_ms = now_ms + self._manager.config.replica_fetch_backoff_ms
+        state.delayed_until_ms = now_ms + self._config.replica_fetch_backoff_ms
 
     def _fetched(self, key: Key, state: FetchState, data: PartitionData) -> None:
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
@@ -266,7 +272,7 @@ class ReplicaFetcher:
         log.raise_start_offset(data.log_start_offset)
         self.states[key] = self.states.pop(key)  # To the end: the others are first in the next answer.
         if (log.high_watermark, log.end_offset) != before:
-            self._manager.wake(key)
+            self._hooks.wake(key)
 
     def _epoch_told(self, key: Key, state: FetchState, data: Any) -> None:
         told = EpochEndOffset(data.leader_epoch, data.end_offset)

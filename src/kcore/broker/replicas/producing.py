@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker import verifying
-from kcore.broker.broker import Key
-from kcore.broker.log_validator import (
+from kcore.broker.replicas import verifying
+from kcore.broker.replicas.log_validator import (
     RecordValidationException,
     first_look,
     has_transactional_records,
     transactional_producer,
 )
-from kcore.broker.outputs import Answer, Verify
-from kcore.broker.verifying import Produce, TransactionalBatch
+from kcore.broker.replicas.outputs import Answer, Verify
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.verifying import Produce, TransactionalBatch
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
     BatchIndexAndErrorMessage,
@@ -28,7 +28,7 @@ from kcore.schema.produce import (
 )
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 NEWEST: Final = 11  # Produce of 3.9.1.
 
@@ -132,7 +132,7 @@ def _first_look(manager: "ReplicaManager", produce: Produce) -> list[Transaction
     asked = [
         ((topic.name, data.index), data.records or b"") for topic in request.topic_data for data in topic.partition_data
     ]
-    known = [(key, records) for key, records in asked if key in manager.partitions or manager.knows(key)]
+    known = [(key, records) for key, records in asked if key in manager.partitions or manager.cluster.knows(key)]
     try:
         if has_transactional_records([records for _, records in asked]) and request.transactional_id is None:
             Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")

@@ -1,23 +1,22 @@
-"""A broker's half of the control protocol: a thin class that checks epochs and keeps what it is told. No sockets.
+"""A broker's half of the control protocol: whose epochs are stale is refused, what is new goes to the replicas.
 
 Source: KafkaApis and ReplicaManager of 3.9.1.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from kcore.broker.notices import NoticeKind
-from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, RECOVERED, UNKNOWN_BROKER_EPOCH
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, UNKNOWN_BROKER_EPOCH
 from kcore.errors import TableError
-from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.merge import merge
-from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topic_names import partition_error
-from kcore.metadata.topics import TopicTable
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import Errors, exception_of
 from kcore.schema import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -35,51 +34,60 @@ from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns, Rows
 
 T = TypeVar("T")
-Key: TypeAlias = tuple[str, int]  # A partition: its topic's name and its index.
 
-TOPIC_IDS_SINCE = 5  # LeaderAndIsr answers by topic id from this version on.
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """A partition that the broker holds, as the last accepted LeaderAndIsr had it. Brokers are ids."""
-
-    topic_id: Uuid
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    partition_epoch: int
-    stopped: bool = False  # By a StopReplica that left the log: neither leads nor follows until the next LeaderAndIsr.
-    controller_epoch: int = -1  # Of the controller that decided so.
-    leader_recovery_state: int = RECOVERED
-    is_new: bool = field(default=False, compare=False)  # The controller has never had it on this broker before.
+FULL: Final = 2  # AbstractControlRequest.Type: the request lists all that the broker is to hold.
+TOPIC_IDS_SINCE: Final = 5  # LeaderAndIsr answers by topic id from this version on.
 
 
-class Broker:
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and keeps what they say.
+class ControlledReplicas(Protocol):
+    """What a receiver of control requests asks of a broker's replicas; `ReplicaManager` is one."""
 
-    `table` is the cluster as UpdateMetadata told it, `replicas` what this broker holds, by (topic name, partition).
-    """
+    broker_id: int
+    broker_epoch: int  # Of this incarnation, the czxid of its znode (KIP-380).
+    cluster: ClusterView
 
-    def __init__(self, broker_id: int, broker_epoch: int) -> None:
-        """`broker_epoch`: of this incarnation, the czxid of its znode (KIP-380)."""
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
+    def state(self, key: Key) -> Replica | None:
+        """The partition as it was last accepted; None if the broker does not hold it."""
+
+    def topic_id_on_disk(self, key: Key) -> Uuid:
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+
+    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """Lead or follow, in that state."""
+
+    def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
+        """To a replica that had none."""
+
+    def stop(self, key: Key, delete: bool) -> Errors:
+        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+
+    def hold_only(self, keys: set[Key]) -> None:
+        """Whatever else lies in the log directories is a stray, and is deleted."""
+
+    def cluster_changed(self) -> None:
+        """`cluster` says something new."""
+
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        """A line for the log."""
+
+
+class ControlRequests:
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and tells the replicas the rest."""
+
+    def __init__(self, replicas: ControlledReplicas) -> None:
+        self.broker_id = replicas.broker_id
         self.controller_epoch = 0
-        self.table = PartitionTable.from_arrays(
-            np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
-        )
-        self.replicas: dict[Key, Replica] = {}
+        self.heard_of_replicas = False  # A LeaderAndIsr was taken: what is to be held is known.
+        self._replicas = replicas
 
-    def answer(self, message: type[Message], version: int, data: bytes | memoryview) -> bytes:
+    def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
         """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
-        return self.answer_columns(message, version, decode_columns(message, version, data))
+        return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
 
-    def answer_columns(self, message: type[Message], version: int, request: Columns) -> bytes:
+    def answer_columns(self, message: type[Message], version: int, request: Columns, now_ms: int = 0) -> bytes:
         """As `answer`, for who has decoded the request."""
         if message is LeaderAndIsrRequest:
-            return encode(self.on_leader_and_isr(request, version), version)
+            return encode(self.on_leader_and_isr(request, version, now_ms), version)
         if message is UpdateMetadataRequest:
             return encode(self.on_update_metadata(request), version)
         assert message is StopReplicaRequest, f"a broker is not sent {message.__name__}"
@@ -94,19 +102,25 @@ class Broker:
         refusal = self.refusal(request)
         if refusal is not Errors.NONE:
             return UpdateMetadataResponse(error_code=refusal)
+        cluster = self._replicas.cluster
         try:
-            left_out = merge(self.table, request)
+            left_out = merge(cluster.table, request)
         except TableError as error:
-            self.notice(
+            self._replicas.notice(
                 NoticeKind.IMPOSSIBLE, f"UpdateMetadata of controller {request.controller_id} is refused: {error}"
             )
             return UpdateMetadataResponse(error_code=Errors.INVALID_REQUEST)
+        cluster.topics_changed()
+        offline = request.topic_states.partition_states.offline_replicas
+        if not left_out and (cluster.has_offline or len(offline.values)):
+            cluster.set_offline(told_offline(request.topic_states))
+        self._replicas.cluster_changed()
         if left_out:
             self._notice_partitions(request, [f"topic {name!r:.100}" for name in left_out])
             return UpdateMetadataResponse(error_code=Errors.INVALID_TOPIC_EXCEPTION)
         return UpdateMetadataResponse(error_code=Errors.NONE)
 
-    def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
+    def on_leader_and_isr(self, request: Columns, version: int, now_ms: int = 0) -> LeaderAndIsrResponse:
         """Become leader or follower of every partition whose leader epoch is new.
 
         A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
@@ -114,14 +128,19 @@ class Broker:
         refusal = self.refusal(request)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
         impossible: list[str] = []
-        for name, partition, told in _told_replicas(request.topic_states):
+        states = [*_told_replicas(request.topic_states)]
+        for name, partition, told in states:
             flaw = partition_error(name, partition)
             if flaw is not Errors.NONE:
                 impossible.append(f"{name!r:.100}, partition {partition}")
-            code = refusal or flaw or self.take((name, partition), told)
+            code = refusal or flaw or self._take((name, partition), told, now_ms)
             error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
             topics.setdefault(told.topic_id, []).append(error)
         self._notice_partitions(request, impossible)
+        if refusal is Errors.NONE:
+            self.heard_of_replicas = True
+            if request.type == FULL:  # What the article's INIT flag asks for.
+                self._replicas.hold_only({(name, partition) for name, partition, _ in states})
         if version < TOPIC_IDS_SINCE:
             errors = [error for of_topic in topics.values() for error in of_topic]
             return LeaderAndIsrResponse(error_code=refusal, partition_errors=errors)
@@ -142,7 +161,7 @@ class Broker:
             flaw = partition_error(name, partition)
             if flaw is not Errors.NONE:
                 impossible.append(f"{name!r:.100}, partition {partition}")
-            code = flaw or self.stop((name, partition), epoch, delete)
+            code = flaw or self._stop((name, partition), epoch, delete)
             errors.append(StopReplicaPartitionError(topic_name=name, partition_index=partition, error_code=code))
         self._notice_partitions(request, impossible)
         return StopReplicaResponse(partition_errors=errors)
@@ -154,23 +173,24 @@ class Broker:
         """
         epoch, who = request.broker_epoch, f"controller {request.controller_id}"
         what = f"{request.message.__name__.removesuffix('Request')} of {who}"
-        if epoch != UNKNOWN_BROKER_EPOCH and epoch < self.broker_epoch:
-            self.notice(
-                NoticeKind.STALE, f"{what} is refused: it is for broker epoch {epoch}, this is {self.broker_epoch}"
+        if epoch != UNKNOWN_BROKER_EPOCH and epoch < self._replicas.broker_epoch:
+            self._replicas.notice(
+                NoticeKind.STALE,
+                f"{what} is refused: it is for broker epoch {epoch}, this is {self._replicas.broker_epoch}",
             )
             return Errors.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
             told = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
-            self.notice(NoticeKind.STALE, f"{what} is refused: {told}")
+            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: {told}")
             return Errors.STALE_CONTROLLER_EPOCH
         if request.controller_epoch > self.controller_epoch:
             rises = f"from {self.controller_epoch} to {request.controller_epoch}"
-            self.notice(NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on")
+            self._replicas.notice(
+                NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on"
+            )
         self.controller_epoch = request.controller_epoch
+        self._replicas.cluster.controller_id = request.controller_id
         return Errors.NONE
-
-    def notice(self, kind: NoticeKind, text: str) -> None:
-        """A line for the log, if somebody keeps one."""
 
     def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
         """That a request names what cannot be: the first few."""
@@ -179,55 +199,45 @@ class Broker:
             more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
             some = "; ".join(impossible[:3]) + more
             said = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
-            self.notice(NoticeKind.IMPOSSIBLE, said)
+            self._replicas.notice(NoticeKind.IMPOSSIBLE, said)
 
-    def take(self, key: Key, told: Replica) -> Errors:
-        """What a partition's state is answered with; if it is new, it holds from now on."""
-        known = self.replicas.get(key)
-        if known is not None:
+    def _take(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """Check a partition's state; if it is new, the replica becomes what it says. Returns what is answered."""
+        known = self._replicas.state(key)
+        if known is None:
+            try:
+                topic_id = self._replicas.topic_id_on_disk(key)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR):
+                return Errors.KAFKA_STORAGE_ERROR
+            if ZERO_UUID not in (topic_id, told.topic_id) and topic_id != told.topic_id:
+                return Errors.INCONSISTENT_TOPIC_ID
+            if told.topic_id == ZERO_UUID:
+                told = replace(told, topic_id=topic_id)
+            if told.leader_epoch <= NO_EPOCH:
+                return Errors.STALE_CONTROLLER_EPOCH
+        else:
             if ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
             if told.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != told.topic_id:
-                return self.assign_topic_id(key, told.topic_id)  # An upgrade adds it (KAFKA-12332).
+                return self._replicas.assign_topic_id(key, told.topic_id)  # An upgrade adds it (KAFKA-12332).
             if told.leader_epoch == known.leader_epoch and told.topic_id == ZERO_UUID != known.topic_id:
                 # After a downgrade a follower has to fetch by name again (KAFKA-13132).
                 return Errors.NONE if told.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
             if told.leader_epoch <= known.leader_epoch:
                 return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
-        elif told.leader_epoch <= NO_EPOCH:
-            return Errors.STALE_CONTROLLER_EPOCH
+            if told.topic_id == ZERO_UUID:  # A log keeps its topic id when an older controller does not name one.
+                told = replace(told, topic_id=known.topic_id)
         if self.broker_id not in told.replicas:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
-        # A log keeps its topic id when an older controller does not name one.
-        topic_id = known.topic_id if known is not None and told.topic_id == ZERO_UUID else told.topic_id
-        return self.become(key, replace(told, topic_id=topic_id))
+        return self._replicas.become(key, told, now_ms)
 
-    def become(self, key: Key, told: Replica) -> Errors:
-        """Leader or follower, as told."""
-        self.replicas[key] = told
-        return Errors.NONE
-
-    def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
-        """To a replica that had none."""
-        self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
-        return Errors.NONE
-
-    def stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
-        """What StopReplica of one partition is answered with; unless it is refused, the replica stops."""
-        known = self.replicas.get(key)
+    def _stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
+        """Stop the replica unless its leader epoch is newer. Returns what is answered."""
+        known = self._replicas.state(key)
         sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
         if known is not None and leader_epoch not in sentinels and leader_epoch < known.leader_epoch:
             return Errors.FENCED_LEADER_EPOCH
-        return self.stopped(key, delete)
-
-    def stopped(self, key: Key, delete: bool) -> Errors:
-        """The replica neither leads nor follows any more; with `delete` nothing of it is left."""
-        known = self.replicas.get(key)
-        if known is not None and delete:
-            del self.replicas[key]
-        elif known is not None:
-            self.replicas[key] = replace(known, stopped=True)
-        return Errors.NONE
+        return self._replicas.stop(key, delete)
 
 
 def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcore.broker.broker import Key
-from kcore.broker.outputs import Answer
-from kcore.broker.partition import Partition, Read
+from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.partition import Partition, Read
+from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
@@ -25,7 +25,7 @@ from kcore.schema.fetch import (
 )
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 BY_ID_SINCE = 13
 STATE_SINCE = 15
@@ -102,7 +102,7 @@ def _asked(
     manager: "ReplicaManager", request: FetchRequest, version: int
 ) -> Iterator[tuple[FetchTopic, str | None, FetchPartition]]:
     for topic in request.topics:
-        name = manager.name_of(topic.topic_id) if version >= BY_ID_SINCE else topic.topic
+        name = manager.cluster.name_of(topic.topic_id) if version >= BY_ID_SINCE else topic.topic
         for asked in topic.partitions:
             yield topic, name, asked
 

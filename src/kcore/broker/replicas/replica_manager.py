@@ -1,4 +1,4 @@
-"""A broker that holds real replicas: control requests move them, producers and fetches wait on them.
+"""The replicas that a broker holds: orders move them, producers and fetches wait on them.
 
 Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `now_ms` comes in, logs are handed in,
 `take_outputs` gives what the edge is to do.
@@ -6,30 +6,26 @@ Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Protocol
 
-from kcore.broker.broker import Broker, Key, Replica, told_offline
-from kcore.broker.config import BrokerConfig
-from kcore.broker.fetcher import ReplicaFetcher
-from kcore.broker.fetching import WaitingFetch
-from kcore.broker.isr_changes import IsrChanges
-from kcore.broker.log import ReplicaLog
-from kcore.broker.log_validator import LogConfig
-from kcore.broker.notices import NoticeKind
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
-from kcore.broker.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
-from kcore.broker.producing import expire_verifications
-from kcore.broker.roles import Action, Order, Role, next_step
-from kcore.broker.verifying import Produce
-from kcore.broker.waiting import Delayed, Waiting
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher
+from kcore.broker.replicas.fetching import WaitingFetch
+from kcore.broker.replicas.isr_changes import IsrChanges
+from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.log_validator import LogConfig
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
+from kcore.broker.replicas.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
+from kcore.broker.replicas.producing import expire_verifications
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.broker.replicas.roles import Action, Order, Role, next_step
+from kcore.broker.replicas.verifying import Produce
+from kcore.broker.replicas.waiting import Delayed, Waiting
 from kcore.protocol_errors import Errors, exception_of
-from kcore.schema import LeaderAndIsrResponse, UpdateMetadataResponse
 from kcore.schema.alter_partition import AlterPartitionResponse
-from kcore.schema.structure import Message
-from kcore.types import ZERO_UUID, Uuid
-from kcore.wire.columns import Columns
-
-FULL: Final = 2  # AbstractControlRequest.Type: the request lists all that the broker is to hold.
+from kcore.types import Uuid
 
 
 class Logs(Protocol):
@@ -51,12 +47,15 @@ class Logs(Protocol):
         """Nothing of it is left."""
 
 
-class ReplicaManager(Broker):
+class ReplicaManager:
     """The replicas of one broker, and those who wait for them."""
 
     def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
-        super().__init__(config.broker_id, broker_epoch)
+        self.broker_id = config.broker_id
+        self.broker_epoch = broker_epoch  # Of this incarnation: fetches carry it (KIP-903).
         self.config, self.logs = config, logs
+        self.cluster = ClusterView()
+        self.replicas: dict[Key, Replica] = {}  # What is held, in the state last accepted.
         self.partitions: dict[Key, Partition] = {}
         self.settings: dict[str, TopicSettings] = {}  # Of topics that have some of their own.
         self.fetchers: dict[int, ReplicaFetcher] = {}
@@ -64,13 +63,9 @@ class ReplicaManager(Broker):
         self.verifying: Waiting[Produce] = Waiting()
         self.producing: Waiting[Delayed] = Waiting()
         self.fetching: Waiting[WaitingFetch] = Waiting()
-        self.controller_id = -1
-        self.heard_of_replicas = False  # A LeaderAndIsr was taken: what is to be held is known.
         self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
         self._outputs: list[Output] = []
-        self._now_ms = 0
-        self._names_by_id: dict[Uuid, str] | None = None
-        self._offline: dict[Key, frozenset[int]] = {}
+        self._fetcher_hooks = FetcherHooks(lambda: self.broker_epoch, self.log_failed, self.wake)
 
     def take_outputs(self) -> list[Output]:
         """What is to be done now, in order."""
@@ -83,70 +78,35 @@ class ReplicaManager(Broker):
     def notice(self, kind: NoticeKind, text: str) -> None:
         self.output(Notice(kind, text))
 
-    # Control requests.
+    # Orders: what the broker is to hold, and as what.
 
-    def control(self, message: type[Message], version: int, request: Columns, now_ms: int) -> bytes:
-        """As `answer_columns`, at that time."""
-        self._now_ms = now_ms
-        return self.answer_columns(message, version, request)
+    def state(self, key: Key) -> Replica | None:
+        """The partition as it was last accepted; None if the broker does not hold it."""
+        return self.replicas.get(key)
 
-    def refusal(self, request: Columns) -> Errors:
-        error = super().refusal(request)
-        if error is Errors.NONE:
-            self.controller_id = request.controller_id
-        return error
-
-    def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
-        response = super().on_update_metadata(request)
-        self._names_by_id = None
-        offline = request.topic_states.partition_states.offline_replicas
-        if response.error_code == Errors.NONE and (self._offline or len(offline.values)):
-            self._offline.update(told_offline(request.topic_states))
-            self._offline = {key: brokers for key, brokers in self._offline.items() if brokers}
-        for key in {key for each in self.producing.by_id.values() for key in each.keys}:
-            self.wake(key)  # Who waits for replicas to begin later does not wait for those that are dead.
-        return response
-
-    def on_leader_and_isr(self, request: Columns, version: int) -> LeaderAndIsrResponse:
-        response = super().on_leader_and_isr(request, version)
-        if response.error_code == Errors.NONE:
-            self.heard_of_replicas = True
-            if request.type == FULL:
-                self._remove_strays(request)
-        return response
-
-    def _remove_strays(self, request: Columns) -> None:
-        """What the article's INIT flag asks for: only what a full request lists is held."""
-        states = request.topic_states.partition_states
-        names = request.topic_states.topic_name.tolist()
-        offsets = states.row_offsets.tolist()
-        partitions = states.partition_index.tolist()
-        told = {
-            (name, partition)
-            for name, begin, end in zip(names, offsets, offsets[1:], strict=False)
-            for partition in partitions[begin:end]
-        }
-        offline = {key for key, partition in self.partitions.items() if partition.role is Role.OFFLINE}
-        for key in {*self.partitions, *self.logs.keys()} - told - offline:
-            self.stopped(key, delete=True)
-
-    def take(self, key: Key, told: Replica) -> Errors:
+    def topic_id_on_disk(self, key: Key) -> Uuid:
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
-            return Errors.KAFKA_STORAGE_ERROR
-        if key not in self.replicas:
-            try:
-                known = self.logs.topic_id(key)
-            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
-                self.log_failed(key, error)
-                return Errors.KAFKA_STORAGE_ERROR
-            if ZERO_UUID not in (known, told.topic_id) and known != told.topic_id:
-                return Errors.INCONSISTENT_TOPIC_ID
-            if told.topic_id == ZERO_UUID:
-                told = replace(told, topic_id=known)
-        return super().take(key, told)
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")
+        try:
+            return self.logs.topic_id(key)
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self.log_failed(key, error)
+            raise
 
-    def become(self, key: Key, told: Replica) -> Errors:
+    def hold_only(self, keys: set[Key]) -> None:
+        """Delete every other replica, and every other log in the log directories: it is a stray."""
+        offline = {key for key, partition in self.partitions.items() if partition.role is Role.OFFLINE}
+        for key in {*self.partitions, *self.logs.keys()} - keys - offline:
+            self.stop(key, delete=True)
+
+    def cluster_changed(self) -> None:
+        """`cluster` says something new: who waits for replicas to begin later does not wait for those that are dead."""
+        for key in {key for each in self.producing.by_id.values() for key in each.keys}:
+            self.wake(key)
+
+    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
         """startReplica where need be, then becomeLeader or becomeFollower."""
         partition = self.partitions.get(key) or self._start(key)
         known = partition.told
@@ -155,8 +115,8 @@ class ReplicaManager(Broker):
         try:
             log = self.logs.hold(key, told.topic_id, is_new=told.is_new)
             if told.leader == self.broker_id:
-                step = partition.become_leader(told, log, self._now_ms)
-            elif self.is_alive(told.leader):
+                step = partition.become_leader(told, log, now_ms)
+            elif self.cluster.is_alive(told.leader):
                 step = partition.become_follower(told, log)
             else:  # The log is there, so that its high watermark is checkpointed (KAFKA-1647); no more changes.
                 return Errors.NONE
@@ -165,13 +125,13 @@ class ReplicaManager(Broker):
             self.log_failed(key, error)
             return Errors.KAFKA_STORAGE_ERROR
         self.replicas[key] = told
-        if partition.advance_high_watermark(self._now_ms):
+        if partition.advance_high_watermark(now_ms):
             self.wake(key)
         return Errors.NONE
 
     def _start(self, key: Key) -> Partition:
         limits = LagLimits(self.config.replica_lag_time_max_ms, self.config.replica_lag_max_offsets)
-        partition = self.partitions[key] = Partition(key, self.broker_id, limits, self.is_alive)
+        partition = self.partitions[key] = Partition(key, self.broker_id, limits, self.cluster.is_alive)
         partition.order(Order.START)
         partition.settings = self.settings_of(key[0])
         return partition
@@ -209,7 +169,7 @@ class ReplicaManager(Broker):
         assert told is not None and log is not None
         fetcher = self.fetchers.get(told.leader)
         if fetcher is None:
-            fetcher = self.fetchers[told.leader] = ReplicaFetcher(self, told.leader)
+            fetcher = self.fetchers[told.leader] = ReplicaFetcher(told.leader, self.config, self._fetcher_hooks)
         fetcher.add(partition.key, told.topic_id, told.leader_epoch, log)
         self._fetched_from[partition.key] = told.leader
         self.output(FetchFrom(told.leader))
@@ -222,7 +182,8 @@ class ReplicaManager(Broker):
             self.output(FetchFrom(leader))
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
-        super().assign_topic_id(key, topic_id)
+        """To a replica that had none."""
+        self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
         partition = self.partitions[key]
         assert partition.told is not None
         partition.told = replace(partition.told, topic_id=topic_id)
@@ -231,15 +192,16 @@ class ReplicaManager(Broker):
             fetcher.set_topic_id(key, topic_id)
         return Errors.NONE
 
-    def stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
+    def stop(self, key: Key, delete: bool) -> Errors:
+        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
             return Errors.KAFKA_STORAGE_ERROR
-        return super().stop(key, leader_epoch, delete)
-
-    def stopped(self, key: Key, delete: bool) -> Errors:
-        super().stopped(key, delete)
-        partition = self.partitions.get(key)
+        known = self.replicas.get(key)
+        if known is not None and delete:
+            del self.replicas[key]
+        elif known is not None:
+            self.replicas[key] = replace(known, stopped=True)
         if partition is None and not delete:
             return Errors.NONE
         order = Order.DELETE if delete else Order.STOP
@@ -275,36 +237,11 @@ class ReplicaManager(Broker):
 
     # What is known.
 
-    def is_alive(self, broker_id: int) -> bool:
-        """As UpdateMetadata told it."""
-        brokers = self.table.brokers
-        return broker_id in brokers and bool(brokers.live[brokers.row(broker_id)])
-
-    def name_of(self, topic_id: Uuid) -> str | None:
-        """A topic's name by its id."""
-        if self._names_by_id is None:
-            topics = self.table.topics
-            self._names_by_id = {each: name for each, name in zip(topics.ids, topics.names, strict=True) if name}
-            self._names_by_id.pop(ZERO_UUID, None)
-        return self._names_by_id.get(topic_id)
-
-    def offline_replicas(self, row: int) -> frozenset[int]:
-        """Of a partition of `table`: who is dead, or has its replica on a disk that failed, as was told (KIP-112)."""
-        table = self.table
-        key = table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
-        return self._offline.get(key, frozenset())
-
-    def knows(self, key: Key) -> bool:
-        """Whether UpdateMetadata told of the partition."""
-        topic, partition = key
-        rows = self.table.rows_of_topic(topic) if topic in self.table.topics else ()
-        return len(rows) > 0 and bool((self.table.partition_index__p[rows] == partition).any())
-
     def partition(self, key: Key) -> Partition:
         """ApiException if this broker does not serve it (ReplicaManager.getPartitionOrError)."""
         partition = self.partitions.get(key)
         if partition is None:
-            error = Errors.NOT_LEADER_OR_FOLLOWER if self.knows(key) else Errors.UNKNOWN_TOPIC_OR_PARTITION
+            error = Errors.NOT_LEADER_OR_FOLLOWER if self.cluster.knows(key) else Errors.UNKNOWN_TOPIC_OR_PARTITION
             raise exception_of(error)(f"{key[0]}-{key[1]} is not here")
         if partition.role is Role.OFFLINE:
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")

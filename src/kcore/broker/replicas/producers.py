@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kcore.broker.transactions import AbortedTransaction, EndMarker, Transactions
+from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker, Transactions
 from kcore.protocol_errors import Errors
 from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
 from kcore.wire.record_building import CONTROL, TRANSACTIONAL

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.broker import Key
-from kcore.broker.log_validator import TransactionalProducer
+from kcore.broker.replicas.log_validator import TransactionalProducer
+from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import ProduceRequest
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
 # A client that does not know them tries again all the same after the error that stands for these.

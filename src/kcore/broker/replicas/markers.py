@@ -10,9 +10,9 @@ Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.broker import Key
-from kcore.broker.outputs import Answer
-from kcore.broker.transactions import EndMarker
+from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.transactions import EndMarker
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.transactions import (
     WritableTxnMarker,
@@ -24,7 +24,7 @@ from kcore.schema.transactions import (
 )
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms
 EXPECTED: Final = frozenset(

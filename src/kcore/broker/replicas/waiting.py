@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from kcore.broker.broker import Key
+from kcore.broker.replicas.replica import Key
 from kcore.schema.structure import Message
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 
 class Waiter(Protocol):

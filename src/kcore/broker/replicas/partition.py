@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kcore.broker.appending import Appended, append_as_leader, append_end_marker
-from kcore.broker.broker import Key, Replica
-from kcore.broker.followers import Follower
-from kcore.broker.log import ReplicaLog
-from kcore.broker.log_validator import Bytes, LogConfig
-from kcore.broker.roles import Order, Role, Step, next_step
-from kcore.broker.transactions import AbortedTransaction, EndMarker
+from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
+from kcore.broker.replicas.followers import Follower
+from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.log_validator import Bytes, LogConfig
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.broker.replicas.roles import Order, Role, Step, next_step
+from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker
 from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochEndOffset

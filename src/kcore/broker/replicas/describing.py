@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from kcore.broker.broker import Key
-from kcore.broker.producers import Producer
+from kcore.broker.replicas.producers import Producer
+from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException
 from kcore.schema.producers import (
     DescribeProducersRequest,
@@ -14,7 +14,7 @@ from kcore.schema.producers import (
 )
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 
 def on_describe_producers(manager: "ReplicaManager", request: DescribeProducersRequest) -> DescribeProducersResponse:

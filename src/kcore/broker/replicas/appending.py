@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kcore.broker.log import ReplicaLog
-from kcore.broker.log_validator import Bytes, LogConfig, validate
-from kcore.broker.transactions import EndMarker, encode_end_marker
+from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.log_validator import Bytes, LogConfig, validate
+from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
 

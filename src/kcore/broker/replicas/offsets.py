@@ -5,8 +5,8 @@ Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApi
 
 from typing import TYPE_CHECKING, Final
 
-from kcore.broker.log import ReplicaLog, TimestampAndOffset
-from kcore.broker.partition import Partition
+from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
+from kcore.broker.replicas.partition import Partition
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.list_offsets import (
     EpochEndOffset,
@@ -21,7 +21,7 @@ from kcore.schema.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -6,8 +6,8 @@ Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and Delaye
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.broker import Key
-from kcore.broker.outputs import Answer
+from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.replica import Key
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.topics import (
@@ -18,7 +18,7 @@ from kcore.schema.topics import (
 )
 
 if TYPE_CHECKING:
-    from kcore.broker.replica_manager import ReplicaManager
+    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 NO_LOW_WATERMARK: Final = -1
 
