@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.controller.decision import Decision
-from kcore.controller.events import BrokerFailed
-from kcore.controller.zk_controller import ZkController
+from kcore.controller.zk.decision import Decision
+from kcore.controller.zk.events import BrokerFailed
+from kcore.controller.zk.zk_controller import ZkController
 from kcore.wire.fanout import Fanout
 from kcore.workloads.generate import generate
 

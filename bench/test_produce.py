@@ -10,7 +10,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore._ext import records as kernel
-from kcore.broker.log_validator import LogConfig, validate
+from kcore.broker.replicas.log_validator import LogConfig, validate
 from kcore.wire.record_batch import HEADER_END, crc32c
 from kcore.wire.record_building import CODECS, encode_records
 from kcore.wire.records import Record

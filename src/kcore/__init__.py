@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from kcore import bench as bench
     from kcore import schema as schema
     from kcore import spark as spark
-    from kcore.broker.broker import Broker as Broker
-    from kcore.controller.events import BrokerFailed as BrokerFailed
-    from kcore.controller.events import BrokerStarted as BrokerStarted
-    from kcore.controller.events import ControlledShutdown as ControlledShutdown
-    from kcore.controller.events import PreferredElection as PreferredElection
-    from kcore.controller.zk_controller import ZkController as ZkController
+    from kcore.broker.zk_control.broker import Broker as Broker
+    from kcore.controller.zk.events import BrokerFailed as BrokerFailed
+    from kcore.controller.zk.events import BrokerStarted as BrokerStarted
+    from kcore.controller.zk.events import ControlledShutdown as ControlledShutdown
+    from kcore.controller.zk.events import PreferredElection as PreferredElection
+    from kcore.controller.zk.zk_controller import ZkController as ZkController
     from kcore.metadata.broker_table import BrokerTable as BrokerTable
     from kcore.metadata.image import ClusterImage as ClusterImage
     from kcore.metadata.partition_table import PartitionTable as PartitionTable
@@ -80,9 +80,9 @@ _TOGETHER = {
     "kcore.wire.jsonform": ("from_json", "to_json"),
 }
 _LATER = _TOGETHER | {
-    "kcore.broker.broker": ("Broker",),
-    "kcore.controller.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
-    "kcore.controller.zk_controller": ("ZkController",),
+    "kcore.broker.zk_control.broker": ("Broker",),
+    "kcore.controller.zk.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
+    "kcore.controller.zk.zk_controller": ("ZkController",),
     "kcore.metadata.image": ("ClusterImage",),
     "kcore.protocol_errors": ("Errors",),
     "kcore.raft.config": ("RaftConfig",),

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import kcore
+from broker.controlled import ControlledManager
 from broker.memory_log import MemoryLog, MemoryLogs
-from kcore.broker.config import BrokerConfig
-from kcore.broker.fetching import on_fetch
-from kcore.broker.markers import on_write_txn_markers
-from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
-from kcore.broker.partition import Partition
-from kcore.broker.producing import on_produce, on_verified
-from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetching import on_fetch
+from kcore.broker.replicas.markers import on_write_txn_markers
+from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
+from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
+from kcore.broker.replicas.partition import Partition
+from kcore.broker.replicas.producing import on_produce, on_verified
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.alter_partition import (
@@ -44,7 +44,7 @@ class Cluster:
         self.ids = [*range(1, brokers + 1)]
         self.now_ms, self.settings = 1_000_000, settings
         self.logs = {each: MemoryLogs() for each in self.ids}
-        self.brokers: dict[int, ReplicaManager] = {}
+        self.brokers: dict[int, ControlledManager] = {}
         self.answers: dict[int, Any] = {}
         self.failed_logs: list[LogFailed] = []
         self.verifications: list[Verify] = []  # What coordinators were asked, and have not answered.
@@ -57,7 +57,7 @@ class Cluster:
     def start(self, broker_id: int) -> None:
         """A new incarnation, with the log that the last one left."""
         config = BrokerConfig(broker_id, **self.settings)
-        self.brokers[broker_id] = ReplicaManager(config, 100 + self.requests, self.logs[broker_id])
+        self.brokers[broker_id] = ControlledManager(config, 100 + self.requests, self.logs[broker_id])
 
     def log(self, broker_id: int) -> MemoryLog:
         return self.logs[broker_id].by_key[KEY]

@@ -1,9 +1,9 @@
 """A replica's log in memory: what ReplicaLog says, the slow way."""
 
-from kcore.broker.broker import Key
-from kcore.broker.log import TimestampAndOffset
-from kcore.broker.producers import Producers
-from kcore.broker.transactions import AbortedTransaction, end_markers
+from kcore.broker.replicas.log import TimestampAndOffset
+from kcore.broker.replicas.producers import Producers
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
 from kcore.types import ZERO_UUID, Uuid

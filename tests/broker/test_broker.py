@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import kcore
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 from kcore.errors import DecodeError
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message

@@ -3,9 +3,9 @@
 import pytest
 
 from broker.cluster import KEY, led
-from kcore.broker.offsets import on_list_offsets
-from kcore.broker.partition import TopicSettings
-from kcore.broker.roles import Role
+from kcore.broker.replicas.offsets import on_list_offsets
+from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.roles import Role
 from kcore.constants import LEADER_DURING_DELETE
 from kcore.protocol_errors import Errors
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -63,15 +63,15 @@ def test_a_full_request_leaves_replicas_on_failed_disks_alone() -> None:
 def test_replicas_that_are_offline_are_known_until_they_are_not() -> None:
     cluster = led()
     broker = cluster.brokers[1]
-    [row] = broker.table.rows_of_topic("t").tolist()
-    assert broker.offline_replicas(row) == set()
+    [row] = broker.cluster.table.rows_of_topic("t").tolist()
+    assert broker.cluster.offline_replicas(row) == set()
     cluster.update_metadata(offline=[3, 2])
-    assert broker.offline_replicas(row) == {2, 3}
+    assert broker.cluster.offline_replicas(row) == {2, 3}
     cluster.leader, leader = LEADER_DURING_DELETE, cluster.leader
     cluster.update_metadata(offline=[3])
     cluster.leader = leader
     cluster.update_metadata()
-    assert broker.offline_replicas(row) == set()
+    assert broker.cluster.offline_replicas(row) == set()
 
 
 def test_a_disk_that_cannot_be_searched_by_time() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
-from kcore.broker.fetcher import Stage
+from kcore.broker.replicas.fetcher import Stage
 from kcore.schema.alter_partition import AlterPartitionResponse
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.list_offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse

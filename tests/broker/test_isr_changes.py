@@ -3,8 +3,8 @@
 import pytest
 
 import kcore
-from kcore.broker.isr_changes import IsrChanges, for_version
-from kcore.broker.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.isr_changes import IsrChanges, for_version
+from kcore.broker.replicas.partition import IsrAnswer, IsrChange
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (

@@ -12,15 +12,15 @@ import pytest
 
 from broker.cluster import Cluster
 from kcore._ext import records as kernel
-from kcore.broker.log_validator import (
+from kcore.broker.replicas.log_validator import (
     LEAST_BUDGET,
     MAX_MESSAGE_BYTES,
     LogConfig,
     RecordValidationException,
     validate,
 )
-from kcore.broker.partition import TopicSettings
-from kcore.broker.producing import on_produce
+from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.producing import on_produce
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.wire.record_batch import crc32c
@@ -282,7 +282,7 @@ def test_a_batch_that_grows_beyond_the_topics_limit() -> None:
 
 BOMB = """
 import sys
-from kcore.broker.log_validator import LogConfig, validate
+from kcore.broker.replicas.log_validator import LogConfig, validate
 from kcore.protocol_errors import ApiException
 from kcore.workloads.memory import process_peak
 data = sys.stdin.buffer.read()

@@ -7,8 +7,8 @@ import pytest
 
 import cases
 from broker.memory_log import MemoryLog
-from kcore.broker.appending import Appended, append_as_leader
-from kcore.broker.log_validator import (
+from kcore.broker.replicas.appending import Appended, append_as_leader
+from kcore.broker.replicas.log_validator import (
     LogConfig,
     RecordValidationException,
     first_look,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore.broker.broker import Broker
-from kcore.controller.decision import Decision
-from kcore.controller.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
-from kcore.controller.requests.builder import ControlRequest
-from kcore.controller.zk_controller import ZkController
+from kcore.broker.zk_control.broker import Broker
+from kcore.controller.zk.decision import Decision
+from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.zk_controller import ZkController
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 

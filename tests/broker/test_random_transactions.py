@@ -10,8 +10,8 @@ import pytest
 
 from broker.cluster import Cluster
 from broker.test_random_replicas import World
-from kcore.broker.outputs import Verify
-from kcore.broker.producing import on_verified
+from kcore.broker.replicas.outputs import Verify
+from kcore.broker.replicas.producing import on_verified
 from kcore.protocol_errors import Errors
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.record_building import CONTROL

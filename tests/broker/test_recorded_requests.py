@@ -6,7 +6,7 @@ import pytest
 
 import kcore
 import story
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 
 MESSAGES = {"LEADER_AND_ISR": "LeaderAndIsr", "UPDATE_METADATA": "UpdateMetadata", "STOP_REPLICA": "StopReplica"}
 

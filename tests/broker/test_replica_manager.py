@@ -3,7 +3,7 @@
 import pytest
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
-from kcore.broker.roles import Role
+from kcore.broker.replicas.roles import Role
 from kcore.protocol_errors import Errors
 from kcore.types import Uuid
 from storage import building

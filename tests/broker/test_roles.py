@@ -3,9 +3,9 @@
 import pytest
 
 from broker.cluster import KEY, Cluster, led
-from kcore.broker import roles
-from kcore.broker.outputs import FetchFrom
-from kcore.broker.roles import TRANSITIONS, Action, Order, Role, Step, next_step
+from kcore.broker.replicas import roles
+from kcore.broker.replicas.outputs import FetchFrom
+from kcore.broker.replicas.roles import TRANSITIONS, Action, Order, Role, Step, next_step
 from kcore.protocol_errors import Errors
 
 HELD = (Role.STARTED, Role.LEADER, Role.FOLLOWER, Role.STOPPED)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 import kcore
-from controller import admin
-from controller.clusters import columns_of
-from controller.tree import Cluster
-from kcore.broker.broker import Broker
-from kcore.controller import events
+from controller.zk import admin
+from controller.zk.clusters import columns_of
+from controller.zk.tree import Cluster
+from kcore.broker.zk_control.broker import Broker
+from kcore.controller.zk import events
 from kcore.protocol_errors import Errors
 from kcore.schema import AlterPartitionReassignmentsRequest, LeaderAndIsrResponse
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker.cluster import KEY, Cluster, led
-from kcore.broker.deleting import on_delete_records
-from kcore.broker.describing import on_describe_producers
-from kcore.broker.transactions import EndMarker, encode_end_marker
+from kcore.broker.replicas.deleting import on_delete_records
+from kcore.broker.replicas.describing import on_describe_producers
+from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.schema.producers import DescribeProducersRequest, TopicRequest

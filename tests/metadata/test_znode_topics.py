@@ -5,8 +5,9 @@ from random import Random
 import pytest
 
 from kcore.errors import TableError
+from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.znode_topics import TopicAssignments, decode_topics
-from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment, decode_topic, encode_topic
+from kcore.metadata.znodes import TopicAssignment, decode_topic, encode_topic
 from kcore.types import Uuid
 
 

@@ -14,6 +14,7 @@ from kcore import schema as s
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError, NetworkError, RequestTimeoutError
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
+from kcore.net.principal import ANONYMOUS, KafkaPrincipal, principal_of_certificate
 from kcore.net.security import MECHANISMS, Sasl, Security, client_tls, server_tls
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
@@ -42,7 +43,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     server = ca.issue_cert("localhost", "127.0.0.1")
     server.cert_chain_pems[0].write_to_path(str(files.server))
     server.private_key_pem.write_to_path(str(files.server_key))
-    ca.issue_cert("client@example.org").private_key_and_cert_chain_pem.write_to_path(str(files.client))
+    client = ca.issue_cert(
+        "client@example.org",
+        common_name="al=ice, #1",
+        organization_name="Acme + Sons",
+        organization_unit_name="dev",
+    )
+    client.private_key_and_cert_chain_pem.write_to_path(str(files.client))
     trustme.CA().cert_pem.write_to_path(str(files.other_ca))
     return files
 
@@ -144,6 +151,7 @@ class SaslServer:
     def __init__(self, mechanism: str, password: str = PASSWORD, iterations: int = 4096) -> None:
         self.mechanism = mechanism
         self.known = False
+        self.contexts: list[RequestContext] = []
         self.steps: list[tuple[Callable[[str], None], Callable[[], str]]] = []
         if mechanism.startswith("SCRAM"):
             hashed = ScramMechanism(mechanism).make_auth_info(password, iteration_count=iterations)
@@ -158,11 +166,15 @@ class SaslServer:
             return s.SaslHandshakeResponse(error_code=error.value, mechanisms=[self.mechanism])
         if isinstance(message, s.SaslAuthenticateRequest):
             try:
-                return s.SaslAuthenticateResponse(auth_bytes=self.answer(message.auth_bytes))
+                token = self.answer(message.auth_bytes)
+                if self.known:
+                    context.session.authenticated(KafkaPrincipal("a=d,min"))
+                return s.SaslAuthenticateResponse(auth_bytes=token)
             except (ScramException, KeyError):
                 code = Errors.SASL_AUTHENTICATION_FAILED.value
                 return s.SaslAuthenticateResponse(error_code=code, error_message="Invalid credentials")
         assert self.known
+        self.contexts.append(context)
         return await fenced(context, message)
 
     def answer(self, token: bytes) -> bytes:
@@ -175,6 +187,106 @@ class SaslServer:
         take(token.decode())
         self.known = not self.steps
         return give().encode()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("over_tls", [False, True])
+@story
+async def test_a_request_carries_the_user_that_sasl_authenticated(files: Files, mechanism: str, over_tls: bool) -> None:
+    """Over TLS, too, where the client shows a certificate besides."""
+    handler = SaslServer(mechanism)
+    tls = server_tls(files.server, files.server_key, client_ca=files.ca) if over_tls else None
+    async with await serve("127.0.0.1", 0, handler, SASL_APIS, tls=tls, listener_name="INTERNAL") as server:
+        shown = client_tls(files.ca, files.client) if over_tls else None
+        security = Security(shown, Sasl(mechanism, "a=d,min", PASSWORD))
+        async with await connect("127.0.0.1", server.port, security=security) as connection:
+            await connection.send(HEARTBEAT)
+    [context] = handler.contexts
+    told = str(context.principal), context.listener_name, context.client_address
+    assert told == ("User:a=d,min", "INTERNAL", "127.0.0.1")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@story
+async def test_nobody_is_authenticated_before_the_exchange_has_ended_nor_on_another_connection(mechanism: str) -> None:
+    seen: list[KafkaPrincipal] = []
+    sasl = SaslServer(mechanism)
+
+    async def handler(context: RequestContext, message: Any) -> Any:
+        seen.append(context.principal)
+        return await (fenced if isinstance(message, s.BrokerHeartbeatRequest) else sasl)(context, message)
+
+    async with await serve("127.0.0.1", 0, handler, SASL_APIS) as server:
+        security = Security(sasl=Sasl(mechanism, "a=d,min", PASSWORD))
+        async with await connect("127.0.0.1", server.port, security=security) as connection:
+            assert {*seen} == {ANONYMOUS}  # The handshake, and each step of the exchange.
+            async with await connect("127.0.0.1", server.port) as other:
+                seen.clear()
+                await connection.send(HEARTBEAT)
+                await other.send(HEARTBEAT)
+                await connection.send(HEARTBEAT)
+    assert seen == [KafkaPrincipal("a=d,min"), ANONYMOUS, KafkaPrincipal("a=d,min")]
+
+
+@story
+async def test_a_request_carries_the_subject_of_the_clients_certificate(files: Files) -> None:
+    seen: list[RequestContext] = []
+
+    async def handler(context: RequestContext, message: Any) -> Any:
+        seen.append(context)
+        return await fenced(context, message)
+
+    tls = server_tls(files.server, files.server_key, client_ca=files.ca)
+    security = Security(client_tls(files.ca, files.client))
+    async with (
+        await serve("127.0.0.1", 0, handler, APIS, tls=tls) as server,
+        await connect("127.0.0.1", server.port, security=security) as connection,
+    ):
+        await connection.send(HEARTBEAT)
+    assert str(seen[0].principal) == "User:CN=al\\=ice\\, \\#1,OU=dev,O=Acme \\+ Sons"
+    assert (seen[0].listener_name, seen[0].client_address) == ("SSL", "127.0.0.1")
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
+@story
+async def test_a_client_that_shows_nothing_is_anonymous(files: Files, over_tls: bool) -> None:
+    seen: list[RequestContext] = []
+
+    async def handler(context: RequestContext, message: Any) -> Any:
+        seen.append(context)
+        return await fenced(context, message)
+
+    tls = server_tls(files.server, files.server_key) if over_tls else None
+    security = Security(client_tls(files.ca, files.client), server_name="localhost") if over_tls else Security()
+    async with (
+        await serve("127.0.0.1", 0, handler, APIS, tls=tls) as server,
+        await connect("127.0.0.1", server.port, security=security) as connection,
+    ):
+        await connection.send(HEARTBEAT)
+    assert (str(seen[0].principal), seen[0].client_address) == ("User:ANONYMOUS", "127.0.0.1")
+    assert seen[0].listener_name == ("SSL" if over_tls else "PLAINTEXT")
+
+
+CN = "commonName"
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [  # What X500Principal.getName prints.
+        ([[("countryName", "DE")], [("organizationName", "Acme")], [(CN, "alice")]], "CN=alice,O=Acme,C=DE"),
+        ([[(CN, 'Sons, Daughters + "Co" <x>; \\ #')]], 'CN=Sons\\, Daughters \\+ \\"Co\\" \\<x\\>\\; \\\\ \\#'),
+        ([[(CN, "  two  ")]], "CN=\\ \\ two\\ \\ "),
+        ([[(CN, " ")]], "CN=\\ "),
+        ([[(CN, "")]], "CN="),
+        ([[(CN, "a  b")]], "CN=a  b"),
+        ([[(CN, "v"), ("userId", "u")]], "CN=v+UID=u"),
+        ([[("emailAddress", "a@example.org")]], "1.2.840.113549.1.9.1=#160d61406578616d706c652e6f7267"),
+        ([[("emailAddress", "a" * 200)]], "1.2.840.113549.1.9.1=#1681c8" + "61" * 200),
+        ([], ""),
+    ],
+)
+def test_a_subject_is_printed_as_java_does(subject: list[list[tuple[str, str]]], name: str) -> None:
+    assert str(principal_of_certificate({"subject": subject})) == f"User:{name}"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

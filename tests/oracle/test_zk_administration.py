@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kcore import schema
-from kcore.controller.config import ControllerConfig
+from kcore.controller.zk.config import ControllerConfig
 from kcore.metadata.partition_table import PartitionState
 from kcore.net.connect import connect
 from kcore.net.connection import Connection

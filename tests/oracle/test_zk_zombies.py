@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.effects import Create
 from kcore.metadata import znodes
-from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Create
+from kcore.metadata.znodes import TopicAssignment
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess

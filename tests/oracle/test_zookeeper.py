@@ -9,19 +9,24 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from kcore.controller.effects import Create, Delete, Node, Outcome, SetData
 from kcore.errors import ControllerMovedError, DisconnectedError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.processes.zk_cluster import ZookeeperProcess
+from kcore.metadata.znode_operations import Create, Delete, Node, OperationResult, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import elect, register_broker, take_over
 from kcore.zookeeper.session import SessionEvent, Watch
 from net.loops import story, until
 
-DONE, NO_NODE, NODE_EXISTS, BAD_VERSION = Outcome.DONE, Outcome.NO_NODE, Outcome.NODE_EXISTS, Outcome.BAD_VERSION
+DONE, NO_NODE, NODE_EXISTS, BAD_VERSION = (
+    OperationResult.DONE,
+    OperationResult.NO_NODE,
+    OperationResult.NODE_EXISTS,
+    OperationResult.BAD_VERSION,
+)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +128,7 @@ async def test_operations_that_fail_fail_alone(server: ZookeeperProcess) -> None
             Delete("/p/q", 5), Delete("/p/q", 0), Delete("/x"), Create("/x/y"), SetData("/p/r", b"2", 0),
         ]  # fmt: skip
         assert await client.write(operations) == [
-            DONE, DONE, NODE_EXISTS, Outcome.NOT_EMPTY, NO_NODE, DONE,
+            DONE, DONE, NODE_EXISTS, OperationResult.NOT_EMPTY, NO_NODE, DONE,
             BAD_VERSION, DONE, NO_NODE, NO_NODE, DONE,
         ]  # fmt: skip
         assert await client.write([]) == []
@@ -136,7 +141,11 @@ async def test_all_or_none(server: ZookeeperProcess) -> None:
         first = [Create("/a"), Create("/a/b"), SetData("/a", b"1", 0)]
         assert await client.write(first, atomic=True, fence=("/f", 0)) == [DONE] * 3
         second = [Create("/c"), SetData("/a", b"2", 7), Create("/d")]
-        assert await client.write(second, atomic=True) == [Outcome.NOT_TRIED, BAD_VERSION, Outcome.NOT_TRIED]
+        assert await client.write(second, atomic=True) == [
+            OperationResult.NOT_TRIED,
+            BAD_VERSION,
+            OperationResult.NOT_TRIED,
+        ]
         assert await client.read_nodes(["/c", "/d"]) == [None, None]
         with pytest.raises(ZookeeperError, match="a request of 2000"):
             await client.write([Create("/e", bytes(1_000_000)), Create("/f", bytes(1_000_000))], atomic=True)
@@ -220,7 +229,7 @@ async def test_partitions_are_deleted_in_bulk(server: ZookeeperProcess) -> None:
         [left] = await client.read_children([znodes.partitions_path("t0")])
         assert left == ["9"]
         outcomes = await client.write([Delete(znodes.partitions_path("t0")), Delete("/none"), Delete("/none/too")])
-        assert outcomes == [Outcome.NOT_EMPTY, NO_NODE, NO_NODE]
+        assert outcomes == [OperationResult.NOT_EMPTY, NO_NODE, NO_NODE]
 
 
 @story

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kcore.controller.effects import Delete
 from kcore.errors import NetworkError
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Delete
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess

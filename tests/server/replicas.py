@@ -8,7 +8,7 @@ from typing import Any
 from kazoo.protocol.serialization import GetChildren
 
 import kcore
-from kcore.broker.config import BrokerConfig
+from kcore.broker.replicas.config import BrokerConfig
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
@@ -191,7 +191,7 @@ class Brokers:
         state = {"partitionIndex": 0, "controllerEpoch": 1, "leader": leader, "leaderEpoch": 1, "isr": [leader]}
         cached = state | {"replicas": [leader], "zkVersion": 1, "offlineReplicas": []}
         for each, server in self.servers.items():
-            brokers = server.manager.table.brokers
+            brokers = server.manager.cluster.table.brokers
             known = {int(brokers.ids[row]): [*brokers.endpoints[row]] for row in brokers.live.nonzero()[0]}
             if port is not None:
                 known[leader] = [Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller import events
-from kcore.controller.requests.builder import ControlRequest
+from kcore.controller.zk import events
+from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.metadata.broker_table import BrokerTable
 from kcore.schema.stop_replica import (
     StopReplicaPartitionError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.requests.builder import ControlRequest
+from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.net.versions import response_of
 from kcore.processes.machine import free_ports
 from kcore.schema.structure import Message

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import kcore
-from kcore.broker.config import BrokerConfig
-from kcore.broker.producing import on_produce
-from kcore.broker.replica_manager import ReplicaManager
+from broker.controlled import ControlledManager
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.producing import on_produce
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -22,7 +22,7 @@ from storage import building
 PARTITIONS = 30
 
 
-def lead(manager: ReplicaManager, leader_epoch: int) -> None:
+def lead(manager: ControlledManager, leader_epoch: int) -> None:
     """One LeaderAndIsr, of all partitions."""
     states = [
         {
@@ -53,7 +53,7 @@ def test_a23_the_checkpoint_is_read_once_and_not_for_each_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """KAFKA-8333: a file with a line a replica, read once a replica, in every LeaderAndIsr."""
-    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs([tmp_path]))
+    manager = ControlledManager(BrokerConfig(1), 1, BrokerLogs([tmp_path]))
     lead(manager, 0)
     data = [PartitionProduceData(index=index, records=building.batch(0, [b"a"])) for index in range(PARTITIONS)]
     topic = TopicProduceData(name="t", partition_data=data)
@@ -68,7 +68,7 @@ def test_a23_the_checkpoint_is_read_once_and_not_for_each_replica(
 
     monkeypatch.setattr(log_directory, "read_offsets", counted)
     logs = BrokerLogs([tmp_path])
-    again = ReplicaManager(BrokerConfig(1), 2, logs)
+    again = ControlledManager(BrokerConfig(1), 2, logs)
     lead(again, 1)
     assert read.count("replication-offset-checkpoint") == 1
     assert [log.high_watermark for log in logs.online[0].logs.values()] == [1] * PARTITIONS

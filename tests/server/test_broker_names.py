@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import kcore
-from kcore.broker.config import BrokerConfig
-from kcore.broker.fetching import on_fetch
-from kcore.broker.outputs import Answer, Notice
-from kcore.broker.producing import on_produce
-from kcore.broker.replica_manager import ReplicaManager
+from broker.controlled import ControlledManager
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetching import on_fetch
+from kcore.broker.replicas.outputs import Answer, Notice
+from kcore.broker.replicas.producing import on_produce
 from kcore.metadata.topic_names import partition_error
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -36,7 +36,7 @@ IMPOSSIBLE = [
 POSSIBLE = [("t", 0), ("...", 0), ("-", 0), ("a" * 249, 99_999), ("t", 2**31 - 1), ("a.B_c-9", 7)]
 
 
-def control(manager: ReplicaManager, message: Any, version: int, body: dict[str, Any]) -> Any:
+def control(manager: ControlledManager, message: Any, version: int, body: dict[str, Any]) -> Any:
     name = message.__name__
     common = {"controllerId": 9, "isKRaftController": False, "controllerEpoch": 1, "brokerEpoch": -1}
     data = kcore.encode(kcore.from_json(name, version, common | body), version)
@@ -49,7 +49,7 @@ def state_of(partition: int, **more: Any) -> dict[str, Any]:
     return who | {"replicas": [1]} | more
 
 
-def lead(manager: ReplicaManager, name: str, partition: int, *, is_new: bool = True) -> int:
+def lead(manager: ControlledManager, name: str, partition: int, *, is_new: bool = True) -> int:
     more = {"partitionEpoch": 3, "addingReplicas": [], "removingReplicas": [], "leaderRecoveryState": 0}
     more["isNew"] = is_new
     topic = {"topicName": name, "topicId": str(TOPIC_ID), "partitionStates": [state_of(partition, **more)]}
@@ -58,13 +58,13 @@ def lead(manager: ReplicaManager, name: str, partition: int, *, is_new: bool = T
     return answer.topics[0].partition_errors[0].error_code
 
 
-def delete(manager: ReplicaManager, name: str, partition: int) -> int:
+def delete(manager: ControlledManager, name: str, partition: int) -> int:
     state = {"partitionIndex": partition, "leaderEpoch": -2, "deletePartition": True}
     body = {"topicStates": [{"topicName": name, "partitionStates": [state]}]}
     return control(manager, StopReplicaRequest, 4, body).partition_errors[0].error_code
 
 
-def update_metadata(manager: ReplicaManager, *partitions: tuple[str, int]) -> int:
+def update_metadata(manager: ControlledManager, *partitions: tuple[str, int]) -> int:
     topics = [
         {
             "topicName": name,
@@ -77,23 +77,23 @@ def update_metadata(manager: ReplicaManager, *partitions: tuple[str, int]) -> in
     return control(manager, UpdateMetadataRequest, 8, {"topicStates": topics, "liveBrokers": brokers}).error_code
 
 
-def notices(manager: ReplicaManager) -> list[str]:
+def notices(manager: ControlledManager) -> list[str]:
     return [each.text for each in manager.take_outputs() if isinstance(each, Notice)]
 
 
 @pytest.fixture(name="broker")
-def broker_over_files(tmp_path: Path) -> tuple[ReplicaManager, Callable[[], list[str]]]:
+def broker_over_files(tmp_path: Path) -> tuple[ControlledManager, Callable[[], list[str]]]:
     """With a log directory that has a neighbour; and what lies in and around it."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "x-0").mkdir()
     (tmp_path / "x-0" / "precious").write_text("mine")
-    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs([tmp_path / "logs"]))
+    manager = ControlledManager(BrokerConfig(1), 1, BrokerLogs([tmp_path / "logs"]))
     assert lead(manager, "good", 0) == Errors.NONE
     manager.take_outputs()
     return manager, lambda: sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*"))
 
 
-Broker = tuple[ReplicaManager, Callable[[], list[str]]]
+Broker = tuple[ControlledManager, Callable[[], list[str]]]
 
 
 @pytest.mark.parametrize(("name", "partition", "error"), IMPOSSIBLE)
@@ -116,8 +116,8 @@ def test_13_update_metadata_with_a_name_that_cannot_be(name: str, broker: Broker
     """Its other topics are known from then on: a stray znode does not blind the broker."""
     manager, _ = broker
     assert update_metadata(manager, ("one", 0), (name, 0), ("two", 0)) == Errors.INVALID_TOPIC_EXCEPTION
-    assert {each for each in manager.table.topics.names if each} == {"one", "two"}
-    assert manager.knows(("two", 0)) and not manager.knows((name, 0))
+    assert {each for each in manager.cluster.table.topics.names if each} == {"one", "two"}
+    assert manager.cluster.knows(("two", 0)) and not manager.cluster.knows((name, 0))
     assert notices(manager) == [f"UpdateMetadata of controller 9 names what no topic can have: topic {name!r:.100}"]
     assert update_metadata(manager, ("one", 0)) == Errors.NONE
     assert update_metadata(manager, (name, 0)) == Errors.INVALID_TOPIC_EXCEPTION
@@ -128,7 +128,7 @@ def test_13_update_metadata_that_makes_no_table_changes_nothing(partition: int, 
     manager, _ = broker
     assert update_metadata(manager, ("one", 0)) == Errors.NONE
     assert update_metadata(manager, ("two", 0), ("one", partition)) == Errors.INVALID_REQUEST
-    assert manager.table.topics.names == ["one"]
+    assert manager.cluster.table.topics.names == ["one"]
     assert "is refused: partition index of row 1" in notices(manager)[-1]
 
 
@@ -197,14 +197,14 @@ def test_13_a_topic_id_that_cannot_be_read_takes_the_directory_offline(tmp_path:
     directories = [tmp_path / "1", tmp_path / "2"]
     for each in directories:
         each.mkdir()
-    manager = ReplicaManager(BrokerConfig(1), 1, BrokerLogs(directories))
+    manager = ControlledManager(BrokerConfig(1), 1, BrokerLogs(directories))
     assert lead(manager, "t", 0) == Errors.NONE
     manager.logs.close()  # type: ignore[attr-defined]
     [path] = tmp_path.rglob("partition.metadata")
     path.write_text("nonsense")
     logs = BrokerLogs(directories)
     assert [each.path for each in logs.directories if each.failed] == [path.parent.parent]
-    assert lead(ReplicaManager(BrokerConfig(1), 1, logs), "t", 0, is_new=False) == Errors.KAFKA_STORAGE_ERROR
+    assert lead(ControlledManager(BrokerConfig(1), 1, logs), "t", 0, is_new=False) == Errors.KAFKA_STORAGE_ERROR
 
 
 def test_the_door_and_the_directory_have_one_rule() -> None:
@@ -232,11 +232,11 @@ def test_an_update_metadata_of_many_new_brokers_takes_no_time(broker: Broker) ->
     manager, _ = broker
     brokers = [{"id": each, "endpoints": [], "rack": None} for each in range(32_767)]
     answer = control(manager, UpdateMetadataRequest, 8, {"topicStates": [], "liveBrokers": brokers})
-    assert (answer.error_code, len(manager.table.brokers)) == (Errors.NONE, 32_767)
+    assert (answer.error_code, len(manager.cluster.table.brokers)) == (Errors.NONE, 32_767)
     one_more = [{"id": 99_999, "endpoints": [], "rack": None}]
     answer = control(manager, UpdateMetadataRequest, 8, {"topicStates": [], "liveBrokers": one_more})
     assert answer.error_code == Errors.INVALID_REQUEST
-    assert manager.is_alive(7) and not manager.is_alive(99_999)
+    assert manager.cluster.is_alive(7) and not manager.cluster.is_alive(99_999)
 
 
 def test_a_negative_leader_epoch_is_stale(broker: Broker) -> None:

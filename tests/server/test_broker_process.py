@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kcore.broker import broker
+from kcore.broker.zk_control import control_requests
 from kcore.errors import DisconnectedError, KcoreError, SessionExpiredError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect
@@ -322,7 +322,7 @@ async def test_a_control_request_is_decoded_once(tmp_path: Path, monkeypatch: py
         decoded.append(message.__name__)
         return decode_columns(message, version, data)
 
-    for module in (broker, process):
+    for module in (control_requests, process):
         monkeypatch.setattr(module, "decode_columns", counted)
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1, 1)

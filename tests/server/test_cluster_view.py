@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.config import ControllerConfig
+from kcore.controller.zk.config import ControllerConfig
 from kcore.errors import ElectionRefusedError
 from kcore.metadata import znodes
-from kcore.metadata.znodes import Migration, PartitionStateNode, ReplicaAssignment, TopicAssignment
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znodes import Migration, PartitionStateNode, TopicAssignment
 from kcore.server.controller import holder, process
 from kcore.server.controller.process import ControllerServer
 from net.loops import story, until

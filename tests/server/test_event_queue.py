@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kcore.controller.events import (
+from kcore.controller.zk.events import (
     BrokerChange,
     ControlledShutdown,
     ControlledShutdownReceived,

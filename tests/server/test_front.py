@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.effects import Answer
-from kcore.controller.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
-from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
+from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
@@ -83,7 +83,7 @@ class Told:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Told]:
     told = Told()
-    told.port = await told.front.open("127.0.0.1", 0)
+    told.port = await told.front.open("127.0.0.1", 0, "PLAINTEXT")
     learning = asyncio.create_task(told.front.keep_learning())
     try:
         yield told

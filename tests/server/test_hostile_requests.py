@@ -10,7 +10,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
-from kcore.controller.config import ControllerConfig
+from kcore.controller.zk.config import ControllerConfig
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, serve
 from kcore.net.versions import response_of
@@ -59,7 +59,9 @@ async def test_18_a_broker(seed: int, tmp_path: Path, caplog: pytest.LogCaptureF
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)
         assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
-        brokers.servers[1].manager.controller_id = -1  # As far as it knows by now, nobody would answer its good-bye.
+        brokers.servers[
+            1
+        ].manager.cluster.controller_id = -1  # As far as it knows by now, nobody would answer its good-bye.
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -3,10 +3,10 @@
 import pytest
 
 from broker.memory_log import MemoryLogs
-from kcore.broker.config import BrokerConfig
-from kcore.broker.log_validator import NO_LIMIT_MS, LogConfig
-from kcore.broker.partition import TopicSettings
-from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.log_validator import NO_LIMIT_MS, LogConfig
+from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.server.broker.topic_settings import TopicSettingsWatch, settings_of
 from net.loops import story
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller import events
-from kcore.controller.config import ControllerConfig
-from kcore.controller.handlers import HANDLERS
+from kcore.controller.zk import events
+from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.handlers import HANDLERS
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect

@@ -6,13 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from controller.tree import Tree
-from kcore.controller.effects import Node, Outcome, States
+from controller.zk.tree import Tree
 from kcore.errors import ControllerMovedError, SessionExpiredError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
-from kcore.metadata.znodes import ReplicaAssignment, TopicAssignment
+from kcore.metadata.znode_operations import Node, OperationResult, States
+from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Uuid
 from kcore.zookeeper.registration import ControllerEpoch
 from kcore.zookeeper.session import SessionEvent
@@ -120,7 +121,7 @@ class Client:
         is_there = self.zookeeper.has_chroot if path == "/" else path in self.zookeeper.tree.nodes
         return SimpleNamespace(ephemeralOwner=self.zookeeper.owner) if is_there else None
 
-    async def write(self, operations: Any, *, atomic: bool = False, fence: tuple[str, int]) -> list[Outcome]:
+    async def write(self, operations: Any, *, atomic: bool = False, fence: tuple[str, int]) -> list[OperationResult]:
         self._check(fence)
         tree = self.zookeeper.tree
         outcomes = tree.transaction(operations) if atomic else [tree.apply(each) for each in operations]

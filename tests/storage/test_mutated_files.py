@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.broker.transactions import AbortedTransaction
+from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import KcoreError
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.server.broker.logs import BrokerLogs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.broker.transactions import EndMarker, encode_end_marker
+from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.segment import Segment
 from kcore.wire.record_batch import scan_batches

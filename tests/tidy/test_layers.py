@@ -73,6 +73,44 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
+def test_rules_know_no_mode_of_the_controller() -> None:
+    """`controller/rules/` is for both modes: it imports neither, and no word in it is ZooKeeper's."""
+    for path in sorted((PACKAGE / "controller" / "rules").glob("*.py")):
+        assert not re.search(r"zookeeper|znode|\bzk\b", path.read_text("utf-8"), re.IGNORECASE), path.name
+        assert not [each for each in imported(path) if re.match(r"kcore\.controller\.(zk|kraft)\b", each)]
+
+
+@pytest.mark.parametrize(("mode", "other"), [("zk", "kraft"), ("kraft", "zk")])
+def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: str) -> None:
+    paths = sorted((PACKAGE / "controller" / mode).rglob("*.py"))
+    assert paths
+    for path in paths:
+        assert not [each for each in imported(path) if each.startswith(f"kcore.controller.{other}.")], path.name
+
+
+def test_replicas_do_not_know_who_tells_them() -> None:
+    """`broker/replicas/` knows neither control requests nor deltas of the log; these do not know each other."""
+    others = {"replicas": ("zk_control", "metadata_delta"), "zk_control": ("metadata_delta",)}
+    for half, unknown in {**others, "metadata_delta": ("zk_control",)}.items():
+        for path in sorted((PACKAGE / "broker" / half).glob("*.py")):
+            found = {*imported(path)}
+            assert not [each for each in found for name in unknown if each.startswith(f"kcore.broker.{name}.")], path
+    told_by = {
+        "kcore.schema.LeaderAndIsrRequest",
+        "kcore.schema.UpdateMetadataRequest",
+        "kcore.schema.StopReplicaRequest",
+    }
+    for path in sorted((PACKAGE / "broker" / "replicas").glob("*.py")):
+        assert not told_by & {*imported(path)}, path.name
+
+
+def test_zookeeper_is_performed_for_anybody() -> None:
+    """Who asks something of ZooKeeper says so in `metadata/znode_operations.py`'s words, controller or not."""
+    for path in sorted((PACKAGE / "zookeeper").glob("*.py")):
+        units = {module.split(".")[1] for module in imported(path) if module.startswith("kcore.")}
+        assert not units & {"controller", "broker", "raft"}, path.name
+
+
 def test_every_unit_has_a_layer() -> None:
     assert {unit_of(path) for path in sources(".py")} <= set(LAYER)
 

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
+from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import elect, register_broker, take_over
 from net.loops import story
 from zookeeper.tree import Tree
 
-DONE, BAD_VERSION = Outcome.DONE, Outcome.BAD_VERSION
+DONE, BAD_VERSION = OperationResult.DONE, OperationResult.BAD_VERSION
 COUNT = 2_300
 
 
@@ -134,9 +134,15 @@ async def test_a_fence_that_fell_stops_everything() -> None:
     assert await client.write([SetData(znodes.CONTROLLER_EPOCH, b"2", 5)], fence=FENCE) == [BAD_VERSION]
 
 
-def one_by_one(tree: Tree, operations: list[Operation]) -> list[Outcome]:
+def one_by_one(tree: Tree, operations: list[Operation]) -> list[OperationResult]:
     """What each operation would come to by itself."""
-    outcomes = {0: DONE, -101: Outcome.NO_NODE, -103: BAD_VERSION, -110: Outcome.NODE_EXISTS, -111: Outcome.NOT_EMPTY}
+    outcomes = {
+        0: DONE,
+        -101: OperationResult.NO_NODE,
+        -103: BAD_VERSION,
+        -110: OperationResult.NODE_EXISTS,
+        -111: OperationResult.NOT_EMPTY,
+    }
     kinds: dict[type, int] = {Create: 1, SetData: 5, Delete: 2}
     return [
         outcomes[
@@ -176,7 +182,7 @@ async def test_a_thousand_deletions_of_what_is_not_there_are_two_requests() -> N
     await client.write([Create("/t"), Create("/c"), *(Create(f"/t/{k}") for k in range(300))])
     tree.multis = tree.reads = 0
     deletions = [Delete(f"/{parent}/{k}") for k in range(300) for parent in ("c", "t")]
-    assert await client.write(deletions) == [Outcome.NO_NODE, DONE] * 300
+    assert await client.write(deletions) == [OperationResult.NO_NODE, DONE] * 300
     assert (tree.multis, tree.reads) == (2, 1)
     assert {*tree.nodes} == {"/", "/t", "/c"}
 
@@ -207,7 +213,7 @@ async def test_one_transaction() -> None:
     client = client_of(tree)
     assert await client.write([Create("/a"), SetData("/a", b"1", 0), Create("/a/b")], atomic=True) == [DONE] * 3
     outcomes = await client.write([Create("/c"), Delete("/a"), Create("/d")], atomic=True)
-    assert outcomes == [Outcome.NOT_TRIED, Outcome.NOT_EMPTY, Outcome.NOT_TRIED]
+    assert outcomes == [OperationResult.NOT_TRIED, OperationResult.NOT_EMPTY, OperationResult.NOT_TRIED]
     assert set(tree.nodes) == {"/", "/a", "/a/b"}
     with pytest.raises(ZookeeperError, match="a request of 1000"):
         await client.write([SetData("/a", bytes(1_000_000))], atomic=True)

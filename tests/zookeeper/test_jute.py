@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kazoo.protocol.states import ZnodeStat
 
 from kcore._ext import jute as kernel
-from kcore.controller.effects import Create, Delete, SetData
 from kcore.errors import ZookeeperError
+from kcore.metadata.znode_operations import Create, Delete, SetData
 from kcore.metadata.znode_states import texts_of
 from kcore.zookeeper.operations import (
     MAX_BYTES,

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.broker.config import BrokerConfig
+from kcore.broker.replicas.config import BrokerConfig
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of, begin_log, use_all_descriptors
-from kcore.controller.requests.versions import request_versions
+from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.report.exits import Exit
 from kcore.server.broker.process import BrokerServer

@@ -10,8 +10,8 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of, begin_log, use_all_descriptors
-from kcore.controller.config import ControllerConfig
-from kcore.controller.requests.versions import request_versions
+from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.report.exits import Exit

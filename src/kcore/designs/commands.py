@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from statistics import median
 
-from kcore.controller.effects import Create
-from kcore.controller.requests.batch import ControlRequest, RequestBatch
-from kcore.controller.requests.versions import request_versions
+from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.versions import request_versions
 from kcore.designs.design import done
 from kcore.designs.meter import read_meter
 from kcore.designs.rows import Row
 from kcore.designs.sessions import CountedClient, Work
 from kcore.designs.state_queue import QueueReader, command, queue_nodes
 from kcore.hollow.zk.broker import HollowBroker
+from kcore.metadata.znode_operations import Create
 from kcore.net.connect import connect
 from kcore.workloads.generate import generate
 

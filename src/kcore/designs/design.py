@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from kcore.controller.effects import Create, Operation, Outcome
 from kcore.designs.meter import read_meter
 from kcore.designs.rows import NOT_KNOWN, Row
 from kcore.designs.sessions import CountedClient, Knowledge, Work
 from kcore.errors import TargetError
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_operations import Create, Operation, OperationResult
 from kcore.metadata.znodes import BROKER_IDS, broker_path
 from kcore.types import Int32s
 from kcore.zookeeper.operations import Ephemeral
@@ -128,7 +128,7 @@ async def done(client: CountedClient, operations: Iterable[Operation | Ephemeral
     """Writes that nobody else makes; TargetError if one was not made."""
     wanted = list(operations)
     for operation, outcome in zip(wanted, await client.write(wanted), strict=True):
-        if outcome is not Outcome.DONE:
+        if outcome is not OperationResult.DONE:
             raise TargetError(f"{operation.path}: {outcome.value}")
 
 

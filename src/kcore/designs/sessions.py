@@ -5,9 +5,9 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from kcore.controller.effects import Create, Delete, Node, Operation, Outcome, States
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_operations import Create, Delete, Node, Operation, OperationResult, States
 from kcore.types import Bools, Int32s
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import Ephemeral, Fence
@@ -36,7 +36,7 @@ class CountedClient(ZookeeperClient):
 
     async def write(
         self, operations: Sequence[Operation | Ephemeral], *, atomic: bool = False, fence: Fence | None = None
-    ) -> list[Outcome]:
+    ) -> list[OperationResult]:
         self.writes += len(operations)
         self._made += [operation.path for operation in operations if isinstance(operation, Create)]
         return await super().write(operations, atomic=atomic, fence=fence)

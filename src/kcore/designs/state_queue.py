@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from kcore.controller.effects import Create, SetData
 from kcore.designs.sessions import CountedClient, Work
+from kcore.metadata.znode_operations import Create, SetData
 
 STATE = "/brokers/state"
 

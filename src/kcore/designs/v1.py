@@ -5,9 +5,9 @@
 
 import json
 
-from kcore.controller.effects import Create, Operation, Outcome, SetData
 from kcore.designs.design import Design, done
 from kcore.metadata.znode_json import encode_json
+from kcore.metadata.znode_operations import Create, Operation, OperationResult, SetData
 from kcore.zookeeper.operations import Ephemeral
 from kcore.zookeeper.session import OnWatch
 
@@ -63,7 +63,7 @@ class LeaderWatchers(Design):
         assert isr is not None
         if broker_id in json.loads(isr.data)["ISR"]:
             [outcome] = await client.write([Ephemeral(self._leader_path(row), b"%d" % broker_id)])
-            if outcome is Outcome.DONE:
+            if outcome is OperationResult.DONE:
                 left = [each for each in self._replicas(row) if each != self.lost]
                 await done(client, [SetData(f"{path}/ISR", encode_json({"ISR": left}), isr.version)])
         await self._look(broker_id, row)

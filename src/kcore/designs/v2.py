@@ -6,12 +6,12 @@ seen at once; what may wait is put into /brokers/state/<id>. The leader also wat
 
 import numpy as np
 
-from kcore.controller.effects import Create, Operation, SetData
-from kcore.controller.events import BrokerFailed
+from kcore.controller.zk.events import BrokerFailed
 from kcore.controller.zk_controller import ZkController
 from kcore.designs.design import Design, done
 from kcore.designs.state_queue import QueueReader, command, queue_nodes
 from kcore.metadata.znode_json import encode_json
+from kcore.metadata.znode_operations import Create, Operation, SetData
 from kcore.metadata.znode_states import encode_states
 from kcore.metadata.znodes import BROKER_IDS, PartitionStateNode, decode_state, encode_state
 from kcore.zookeeper.session import OnWatch

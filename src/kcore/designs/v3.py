@@ -5,9 +5,8 @@ import time
 
 import numpy as np
 
-from kcore.controller.decision import Decision, state_writes
-from kcore.controller.effects import SetData
-from kcore.controller.events import BrokerFailed
+from kcore.controller.zk.decision import Decision, state_writes
+from kcore.controller.zk.events import BrokerFailed
 from kcore.controller.zk_controller import ZkController
 from kcore.designs.design import Design, done
 from kcore.errors import TargetError
@@ -16,6 +15,7 @@ from kcore.hollow.zk.tree import write_tree
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znode_operations import SetData
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.schema import LeaderAndIsrRequest

@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 
-from kcore.controller.effects import Create, Operation, SetData
 from kcore.designs.design import CLIENT, done
 from kcore.designs.v3 import Controlled
 from kcore.errors import TargetError
 from kcore.metadata.znode_json import encode_json
+from kcore.metadata.znode_operations import Create, Operation, SetData
 from kcore.types import Int32s
 from kcore.zookeeper.operations import MAX_TRANSACTION_BYTES
 from kcore.zookeeper.session import OnWatch

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 from kazoo.protocol.serialization import SetData as SetDataRequest
 
-from kcore.controller.effects import Create, SetData
 from kcore.designs.rows import ONE_BY_ONE, Row
 from kcore.designs.sessions import CountedClient
 from kcore.errors import TargetError
+from kcore.metadata.znode_operations import Create, SetData
 from kcore.metadata.znodes import PartitionStateNode, encode_state
 from kcore.types import Int64s
 from kcore.zookeeper.client import ZookeeperClient

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kcore.constants import RECOVERED, RECOVERING
+from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.znode_json import (
     Fields,
     encode_json,
@@ -125,14 +126,6 @@ def encode_controller_epoch(epoch: int) -> bytes:
 def decode_controller_epoch(data: bytes) -> int:
     """ControllerEpochZNode"""
     return parse_integer(CONTROLLER_EPOCH, data.decode(errors="replace"))
-
-
-class ReplicaAssignment(NamedTuple):
-    """The replicas of a partition; `replicas` holds those that are being added and removed too (KIP-455)."""
-
-    replicas: tuple[int, ...]
-    adding_replicas: tuple[int, ...] = ()
-    removing_replicas: tuple[int, ...] = ()
 
 
 class TopicAssignment(NamedTuple):

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
 from kcore.net.framed import Framed, Piece, frame_of
+from kcore.net.principal import principal_of_certificate
+from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import api_name, for_version, refusal, response_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -17,8 +19,6 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import NONE
 from kcore.wire.codec import decode_from, encode
 
-T = TypeVar("T")
-
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
 
@@ -26,30 +26,6 @@ if TYPE_CHECKING:
 PEER: ContextVar[str] = ContextVar("PEER", default="")
 KEY_AND_VERSION = Struct(">hh")  # What every request begins with, whatever its header's version.
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
-
-
-class RequestContext(NamedTuple):
-    """What a handler knows beyond the message."""
-
-    peer: str
-    connection_id: int  # Of this server, never used twice.
-    header: RequestHeader
-    gone: "asyncio.Future[None] | None" = None  # Done once the client is: nobody will read an answer.
-
-    @property
-    def version(self) -> int:
-        return self.header.request_api_version
-
-    async def while_here(self, answer: Awaitable[T]) -> T | None:
-        """What is awaited; None, and it is cancelled, if the client is gone before: it may have had years to wait."""
-        waiting = asyncio.ensure_future(answer)
-        if self.gone is None or waiting.done():
-            return await waiting
-        try:
-            await asyncio.wait((waiting, self.gone), return_when=asyncio.FIRST_COMPLETED)
-            return await waiting if waiting.done() else None
-        finally:
-            waiting.cancel()
 
 
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
@@ -80,6 +56,7 @@ class ServedConnection(Framed):
         self.rank = Rank.SILENT
         self._server, self._arrival = server, arrival
         self._id = next(server.connection_ids)
+        self._session = ClientSession(server.listener_name, arrival.address)
         self._next: asyncio.Future[bytes | None] | None = None  # Waited for while no request runs; None ends it.
         self._drained: asyncio.Future[None] | None = None
         self._reading_paused = False
@@ -92,6 +69,7 @@ class ServedConnection(Framed):
         super().connection_made(transport)
         host, port, *_ = transport.get_extra_info("peername") or ("a client that is gone", 0)
         self.peer = f"{host}:{port}"
+        self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
         server = self._server
         if server.closing:
             self.abort()
@@ -239,7 +217,7 @@ class ServedConnection(Framed):
             return _encoded(refusal(versions), 0, header)
         if isinstance(message, ApiVersionsRequest):
             return _encoded(for_version(self._server.versions_answer, version), version, header)
-        context = RequestContext(self.peer, self._id, header, self._gone)
+        context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)
         if response is None:
             return None

@@ -21,7 +21,8 @@ from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.metrics import Metrics
-from kcore.net.served import Handler, Relay, RequestContext, ServedConnection
+from kcore.net.request_context import RequestContext
+from kcore.net.served import Handler, Relay, ServedConnection
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.index import message_class
@@ -43,16 +44,19 @@ async def serve(
     limits: Limits | None = None,
     metrics: Metrics | None = None,
     relay: Relay | None = None,
+    listener_name: str | None = None,
 ) -> "Server":
     """A server that listens; `async with` closes it. Port 0 takes a free one, `server.port` tells which.
 
     `apis` are names such as "Metadata" with the lowest and highest version; ApiVersions is answered from them. The
     handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
-    raises costs its connection. What `relay` takes, it never sees. OSError if the address cannot be had,
-    UnknownMessageError, UnsupportedVersionError.
+    raises costs its connection. What `relay` takes, it never sees. `listener_name` is told with each request; without
+    one it is that of the protocol, as in Kafka. OSError if the address cannot be had, UnknownMessageError,
+    UnsupportedVersionError.
     """
     server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)
     server.tls = tls
+    server.listener_name = listener_name or ("PLAINTEXT" if tls is None else "SSL")
     with network_errors(address_text(host or "", port), server.limits.connect_s, failed="cannot listen at"):
         sockets = await bound_sockets(host, port)
     server.listen(sockets)
@@ -87,6 +91,7 @@ class Server:
         self.metrics = metrics
         self.relay = relay
         self.tls: ssl.SSLContext | None = None
+        self.listener_name = "PLAINTEXT"
         self.versions_answer = answer_of(dict(served.values()))  # Another may be put here, if a relay takes more.
         self.port = 0
         self.closing = False

@@ -14,7 +14,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from kcore.broker.transactions import AbortedTransaction
+from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import StorageError
 from kcore.storage.files import naming, open_reader, read_bytes
 from kcore.types import Int32s, Int64s

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kcore.broker.log import TimestampAndOffset
-from kcore.broker.producers import AppendedBatch, Producer, Producers
-from kcore.broker.transactions import AbortedTransaction, end_markers
+from kcore.broker.replicas.log import TimestampAndOffset
+from kcore.broker.replicas.producers import AppendedBatch, Producer, Producers
+from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache

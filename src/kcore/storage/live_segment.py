@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from kcore.broker.log import TimestampAndOffset
-from kcore.broker.producers import Producers
-from kcore.broker.transactions import AbortedTransaction, end_markers
+from kcore.broker.replicas.log import TimestampAndOffset
+from kcore.broker.replicas.producers import Producers
+from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.errors import DecodeError, StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.raft.batches import StoredBatch

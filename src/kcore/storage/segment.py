@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from kcore.broker.transactions import AbortedTransaction
+from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import DecodeError, StorageError
 from kcore.storage.files import is_there, open_reader
 from kcore.storage.indexes import MOST_SEGMENT, OffsetIndex, TimeIndex, read_aborted

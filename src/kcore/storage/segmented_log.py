@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kcore.broker.transactions import AbortedTransaction
+from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs

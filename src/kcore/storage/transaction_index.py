@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
-from kcore.broker.transactions import AbortedTransaction
+from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import StorageError
 from kcore.storage.files import is_there, open_reader, open_writer, write_all, write_atomically
 from kcore.storage.indexes import format_aborted, read_aborted

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from kcore.controller.decision import Decision
-from kcore.controller.events import BrokerFailed, ControlledShutdown
-from kcore.controller.requests.builder import ControlRequest
-from kcore.controller.zk_controller import ZkController
+from kcore.controller.zk.decision import Decision
+from kcore.controller.zk.events import BrokerFailed, ControlledShutdown
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.zk_controller import ZkController
 from kcore.wire.fanout import encode_fanout
 from kcore.workloads.cell import Cell
 from kcore.workloads.changes import arrays_of, moved_bytes

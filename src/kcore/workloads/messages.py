@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kcore.controller.requests.states import Situation, TopicStates, leader_and_isr_states, update_metadata_states
+from kcore.controller.zk.requests.states import Situation, TopicStates, leader_and_isr_states, update_metadata_states
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.types import Int32s

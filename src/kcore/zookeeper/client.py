@@ -9,12 +9,12 @@ from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
 from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import ZnodeStat
 
-from kcore.controller.changes import part
-from kcore.controller.effects import Create, Node, Operation, Outcome, States
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
+from kcore.metadata.change_sets import part
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, States
 from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths, texts_of
 from kcore.types import Bools, Int32s, Int64s
 from kcore.zookeeper.operations import (
@@ -35,8 +35,8 @@ from kcore.zookeeper.operations import (
     Results,
     check_of,
     operations_of,
-    outcome_of,
     reads_of,
+    result_of,
     results_of,
 )
 from kcore.zookeeper.session import OnWatch, Session, SessionEvent
@@ -131,7 +131,7 @@ class ZookeeperClient:
 
     async def write(
         self, operations: Sequence[Operation | Ephemeral], *, atomic: bool = False, fence: Fence | None = None
-    ) -> list[Outcome]:
+    ) -> list[OperationResult]:
         """What became of each: in order, each on its own; `atomic`: all or none.
 
         `fence`: nothing is done unless that path has that version; ControllerMovedError.
@@ -144,7 +144,7 @@ class ZookeeperClient:
             for batch in columns.batches():
                 await self._write_batch(columns, batch, fence, errors)
         return [
-            Outcome.NOT_TRIED if error == UNTRIED else outcome_of(error, operation.path)
+            OperationResult.NOT_TRIED if error == UNTRIED else result_of(error, operation.path)
             for error, operation in zip(errors.tolist(), operations, strict=True)
         ]
 
@@ -190,8 +190,8 @@ class ZookeeperClient:
         columns, errors = operations_of([Create(each) for each in paths]), np.full(len(paths), UNTRIED, np.int32)
         await self._write_batch(columns, np.arange(len(paths)), None, errors)
         for each, error in zip(paths, errors.tolist(), strict=True):
-            if outcome_of(error, each) not in (Outcome.DONE, Outcome.NODE_EXISTS):
-                raise ZookeeperError(f"{each}: {outcome_of(error, each).value}")
+            if result_of(error, each) not in (OperationResult.DONE, OperationResult.NODE_EXISTS):
+                raise ZookeeperError(f"{each}: {result_of(error, each).value}")
 
     # How
 
@@ -289,7 +289,7 @@ class ZookeeperClient:
         batches = operations.batches()
         await _all(_in_turn(turns, self._write_apart(operations, rows, fence, errors)) for rows in batches)
         for error in np.unique(errors).tolist():
-            outcome_of(error, "write")
+            result_of(error, "write")
         return errors
 
     async def _write_apart(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:

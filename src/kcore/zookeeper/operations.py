@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from kcore._ext import jute
-from kcore.controller.effects import Create, Delete, Operation, Outcome, SetData
 from kcore.errors import ZookeeperError
+from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.metadata.znode_states import Texts, texts_of
 from kcore.types import Int32s, Int64s, UInt8s
 
@@ -23,12 +23,12 @@ END: Final = struct.pack(">i?i", -1, True, -1)  # of a multi
 _PERSISTENT, _EPHEMERAL, SEQUENTIAL = 0, 1, 2  # CreateMode
 _ANYONE: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")  # ZooDefs.Ids.OPEN_ACL_UNSAFE
 
-OUTCOMES: Final = {
-    0: Outcome.DONE,
-    -101: Outcome.NO_NODE,
-    -103: Outcome.BAD_VERSION,
-    -110: Outcome.NODE_EXISTS,
-    -111: Outcome.NOT_EMPTY,
+RESULTS: Final = {
+    0: OperationResult.DONE,
+    -101: OperationResult.NO_NODE,
+    -103: OperationResult.BAD_VERSION,
+    -110: OperationResult.NODE_EXISTS,
+    -111: OperationResult.NOT_EMPTY,
 }
 NO_NODE, BAD_VERSION, NODE_EXISTS = -101, -103, -110
 UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: what a multi says of operations after the one that failed
@@ -141,8 +141,8 @@ def results_of(answer: bytes, begin: int, count: int, zxid: int = -1) -> Results
     return results
 
 
-def outcome_of(error: int, what: str) -> Outcome:
-    """The outcome that an error code is; ZookeeperError if it is none of an ordinary operation."""
-    if error not in OUTCOMES:
+def result_of(error: int, what: str) -> OperationResult:
+    """The result that an error code stands for; ZookeeperError if it is none of an ordinary operation."""
+    if error not in RESULTS:
         raise ZookeeperError(f"{what}: ZooKeeper's error {error}")
-    return OUTCOMES[error]
+    return RESULTS[error]

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from kcore.controller.effects import Create, Delete, SetData
 from kcore.errors import ControllerMovedError, ZookeeperError
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, Delete, SetData
 from kcore.zookeeper.client import ZookeeperClient
-from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, outcome_of
+from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, result_of
 
 _TRIES = 10  # Each is against somebody who made and unmade a znode just then.
 
@@ -29,7 +29,7 @@ async def register_broker(client: ZookeeperClient, broker_id: int, data: bytes) 
         if not results.errors.any():
             return int(results.zxids[0, 1])
         if results.errors[0] != NODE_EXISTS:
-            outcome = outcome_of(int(results.errors[0]), path)
+            outcome = result_of(int(results.errors[0]), path)
             raise ZookeeperError(f"{path}: {outcome.value}")
         if (stat := await client.stat(path)) is None:
             continue

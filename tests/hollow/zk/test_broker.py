@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import kcore
-from kcore.controller.requests.builder import ControlRequest
+from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.hollow.zk.broker import HollowBroker
 from kcore.net.connect import connect
 from kcore.net.connection import Connection

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 from kcore.errors import FrameError
 from kcore.net.served import KEY_AND_VERSION
 from kcore.net.server import RequestContext, Server, serve

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from kcore.controller.effects import Delete, SetData
 from kcore.errors import TargetError
 from kcore.hollow.zk.broker import Arrival, HollowBroker
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znode_operations import Delete, SetData
 from kcore.metadata.znodes import broker_path
 from kcore.schema.structure import Message
 from kcore.zookeeper.client import ZookeeperClient

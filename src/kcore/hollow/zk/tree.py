@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from kcore.controller.effects import Create, Operation
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Create, Operation
 from kcore.metadata.znodes import (
     PERSISTENT_PATHS,
     PartitionStateNode,
-    ReplicaAssignment,
     TopicAssignment,
     encode_state,
     encode_topic,

@@ -11,9 +11,9 @@ of another leader hears NOT_COORDINATOR, and finds that one.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from kcore.broker.broker import Key
-from kcore.broker.replica_manager import ReplicaManager
-from kcore.broker.roles import Role
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.replicas.roles import Role
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import Errors
 from kcore.schema.classic_groups import (
@@ -102,8 +102,8 @@ ErrorOf: TypeAlias = Callable[[str, int], Errors]  # Of a group's or transaction
 
 def refusal_of(manager: ReplicaManager, key: str, key_type: int) -> Errors:
     """What a request about that group or transaction is answered with."""
-    row = coordinator_row(manager.table, key, key_type)
-    is_ours = row is not None and manager.table.state(row).leader == manager.broker_id
+    row = coordinator_row(manager.cluster.table, key, key_type)
+    is_ours = row is not None and manager.cluster.table.state(row).leader == manager.broker_id
     return Errors.UNSUPPORTED_VERSION if is_ours else Errors.NOT_COORDINATOR
 
 

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kcore.broker.fetcher import ReplicaFetcher
-from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.replicas.fetcher import ReplicaFetcher
+from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog

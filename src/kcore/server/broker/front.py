@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from kcore.broker.deleting import on_delete_records
-from kcore.broker.describing import on_describe_producers
-from kcore.broker.fetching import on_fetch
-from kcore.broker.markers import on_write_txn_markers
-from kcore.broker.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.producing import on_produce
-from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.admin.configs import is_of_all_brokers
-from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.broker.replicas.deleting import on_delete_records
+from kcore.broker.replicas.describing import on_describe_producers
+from kcore.broker.replicas.fetching import on_fetch
+from kcore.broker.replicas.markers import on_write_txn_markers
+from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
+from kcore.broker.replicas.producing import on_produce
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import RequestContext
@@ -234,14 +234,14 @@ class BrokerFront:
         return None
 
     def _view(self) -> ClusterView:
-        table, controller_id = self._manager.table, self._manager.controller_id
+        table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
         endpoints: tuple[Endpoint, ...] = ()
         rack = None
-        if controller_id in table.brokers and self._manager.is_alive(controller_id):
+        if controller_id in table.brokers and self._manager.cluster.is_alive(controller_id):
             row = table.brokers.row(controller_id)
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
-        offline = self._manager.offline_replicas
+        offline = self._manager.cluster.offline_replicas
         return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)
 
     async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -255,7 +255,7 @@ class BrokerFront:
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
         """Of a group or transaction: who leads its partition of an internal topic."""
         nodes, topic = self._view().nodes(), TOPICS.get(request.key_type, "")
-        may_come = topic in self._manager.table.topics or await self._admin.has_coordinators()
+        may_come = topic in self._manager.cluster.table.topics or await self._admin.has_coordinators()
         keys = request.coordinator_keys if version >= 4 else [request.key]
         found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
         if version >= 4:
@@ -273,7 +273,7 @@ class BrokerFront:
         """
         if key_type not in TOPICS:
             return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")
-        table = self._manager.table
+        table = self._manager.cluster.table
         row = coordinator_row(table, key, key_type)
         leader = -1 if row is None else table.state(row).leader
         if row is not None and leader == self._manager.broker_id:

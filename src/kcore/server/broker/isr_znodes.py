@@ -5,11 +5,11 @@ Source: ZkAlterPartitionManager and ReplicationUtils of 3.9.1.
 
 import logging
 
-from kcore.broker.broker import Key
-from kcore.broker.isr_changes import StateWrite
-from kcore.controller.effects import Create, Outcome, SetData
+from kcore.broker.replicas.isr_changes import StateWrite
+from kcore.broker.replicas.replica import Key
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, OperationResult, SetData
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -25,9 +25,9 @@ async def write_isrs(zookeeper: ZookeeperClient, writes: list[StateWrite]) -> di
     try:
         outcomes = await zookeeper.write([SetData(each.path, each.data, each.version) for each in writes])
         for write, outcome in zip(writes, outcomes, strict=True):
-            if outcome is Outcome.DONE:
+            if outcome is OperationResult.DONE:
                 versions[write.change.key] = write.version + 1
-            elif outcome is Outcome.BAD_VERSION:
+            elif outcome is OperationResult.BAD_VERSION:
                 [node] = await zookeeper.read_nodes([write.path])
                 versions[write.change.key] = node.version if node is not None and node.data == write.data else None
         changed = [key for key, version in versions.items() if version is not None]

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.admin import scram
-from kcore.controller.admin.broker_configs import ConfigNode
-from kcore.controller.admin.configs import alter_configs, describe_configs, replace_configs
-from kcore.controller.effects import ReadChildren, ReadNodes, Steps, WriteNodes
-from kcore.controller.znode_reading import read_broker
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.controller.zk.admin import scram
+from kcore.controller.zk.admin.broker_configs import ConfigNode
+from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
+from kcore.controller.zk.effects import Steps
+from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import KcoreError, TableError
 from kcore.metadata import znodes
 from kcore.metadata.znode_brokers import BrokerNode
+from kcore.metadata.znode_operations import ReadChildren, ReadNodes, WriteNodes
 from kcore.schema import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -47,7 +48,10 @@ class NodeAdmin:
         """`settings`: what the broker was started with, by Kafka's names; `listener`: of brokers among themselves."""
         self._logs, self._zookeeper, self._listener = logs, zookeeper, listener
         self._node = ConfigNode(
-            manager.broker_id, is_broker=True, has_topic=lambda name: name in manager.table.topics, settings=settings
+            manager.broker_id,
+            is_broker=True,
+            has_topic=lambda name: name in manager.cluster.table.topics,
+            settings=settings,
         )
         self._coordinators: list[BrokerNode] = []
         self._read_s = -KNOWN_S

@@ -12,19 +12,20 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
-from kcore.broker.broker import Key
-from kcore.broker.config import BrokerConfig
-from kcore.broker.isr_changes import for_version
-from kcore.broker.notices import NoticeKind
-from kcore.broker.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
-from kcore.broker.producing import on_verified
-from kcore.broker.replica_manager import ReplicaManager
-from kcore.controller.admin.configs import settings_of
-from kcore.controller.effects import Create
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.isr_changes import for_version
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
+from kcore.broker.replicas.producing import on_verified
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.zk_control.control_requests import ControlRequests
+from kcore.controller.zk.admin.configs import settings_of
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znode_operations import Create
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.served import PEER
 from kcore.net.server import Server, serve
@@ -131,6 +132,7 @@ class BrokerServer:
 
     def _compose(self, cluster_id: str) -> None:
         manager = self.manager = ReplicaManager(self.config, -1, self.logs)
+        self.control = ControlRequests(manager)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
         admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
         own = {message_class(f"{name}Request").api_key for name in APIS}
@@ -150,7 +152,9 @@ class BrokerServer:
 
     async def _serve(self) -> Server:
         frames = Frames(ControlPath(self._control), self._relay)
-        server = self._server = await serve(self._host, self.port, self.front.handle, APIS, relay=frames)
+        server = self._server = await serve(
+            self._host, self.port, self.front.handle, APIS, relay=frames, listener_name=self.listener
+        )
         self.port = server.port
         return server
 
@@ -163,7 +167,7 @@ class BrokerServer:
 
     async def __aexit__(self, *_: object) -> None:
         """Leaders are moved away first, unless the disks are gone; logs are closed, the znode goes."""
-        if not self._failed.is_set() and self.manager.controller_id >= 0:
+        if not self._failed.is_set() and self.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
 
@@ -245,14 +249,14 @@ class BrokerServer:
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
         """Where a broker listens for others."""
-        brokers = self.manager.table.brokers
-        if not self.manager.is_alive(broker_id):
+        brokers = self.manager.cluster.table.brokers
+        if not self.manager.cluster.is_alive(broker_id):
             return None
         endpoints = brokers.endpoints[brokers.row(broker_id)]
         return next((each for each in endpoints if each.listener == self.listener), None)
 
     def _controller(self) -> Endpoint | None:
-        return self._endpoint(self.manager.controller_id)
+        return self._endpoint(self.manager.cluster.controller_id)
 
     # The machine.
 
@@ -260,7 +264,7 @@ class BrokerServer:
         request = decode_columns(message, version, body)
         if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
             await self._topics.learn({*request.topic_states.topic_name})
-        answer = self.manager.control(message, version, request, now_ms())
+        answer = self.control.answer_columns(message, version, request, now_ms())
         self.perform()
         if message is LeaderAndIsrRequest:
             self._tell_of_internal_topics()
@@ -339,7 +343,7 @@ class BrokerServer:
         """Not before a LeaderAndIsr (KAFKA-7235): until then nothing has moved."""
         while True:
             await asyncio.sleep(CHECKPOINT_S)
-            if self.manager.heard_of_replicas:
+            if self.control.heard_of_replicas:
                 self._directories_failed(self.logs.checkpoint())
                 self._topics.keep_only({topic for topic, _ in self.manager.partitions})
                 self.perform()

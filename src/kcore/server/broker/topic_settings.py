@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from kcore.broker.config import BrokerConfig
-from kcore.broker.log_validator import NO_LIMIT_MS, PRODUCER_CHOOSES, UNCOMPRESSED, LogConfig
-from kcore.broker.partition import TopicSettings
-from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.log_validator import NO_LIMIT_MS, PRODUCER_CHOOSES, UNCOMPRESSED, LogConfig
+from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import KcoreError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.topic_names import reason_invalid

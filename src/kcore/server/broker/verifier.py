@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kcore.broker.broker import Key
-from kcore.broker.outputs import Verify
-from kcore.broker.replica_manager import ReplicaManager
+from kcore.broker.replicas.outputs import Verify
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import DisconnectedError, KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
@@ -46,8 +46,8 @@ class TransactionVerifier:
 
     def ask(self, asked: Verify) -> None:
         """Who coordinates is asked after all that waits for it."""
-        row = coordinator_row(self._manager.table, asked.transactional_id, TRANSACTIONS)
-        coordinator = -1 if row is None else self._manager.table.state(row).leader
+        row = coordinator_row(self._manager.cluster.table, asked.transactional_id, TRANSACTIONS)
+        coordinator = -1 if row is None else self._manager.cluster.table.state(row).leader
         if coordinator == self._manager.broker_id:
             self._tell([asked], refusal_of(self._manager, asked.transactional_id, TRANSACTIONS))
         elif self._endpoint(coordinator) is None:

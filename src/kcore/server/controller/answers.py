@@ -4,14 +4,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from kcore.controller.events import (
+from kcore.controller.zk.events import (
     Event,
     LeaderAndIsrResponseReceived,
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from kcore.controller.requests.builder import ControlRequest
-from kcore.controller.requests.states import taken
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.states import taken
 from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns, Rows

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from kcore.controller.requests.builder import ControlRequest
-from kcore.controller.requests.merging import SharedMerges, count_of
-from kcore.controller.requests.outbox import Outbox
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.merging import SharedMerges, count_of
+from kcore.controller.zk.requests.outbox import Outbox
 from kcore.errors import DecodeError, NetworkError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.net.address import address_text

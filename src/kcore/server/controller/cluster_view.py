@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kcore.constants import INTERNAL_TOPICS
-from kcore.controller.requests.live_brokers import LiveBroker
+from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topic_names import reason_invalid
 from kcore.protocol_errors import Errors

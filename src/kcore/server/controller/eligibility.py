@@ -3,7 +3,7 @@
 Each check reads, writes nothing, and raises an ElectionRefusedError whose sentence tells an operator what to do. All
 that a failover reads is looked at once, when the process starts; before each election, what may have come since and
 would make two controllers of one cluster. A znode that makes no sense and comes later is passed over
-(`controller/znode_reading.py`).
+(`controller/zk/znode_reading.py`).
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.topics.assignments import arrays_of
-from kcore.controller.znode_reading import read_broker, read_topics, sound_states
+from kcore.controller.zk.topics.assignments import arrays_of
+from kcore.controller.zk.znode_reading import read_broker, read_topics, sound_states
 from kcore.errors import ElectionRefusedError, TableError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import BrokerTable

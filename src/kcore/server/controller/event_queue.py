@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kcore.controller.events import Event, RequestEvent, SessionLost
+from kcore.controller.zk.events import Event, RequestEvent, SessionLost
 from kcore.server.controller.metrics import ControllerMetrics
 
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller import events
-from kcore.controller.admin.configs import is_of_all_brokers
-from kcore.controller.effects import Answer
-from kcore.controller.events import RequestEvent
+from kcore.controller.zk import events
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.events import RequestEvent
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -111,9 +111,9 @@ class Front:
         """The API keys that no broker is asked for now."""
         return _KEYS_OF_STANDBY if self._view() is None else _KEYS
 
-    async def open(self, host: str, port: int) -> int:
+    async def open(self, host: str, port: int, listener_name: str) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        self._server = await serve(host, port, self._handle, APIS, relay=self._relay)
+        self._server = await serve(host, port, self._handle, APIS, relay=self._relay, listener_name=listener_name)
         return self._server.port
 
     async def close(self) -> None:

@@ -12,28 +12,15 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Final, Self
 
-from kcore.controller import events
-from kcore.controller.active import ActiveController
-from kcore.controller.config import ControllerConfig
-from kcore.controller.effects import (
-    Answer,
-    Delete,
-    DeletePartitions,
-    Effect,
-    HandleLater,
-    ReadChildren,
-    ReadNodes,
-    ReadStates,
-    Send,
-    Tell,
-    WriteNodes,
-    WriteStates,
-)
-from kcore.controller.notices import Level, Notice
-from kcore.controller.requests.builder import ControlRequest
-from kcore.controller.requests.live_brokers import LiveBroker
-from kcore.controller.watches import Kind, event_of
-from kcore.controller.znode_reading import read_broker
+from kcore.controller.zk import events
+from kcore.controller.zk.active import ActiveController
+from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send, Tell
+from kcore.controller.zk.notices import Level, Notice
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.controller.zk.watches import Kind, event_of
+from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import (
     ControllerMovedError,
     ElectionRefusedError,
@@ -44,6 +31,15 @@ from kcore.errors import (
 )
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.znode_operations import (
+    Delete,
+    DeletePartitions,
+    ReadChildren,
+    ReadNodes,
+    ReadStates,
+    WriteNodes,
+    WriteStates,
+)
 from kcore.schema.structure import Message
 from kcore.server.controller import eligibility
 from kcore.server.controller.answers import event_of_answer
@@ -121,7 +117,7 @@ class ControllerServer:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._front.close)
-            self.port = await self._front.open(self._host, self.port)
+            self.port = await self._front.open(self._host, self.port, self.config.inter_broker_listener_name)
             await stack.enter_async_context(self._zookeeper)
             await self._open()
             stack.pop_all()

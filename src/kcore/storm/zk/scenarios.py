@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kcore.controller.effects import Delete
 from kcore.errors import TargetError
+from kcore.metadata.znode_operations import Delete
 from kcore.metadata.znodes import CONTROLLER, DELETE_TOPICS, TOPICS
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kcore.broker.broker import Broker
+from kcore.broker.zk_control.broker import Broker
 from kcore.errors import TargetError
 from kcore.hollow.zk.broker import HollowBroker
 from kcore.hollow.zk.fleet import HollowFleet

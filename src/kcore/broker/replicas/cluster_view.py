@@ -1,0 +1,64 @@
+"""What a broker knows of the cluster: partitions, brokers, the controller (Kafka's MetadataCache)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kcore.broker.replicas.replica import Key
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.topics import TopicTable
+from kcore.types import ZERO_UUID, Uuid
+
+NO_CONTROLLER = -1
+
+
+class ClusterView:
+    """The cluster as this broker was told; whoever tells writes `table`, then calls `topics_changed`."""
+
+    def __init__(self) -> None:
+        self.table = PartitionTable.from_arrays(
+            np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
+        )
+        self.controller_id = NO_CONTROLLER
+        self._names_by_id: dict[Uuid, str] | None = None
+        self._offline: dict[Key, frozenset[int]] = {}
+
+    def topics_changed(self) -> None:
+        """Topics came or went in `table`."""
+        self._names_by_id = None
+
+    def set_offline(self, offline: Iterable[tuple[Key, frozenset[int]]]) -> None:
+        """Partitions with the brokers whose replica is offline; with none, all are online."""
+        self._offline.update(offline)
+        self._offline = {key: brokers for key, brokers in self._offline.items() if brokers}
+
+    @property
+    def has_offline(self) -> bool:
+        """Whether any replica is known to be offline."""
+        return bool(self._offline)
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the broker is registered and not fenced."""
+        brokers = self.table.brokers
+        return broker_id in brokers and bool(brokers.live[brokers.row(broker_id)])
+
+    def name_of(self, topic_id: Uuid) -> str | None:
+        """A topic's name by its id."""
+        if self._names_by_id is None:
+            topics = self.table.topics
+            self._names_by_id = {each: name for each, name in zip(topics.ids, topics.names, strict=True) if name}
+            self._names_by_id.pop(ZERO_UUID, None)
+        return self._names_by_id.get(topic_id)
+
+    def offline_replicas(self, row: int) -> frozenset[int]:
+        """The brokers whose replica of that partition of `table` is offline: dead, or its disk failed (KIP-112)."""
+        table = self.table
+        key = table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
+        return self._offline.get(key, frozenset())
+
+    def knows(self, key: Key) -> bool:
+        """Whether the partition is in the cluster."""
+        topic, partition = key
+        rows = self.table.rows_of_topic(topic) if topic in self.table.topics else ()
+        return len(rows) > 0 and bool((self.table.partition_index__p[rows] == partition).any())

@@ -1,0 +1,101 @@
+"""DeleteRecords: a log begins later, here and on all its live followers (KIP-107).
+
+Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and DelayedDeleteRecords of 3.9.1.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.replica import Key
+from kcore.constants import INTERNAL_TOPICS
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema.topics import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+NO_LOW_WATERMARK: Final = -1
+
+
+class Wanted(NamedTuple):
+    """Where a partition's replicas should begin, and the answer for it."""
+
+    key: Key
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+
+@dataclass
+class WaitingDeletion:
+    """A request that is answered when all live replicas begin where they should, or time is up."""
+
+    request_id: int
+    deadline_ms: int
+    answer: DeleteRecordsResponse
+    wanted: list[Wanted]
+
+    @property
+    def keys(self) -> set[Key]:
+        return {each.key for each in self.wanted}
+
+    def response(self, manager: "ReplicaManager") -> DeleteRecordsResponse | None:
+        """None while a replica begins earlier."""
+        done = [_look(manager, *each) for each in self.wanted]
+        return self.answer if all(done) else None
+
+    def timed_out(self, manager: "ReplicaManager") -> DeleteRecordsResponse:
+        """Replicas that live again later still follow."""
+        for each in self.wanted:
+            if not _look(manager, *each):
+                each.result.error_code = Errors.REQUEST_TIMED_OUT
+        return self.answer
+
+
+def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
+    """Whether the partition is decided; the answer for it as it is now."""
+    try:
+        result.low_watermark = manager.partition(key).low_watermark
+    except ApiException as error:
+        result.error_code, result.low_watermark = error.error, NO_LOW_WATERMARK
+        return True
+    return result.low_watermark >= offset
+
+
+def on_delete_records(manager: "ReplicaManager", request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
+    """Raises start offsets, and answers once that is so everywhere: the answer is among the manager's outputs."""
+    answer = DeleteRecordsResponse(topics=[])
+    wanted: list[Wanted] = []
+    for topic in request.topics:
+        results = DeleteRecordsTopicResult(name=topic.name, partitions=[])
+        answer.topics.append(results)
+        for asked in topic.partitions:
+            result = DeleteRecordsPartitionResult(
+                partition_index=asked.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=Errors.NONE
+            )
+            results.partitions.append(result)
+            key = (topic.name, asked.partition_index)
+            try:
+                wanted.append(Wanted(key, _delete(manager, key, asked.offset), result))
+            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+                manager.log_failed(key, error)
+                result.error_code = Errors.KAFKA_STORAGE_ERROR
+            except ApiException as error:
+                result.error_code = error.error
+    waiter = WaitingDeletion(request_id, now_ms + request.timeout_ms, answer, wanted)
+    if (done := waiter.response(manager)) is not None:
+        manager.output(Answer(request_id, done))
+    else:
+        manager.producing.add(waiter)
+
+
+def _delete(manager: "ReplicaManager", key: Key, offset: int) -> int:
+    """Where the log begins from now on, unless it begins later."""
+    if key[0] in INTERNAL_TOPICS:
+        Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Cannot delete records of internal topic {key[0]}")
+    return manager.partition(key).delete_records(offset)

@@ -1,0 +1,48 @@
+"""DescribeProducers: what a partition's log knows of those who write to it (KIP-664; Partition.activeProducerState)."""
+
+from typing import TYPE_CHECKING
+
+from kcore.broker.replicas.producers import Producer
+from kcore.broker.replicas.replica import Key
+from kcore.protocol_errors import ApiException
+from kcore.schema.producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+
+def on_describe_producers(manager: "ReplicaManager", request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Every replica answers, also one that follows."""
+    topics = []
+    for topic in request.topics:
+        partitions = [_partition(manager, (topic.name, index)) for index in topic.partition_indexes]
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
+
+
+def _partition(manager: "ReplicaManager", key: Key) -> PartitionResponse:
+    answer = PartitionResponse(partition_index=key[1], active_producers=[])
+    try:
+        log = manager.partition(key).local_log(-1, must_lead=False)
+        answer.active_producers = [_producer(*each) for each in log.producers.by_id.items()]
+    except ApiException as error:
+        answer.error_code, answer.error_message = error.error, str(error)
+    return answer
+
+
+def _producer(producer_id: int, producer: Producer) -> ProducerState:
+    open_since = producer.transaction_offset
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=producer.batches[-1].last_sequence if producer.batches else -1,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=-1 if open_since is None else open_since,
+    )

@@ -1,0 +1,304 @@
+"""What a broker fetches from one leader: requests out, answers in, logs cut where they went another way.
+
+Source: AbstractFetcherThread and ReplicaFetcherThread of 3.9.1 (KIP-101, KIP-279, KIP-595).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from kcore.broker.replicas.appending import append_as_follower
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.offsets import EARLIEST, LATEST
+from kcore.broker.replicas.replica import Key
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.replication.divergence import OffsetTruncationState, offset_truncation_state
+from kcore.replication.epochs import EpochEndOffset
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from kcore.schema.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kcore.schema.structure import Message
+from kcore.types import ZERO_UUID, Uuid
+
+NAMES_UP_TO: Final = 12  # Fetch, by topic names.
+STATE_SINCE: Final = 15  # Fetch, with the state of the replica that asks.
+LIST_OFFSETS_VERSION: Final = 9
+OFFSET_FOR_LEADER_EPOCH_VERSION: Final = 4
+
+
+class Stage(Enum):
+    """What is asked next of a partition."""
+
+    TRUNCATING = "truncating"
+    FETCHING = "fetching"
+    FINDING_END = "finding the leader's end"  # After OFFSET_OUT_OF_RANGE.
+    FINDING_START = "finding the leader's start"
+
+
+@dataclass(slots=True)
+class FetchState:
+    """One partition that is followed."""
+
+    topic_id: Uuid
+    leader_epoch: int
+    log: ReplicaLog
+    offset: int
+    stage: Stage
+    delayed_until_ms: int = 0
+    failed: bool = False  # Nothing more is asked until the next LeaderAndIsr.
+
+
+class Ask(NamedTuple):
+    """A request to the leader, and the newest version that it may have."""
+
+    request: Message
+    version: int
+
+    def fitted(self, version: int) -> Message:
+        """The request as that version has it: who asks stands in one place or in another (KIP-903)."""
+        if isinstance(self.request, FetchRequest):
+            if version >= STATE_SINCE:
+                self.request.replica_id = -1
+            else:
+                self.request.replica_state = ReplicaState()
+        return self.request
+
+
+class FetcherHooks(NamedTuple):
+    """What a fetcher asks of those who hold its partitions."""
+
+    broker_epoch: Callable[[], int]  # Of this incarnation: fetches carry it (KIP-903).
+    log_failed: Callable[[Key, Exception], None]
+    wake: Callable[[Key], None]  # The partition has more records, or more that are committed.
+
+
+class ReplicaFetcher:
+    """The partitions that this broker follows one leader in. One request at a time is under way."""
+
+    def __init__(self, leader_id: int, config: BrokerConfig, hooks: FetcherHooks) -> None:
+        self.leader_id = leader_id
+        self.states: dict[Key, FetchState] = {}
+        self._config, self._hooks = config, hooks
+        self._asked: dict[Key, tuple[int, int]] = {}  # Of the request under way: offset and leader epoch.
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def add(self, key: Key, topic_id: Uuid, leader_epoch: int, log: ReplicaLog) -> None:
+        """A partition that is followed from now on, in that epoch.
+
+        With an epoch in the log the leader says where it diverges; without one all above the high watermark goes.
+        """
+        has_epoch = log.epochs.latest_epoch is not None
+        if self._config.truncates_on_fetch and has_epoch:
+            state = FetchState(topic_id, leader_epoch, log, log.end_offset, Stage.FETCHING)
+        else:
+            state = FetchState(topic_id, leader_epoch, log, log.high_watermark, Stage.TRUNCATING)
+        self.states.pop(key, None)
+        self.states[key] = state
+
+    def remove(self, key: Key) -> bool:
+        """Whether it was followed."""
+        return self.states.pop(key, None) is not None
+
+    def set_topic_id(self, key: Key, topic_id: Uuid) -> None:
+        """Fetches by id from now on."""
+        if key in self.states:
+            self.states[key].topic_id = topic_id
+
+    # Asked.
+
+    def next_ask(self, now_ms: int) -> Ask | None:
+        """The next request; None while all is delayed or failed."""
+        self._truncate_without_epochs(now_ms)
+        for stage, ask in (
+            (Stage.TRUNCATING, self._ask_epochs),
+            (Stage.FINDING_END, self._ask_end),
+            (Stage.FINDING_START, self._ask_start),
+            (Stage.FETCHING, self._ask_records),
+        ):
+            ready = self._ready(stage, now_ms)
+            if ready:
+                self._asked = {key: (state.offset, state.leader_epoch) for key, state in ready.items()}
+                return ask(ready)
+        return None
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """Until the first delay is over; None if nothing is delayed."""
+        delayed = [state.delayed_until_ms for state in self.states.values() if not state.failed]
+        return max(min(delayed) - now_ms, 0) if delayed else None
+
+    def _ready(self, stage: Stage, now_ms: int) -> dict[Key, FetchState]:
+        return {
+            key: state
+            for key, state in self.states.items()
+            if state.stage is stage and not state.failed and state.delayed_until_ms <= now_ms
+        }
+
+    def _truncate_without_epochs(self, now_ms: int) -> None:
+        """To the high watermark: all that is known to be committed."""
+        for key, state in self._ready(Stage.TRUNCATING, now_ms).items():
+            if state.log.epochs.latest_epoch is None:
+                self._guarded(key, partial(self._cut, state, state.offset, Stage.FETCHING), now_ms)
+
+    def _ask_records(self, ready: dict[Key, FetchState]) -> Ask:
+        config = self._config
+        topics: dict[str, FetchTopic] = {}
+        for key, state in ready.items():
+            latest = state.log.epochs.latest_epoch
+            asked = FetchPartition(
+                partition=key[1],
+                current_leader_epoch=state.leader_epoch,
+                fetch_offset=state.offset,
+                last_fetched_epoch=-1 if latest is None or not config.truncates_on_fetch else latest,
+                log_start_offset=state.log.start_offset,
+                partition_max_bytes=config.replica_fetch_max_bytes,
+            )
+            topic = topics.setdefault(key[0], FetchTopic(topic=key[0], topic_id=state.topic_id, partitions=[]))
+            topic.partitions.append(asked)
+        by_name = any(state.topic_id == ZERO_UUID for state in ready.values())
+        version = min(config.fetch_version, NAMES_UP_TO) if by_name else config.fetch_version
+        request = FetchRequest(
+            replica_id=config.broker_id,
+            replica_state=ReplicaState(replica_id=config.broker_id, replica_epoch=self._hooks.broker_epoch()),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            topics=[*topics.values()],
+            forgotten_topics_data=[],
+        )
+        return Ask(request, version)
+
+    def _ask_epochs(self, ready: dict[Key, FetchState]) -> Ask:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for key, state in ready.items():
+            latest = state.log.epochs.latest_epoch
+            assert latest is not None, "without an epoch there is nothing to ask"
+            topic = topics.setdefault(key[0], OffsetForLeaderTopic(topic=key[0], partitions=[]))
+            topic.partitions.append(
+                OffsetForLeaderPartition(partition=key[1], current_leader_epoch=state.leader_epoch, leader_epoch=latest)
+            )
+        request = OffsetForLeaderEpochRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
+        return Ask(request, OFFSET_FOR_LEADER_EPOCH_VERSION)
+
+    def _ask_end(self, ready: dict[Key, FetchState]) -> Ask:
+        return self._ask_offsets(ready, LATEST)
+
+    def _ask_start(self, ready: dict[Key, FetchState]) -> Ask:
+        return self._ask_offsets(ready, EARLIEST)
+
+    def _ask_offsets(self, ready: dict[Key, FetchState], timestamp: int) -> Ask:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for key, state in ready.items():
+            topic = topics.setdefault(key[0], ListOffsetsTopic(name=key[0], partitions=[]))
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=key[1], current_leader_epoch=state.leader_epoch, timestamp=timestamp
+                )
+            )
+        request = ListOffsetsRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
+        return Ask(request, LIST_OFFSETS_VERSION)
+
+    # Answered.
+
+    def failed(self, now_ms: int) -> None:
+        """No answer came: what was asked is asked again after a while."""
+        for key in self._asked:
+            if key in self.states:
+                self._delay(self.states[key], now_ms)
+
+    def answered(self, response: Any, now_ms: int) -> None:
+        """The leader's answer to the last request. Partitions that changed since are passed over."""
+        if isinstance(response, FetchResponse):
+            if response.error_code != Errors.NONE:
+                self.failed(now_ms)
+                return
+            names = {state.topic_id: key[0] for key, state in self.states.items() if state.topic_id != ZERO_UUID}
+            for topic in response.responses:
+                name = topic.topic or names.get(topic.topic_id, "")
+                for data in topic.partitions:
+                    self._settle((name, data.partition_index), data, self._fetched, now_ms)
+            return
+        for topic in response.topics:
+            is_epochs = hasattr(topic, "topic")
+            for data in topic.partitions:
+                key = (topic.topic, data.partition) if is_epochs else (topic.name, data.partition_index)
+                self._settle(key, data, self._epoch_told if is_epochs else self._offset_told, now_ms)
+
+    def _settle(self, key: Key, data: Any, take: Callable[[Key, FetchState, Any], None], now_ms: int) -> None:
+        state = self.states.get(key)
+        if state is None or self._asked.get(key) != (state.offset, state.leader_epoch):
+            return
+        error = Errors.of(data.error_code)
+        if error is Errors.OFFSET_OUT_OF_RANGE:
+            state.stage = Stage.FINDING_END
+        elif error is Errors.FENCED_LEADER_EPOCH:
+            state.failed = True  # A newer leader epoch is about to be told.
+        elif error is not Errors.NONE:
+            self._delay(state, now_ms)
+        else:
+            self._guarded(key, partial(take, key, state, data), now_ms)
+
+    def _guarded(self, key: Key, do: Callable[[], None], now_ms: int) -> None:
+        try:
+            do()
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self._hooks.log_failed(key, error)
+        except ApiException:  # Bytes that are no batches, or that do not follow: perhaps the next are.
+            self._delay(self.states[key], now_ms)
+
+    def _delay(self, state: FetchState, now_ms: int) -> None:
+        state.delayed_until_ms = now_ms + self._config.replica_fetch_backoff_ms
+
+    def _fetched(self, key: Key, state: FetchState, data: PartitionData) -> None:
+        if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
+            diverging = EpochEndOffset(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            self._cut(state, self._truncation(state, diverging).offset, Stage.FETCHING)
+            return
+        log = state.log
+        before = log.high_watermark, log.end_offset
+        append_as_follower(log, data.records or b"")
+        state.offset = log.end_offset
+        log.high_watermark = max(min(data.high_watermark, log.end_offset), log.start_offset)
+        log.raise_start_offset(data.log_start_offset)
+        self.states[key] = self.states.pop(key)  # To the end: the others are first in the next answer.
+        if (log.high_watermark, log.end_offset) != before:
+            self._hooks.wake(key)
+
+    def _epoch_told(self, key: Key, state: FetchState, data: Any) -> None:
+        told = EpochEndOffset(data.leader_epoch, data.end_offset)
+        truncation = self._truncation(state, told)
+        self._cut(state, truncation.offset, Stage.FETCHING if truncation.truncation_completed else Stage.TRUNCATING)
+
+    def _truncation(self, state: FetchState, told: EpochEndOffset) -> OffsetTruncationState:
+        log = state.log
+        return offset_truncation_state(told, log.epochs, log.end_offset, state.offset)
+
+    def _offset_told(self, key: Key, state: FetchState, data: Any) -> None:
+        """The leader has not what was asked for (AbstractFetcherThread.fetchOffsetAndTruncate)."""
+        log = state.log
+        if state.stage is Stage.FINDING_END:
+            if data.offset < log.end_offset:  # An unclean election: the leader's log is shorter.
+                self._cut(state, data.offset, Stage.FETCHING)
+            else:
+                state.stage = Stage.FINDING_START
+            return
+        if data.offset > log.end_offset:  # The leader has deleted what would come next.
+            log.truncate_fully_and_start_at(data.offset)
+        state.offset, state.stage = log.end_offset, Stage.FETCHING
+
+    def _cut(self, state: FetchState, offset: int, stage: Stage) -> None:
+        """A batch that reaches over the offset goes whole, so fetching goes on from where the log ends then."""
+        if offset < 0:
+            raise exception_of(Errors.OFFSET_OUT_OF_RANGE)(f"the leader would have the log end at {offset}")
+        state.log.truncate_to(offset)
+        state.offset, state.stage = state.log.end_offset, stage

@@ -1,0 +1,163 @@
+"""The changes of ISRs that wait for the controller: one request in flight, each partition once in it.
+
+Source: DefaultAlterPartitionManager of 3.9.1 (KIP-497).
+"""
+
+from typing import Any, Final, NamedTuple
+
+from kcore.broker.replicas.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.replica import Key
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.metadata.znodes import PartitionStateNode, encode_state, state_path
+from kcore.protocol_errors import Errors
+from kcore.schema.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+from kcore.types import ZERO_UUID, Uuid
+
+RETRY_MS: Final = 50
+BY_TOPIC_ID_SINCE: Final = 2
+WITH_EPOCHS_SINCE: Final = 3
+
+
+class StateWrite(NamedTuple):
+    """A partition's state as the znode is to have it, if the znode's version is still the one told (before KIP-497)."""
+
+    change: IsrChange
+    path: str
+    data: bytes
+    version: int
+
+
+class IsrChanges:
+    """Those that were proposed and are not answered yet."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self._unsent: dict[Key, IsrChange] = {}
+        self._in_flight: list[IsrChange] = []
+        self._retry_at_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._unsent)
+
+    def submit(self, change: IsrChange) -> bool:
+        """False if an older one of the partition still waits for its answer."""
+        return self._unsent.setdefault(change.key, change) is change
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """When the next request may go; None while there is nothing to ask, or one is in flight."""
+        return max(self._retry_at_ms - now_ms, 0) if self._unsent and not self._in_flight else None
+
+    def next_writes(self) -> list[StateWrite]:
+        """All that waits, for a protocol without AlterPartition: leaders write the states themselves."""
+        self._begin()
+        return [_state_write(change, self.broker_id) for change in self._in_flight]
+
+    def next_request(self, broker_epoch: int) -> AlterPartitionRequest:
+        """All that waits, in one; its version is `version`'s."""
+        self._begin()
+        topics: dict[str, AlterPartitionRequestTopicData] = {}
+        for change in self._in_flight:
+            name = change.key[0]
+            topic = topics.setdefault(
+                name, AlterPartitionRequestTopicData(topic_name=name, topic_id=change.topic_id, partitions=[])
+            )
+            topic.partitions.append(_partition_data(change))
+        return AlterPartitionRequest(broker_id=self.broker_id, broker_epoch=broker_epoch, topics=[*topics.values()])
+
+    def _begin(self) -> None:
+        assert self._unsent and not self._in_flight, "one request at a time"
+        self._in_flight = [*self._unsent.values()]
+
+    def version(self, highest: int) -> int:
+        """Of the request in flight, where the controller knows `highest`: by name if a topic has no id."""
+        ids = all(change.topic_id != ZERO_UUID for change in self._in_flight)
+        return highest if ids else min(highest, BY_TOPIC_ID_SINCE - 1)
+
+    def failed(self, now_ms: int) -> None:
+        """No answer came: all goes again. If it was done after all, the controller says so (KAFKA-14144)."""
+        self._in_flight = []
+        self._retry_at_ms = now_ms + RETRY_MS
+
+    def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrAnswer]]:
+        """What became of each write: the znode's version, None where it had another than was told.
+
+        Of a partition that is not there nothing is known: it goes again.
+        """
+        sent = self._in_flight
+        self.failed(now_ms)
+        settled: list[tuple[IsrChange, Errors | IsrAnswer]] = []
+        for change in sent:
+            if change.key in versions:
+                del self._unsent[change.key]
+                version = versions[change.key]
+                answer = None if version is None else IsrAnswer(change.leader_epoch, version, change.isr)
+                settled.append((change, answer or Errors.INVALID_UPDATE_VERSION))
+        return settled
+
+    def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrAnswer]]:
+        """What became of each change; one that the answer lacks goes again, as do all after a top-level error."""
+        sent = self._in_flight
+        self.failed(now_ms)
+        if response.error_code != Errors.NONE:
+            return []
+        self._retry_at_ms = now_ms
+        found = _by_partition(response)
+        settled: list[tuple[IsrChange, Errors | IsrAnswer]] = []
+        for change in sent:
+            name, index = change.key
+            data = found.get((change.topic_id, index)) or found.get((name, index))
+            if data is None:
+                continue
+            del self._unsent[change.key]
+            error = Errors.of(data.error_code)
+            answer = IsrAnswer(data.leader_epoch, data.partition_epoch, tuple(data.isr))
+            settled.append((change, answer if error is Errors.NONE else error))
+        return settled
+
+
+def _state_write(change: IsrChange, leader: int) -> StateWrite:
+    """ReplicationUtils.updateLeaderAndIsr"""
+    state = PartitionStateNode(leader, change.leader_epoch, change.isr, change.controller_epoch)
+    return StateWrite(change, state_path(*change.key), encode_state(state), change.partition_epoch)
+
+
+def _partition_data(change: IsrChange) -> AlterPartitionRequestPartitionData:
+    """Both forms of the ISR: which one is written, the version says. Known is the epoch of who joins (KIP-903)."""
+    return AlterPartitionRequestPartitionData(
+        partition_index=change.key[1],
+        leader_epoch=change.leader_epoch,
+        new_isr=[*change.isr],
+        new_isr_with_epochs=[
+            BrokerState(
+                broker_id=each, broker_epoch=change.joins_epoch if each == change.joins else UNKNOWN_BROKER_EPOCH
+            )
+            for each in change.isr
+        ],
+        leader_recovery_state=change.leader_recovery_state,
+        partition_epoch=change.partition_epoch,
+    )
+
+
+def _by_partition(response: AlterPartitionResponse) -> dict[tuple[Uuid | str, int], Any]:
+    return {
+        (topic.topic_id if topic.topic_id != ZERO_UUID else topic.topic_name, data.partition_index): data
+        for topic in response.topics
+        for data in topic.partitions
+    }
+
+
+def for_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
+    """Only the form of the ISR that the version has."""
+    for topic in request.topics:
+        for data in topic.partitions:
+            if version >= WITH_EPOCHS_SINCE:
+                data.new_isr = []
+            else:
+                data.new_isr_with_epochs = []
+    return request

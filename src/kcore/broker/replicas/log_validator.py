@@ -1,0 +1,356 @@
+"""What a leader checks of a producer's records before they are in the log, and what it writes of them.
+
+`first_look` reads no more than each batch's header; some faults refuse every partition of the request, as in Kafka,
+where such an exception leaves the request's handler. `validate` then checks the one batch of a partition: its header,
+its CRC, and every record of it, decompressed as Kafka's streams do it (`kcore._ext.records.validate`). It returns what
+goes into the log: the batch with its offsets and leader epoch, or, where the topic has a compression type of its own, a
+batch built anew. Producers' epochs and sequences are checked after that (`broker/producers.py`).
+
+A fault for which Kafka throws no ApiException is UNKNOWN_SERVER_ERROR here, too. The bound on the bytes that one batch
+may decompress to is ours.
+
+Source: RequestUtils.hasTransactionalRecords, ProduceRequest.validateRecords, ReplicaManager.handleProduceAppend,
+UnifiedLog.analyzeAndValidateRecords and LogValidator of 3.9.1; 4.3.1 decides alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from kcore._ext import records as kernel
+from kcore.broker.replicas.producers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
+from kcore.wire.record_building import CODEC_MASK, CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+
+Bytes: TypeAlias = bytes | memoryview
+
+MAX_MESSAGE_BYTES: Final = 1_048_588  # max.message.bytes
+NO_LIMIT_MS: Final = 2**63 - 1
+PRODUCER_CHOOSES: Final = "producer"  # compression.type, as are the next and all codecs but "none".
+UNCOMPRESSED: Final = "uncompressed"
+# What a batch may decompress to: enough for any that was compressed in earnest.
+LEAST_BUDGET: Final = 2**28
+BUDGET_PER_BYTE: Final = 64  # Of max.message.bytes.
+
+_MAGIC: Final = 2
+_MAGIC_END: Final = 17
+_LENGTH: Final = Struct(">i")
+_LENGTH_AT: Final = 8
+_LEAST_LENGTH: Final = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+_INT_MAX: Final = 2**31 - 1
+_ATTRIBUTES: Final = Struct(">h")
+_ATTRIBUTES_AT: Final = 21
+_PRODUCER_ID: Final = Struct(">q")
+_PRODUCER: Final = Struct(">qhi")  # Id, epoch and base sequence.
+_PRODUCER_AT: Final = 43
+_PRODUCER_ID_END: Final = 51
+_SEQUENCE_END: Final = 57
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_CRC: Final = Struct(">I")
+_CRC_AT: Final = 17
+_CRC_END: Final = 21
+_FIRST_OF_ZSTD: Final = 7  # Produce's first version that takes zstd (KIP-110).
+_ZSTD: Final = CODECS.index("zstd")
+_CRC_MATCHES: Final = np.ones(1, np.bool_)
+# As the kernel numbers them.
+_REFUSALS: Final = (Errors.INVALID_RECORD, Errors.UNKNOWN_SERVER_ERROR, Errors.MESSAGE_TOO_LARGE)
+_TOO_LARGE: Final = 2
+_NO_KEY: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """A topic's configuration, as far as it concerns what producers send; names and defaults are Kafka's 3.9."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    compression_type: str = PRODUCER_CHOOSES  # Or UNCOMPRESSED, or a codec.
+    compression_level: int | None = None  # None: the codec's default; lz4 has no other here.
+    is_compacted: bool = False  # cleanup.policy has "compact".
+    has_log_append_time: bool = False  # message.timestamp.type is LogAppendTime.
+    timestamp_before_max_ms: int = NO_LIMIT_MS
+    timestamp_after_max_ms: int = NO_LIMIT_MS
+
+
+class RecordError(NamedTuple):
+    """Why a record is refused, and with it its batch (KIP-467)."""
+
+    batch_index: int
+    message: str
+
+
+class RecordValidationException(ApiException):
+    """A batch that is refused for some of its records, the first thousand of which are told."""
+
+    def __init__(self, error: Errors, why: str, record_errors: tuple[RecordError, ...]) -> None:
+        super().__init__(why)
+        self.error, self.record_errors = error, record_errors
+
+
+class Validated(NamedTuple):
+    """A batch as it goes into the log."""
+
+    data: bytes
+    batches: RecordBatches  # The scan of `data`.
+    max_timestamp: int  # milliseconds
+    log_append_time_ms: int  # -1 where the topic keeps the producer's times.
+
+
+class TransactionalProducer(NamedTuple):
+    """What the header of a transaction's batch says of its producer."""
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
+
+
+class _Header(NamedTuple):
+    """A batch's header, field by field as it lies in the bytes."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > -1
+
+
+def _refused(error: Errors, why: str) -> ApiException:
+    return exception_of(error)(why)
+
+
+def batch_size(data: Bytes, at: int = 0) -> int | None:
+    """How many bytes the batch that begins there has; None where less than a whole one is left.
+
+    CorruptMessageException for a length or magic that no batch has (ByteBufferLogInputStream.nextBatch).
+    """
+    left = len(data) - at
+    if left < LENGTH_END:
+        return None
+    [length] = _LENGTH.unpack_from(data, at + _LENGTH_AT)
+    if length < _LEAST_LENGTH:
+        raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch of length {length}, less than {_LEAST_LENGTH}")
+    if left < _MAGIC_END:
+        return None
+    magic = data[at + _MAGIC_END - 1]
+    if magic > _MAGIC:
+        raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch of magic {magic}")
+    size: int = length + LENGTH_END
+    if size > _INT_MAX:  # Kafka adds with 32 bits, and asks for a slice of negative size.
+        raise _refused(Errors.UNKNOWN_SERVER_ERROR, f"a record batch of length {length}")
+    return size if size <= left else None
+
+
+def has_transactional_records(partitions: Sequence[Bytes]) -> bool:
+    """Whether the first batch of a partition is of a transaction (RequestUtils.hasTransactionalRecords).
+
+    An ApiException refuses the whole request.
+    """
+    return any(batch_size(data) is not None and _is_transactional(data) for data in partitions)
+
+
+def first_look(partitions: Sequence[Bytes], version: int) -> list[ApiException | None]:
+    """What is wrong with the records of each partition of a Produce request, by their headers alone.
+
+    `version` is the request's, 3 or later. An ApiException that is raised refuses the whole request.
+    """
+    found = [_look(data, version) for data in partitions]
+    taken = [data for data, refusal in zip(partitions, found, strict=True) if refusal is None]
+    producers = {producer[:2] for producer in map(transactional_producer, taken) if producer is not None}
+    if len(producers) > 1:
+        raise _refused(Errors.INVALID_PRODUCER_ID_MAPPING, "transactional records of more than one producer id")
+    return found
+
+
+def _is_transactional(data: Bytes) -> bool:
+    """Whether the batch that `data` begins with is of a transaction."""
+    [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
+    return data[_MAGIC_END - 1] == _MAGIC and bool(attributes & TRANSACTIONAL)
+
+
+def _look(data: Bytes, version: int) -> ApiException | None:
+    """ProduceRequest.validateRecords: one batch of magic 2, and bytes behind it that are no whole one."""
+    try:
+        size = batch_size(data)
+        if size is None:
+            return _refused(Errors.INVALID_RECORD, f"no record batch for a partition, in version {version}")
+        if data[_MAGIC_END - 1] != _MAGIC:
+            return _refused(Errors.INVALID_RECORD, f"a record batch of magic {data[_MAGIC_END - 1]}")
+        if version < _FIRST_OF_ZSTD and _codec(data) == _ZSTD:
+            return _refused(Errors.UNSUPPORTED_COMPRESSION_TYPE, f"zstd in version {version}")
+        if batch_size(data, size) is not None:
+            return _refused(Errors.INVALID_RECORD, f"more than one record batch for a partition, in version {version}")
+    except ApiException as refusal:
+        if refusal.error is Errors.UNKNOWN_SERVER_ERROR:
+            raise
+        return refusal
+    return None
+
+
+def _codec(data: Bytes) -> int:
+    """UnknownServerException for a compression type that there is not (CompressionType.forId)."""
+    [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
+    codec: int = attributes & CODEC_MASK
+    if codec >= len(CODECS):
+        raise _refused(Errors.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {codec}")
+    return codec
+
+
+def transactional_producer(data: Bytes) -> TransactionalProducer | None:
+    """The producer of a transactional batch (ReplicaManager.handleProduceAppend); None for other batches."""
+    size = batch_size(data) or 0
+    short = _refused(Errors.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes: its header has {HEADER_END}")
+    if size < _PRODUCER_ID_END:
+        raise short
+    [producer_id] = _PRODUCER_ID.unpack_from(data, _PRODUCER_AT)
+    if producer_id <= NO_PRODUCER_ID or not _is_transactional(data):
+        return None
+    if size < _SEQUENCE_END:
+        raise short
+    return TransactionalProducer._make(_PRODUCER.unpack_from(data, _PRODUCER_AT))
+
+
+# The append.
+
+
+def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, date_ms: int) -> Validated:
+    """The batch that `data` begins with, as it is to be appended at `offset`; `first_look` found nothing wrong with it.
+
+    `date_ms` is the time of day, in ms since 1970. ApiException if the batch is refused, RecordValidationException if
+    some of its records are.
+    """
+    size = batch_size(data)
+    assert size is not None, "first_look found a batch"
+    header = _checked_header(data, size, config)
+    records = memoryview(data)[HEADER_END:size]
+    checked = _checked_records(header, records, config, date_ms)
+    time_bit = LOG_APPEND_TIME if config.has_log_append_time else 0
+    max_timestamp = date_ms if config.has_log_append_time else checked.max_timestamp
+    placed = header._replace(base_offset=offset, partition_leader_epoch=leader_epoch)
+    if checked.rebuilt is not None:
+        records = memoryview(checked.rebuilt)
+        placed = placed._replace(
+            batch_length=HEADER_END + len(records) - LENGTH_END,
+            attributes=_target_codec(config, header.codec) | time_bit | header.attributes & TRANSACTIONAL,
+            base_timestamp=checked.first_timestamp,
+            max_timestamp=max_timestamp,
+        )
+    elif (header.attributes & LOG_APPEND_TIME, header.max_timestamp) != (time_bit, max_timestamp):
+        kept = header.attributes & (CODEC_MASK | TRANSACTIONAL | DELETE_HORIZON)
+        placed = placed._replace(attributes=kept | time_bit, max_timestamp=max_timestamp)
+    written = _written(placed, records)
+    batches = replace(scan_batches(written, check_crc=False), crc_matches=_CRC_MATCHES)
+    return Validated(written, batches, max_timestamp, date_ms if config.has_log_append_time else NO_TIMESTAMP)
+
+
+class _Checked(NamedTuple):
+    """Records that are taken."""
+
+    first_timestamp: int  # milliseconds
+    max_timestamp: int
+    rebuilt: bytes | None  # As they are to be written, unless they stay as they are.
+
+
+def _checked_records(header: _Header, records: memoryview, config: LogConfig, date_ms: int) -> _Checked:
+    """LogValidator.validateMessagesAndAssignOffsets: every record, and what is to be written of them."""
+    target = _target_codec(config, header.codec)
+    is_rebuilt = target != header.codec
+    window = (date_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
+    refusal, errors, first_timestamp, max_timestamp, rebuilt = kernel.validate(
+        records,
+        header.record_count,
+        header.codec,
+        header.base_timestamp,
+        header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
+        config.is_compacted,
+        None if config.has_log_append_time else window,
+        (target, config.compression_level, max(config.max_message_bytes - HEADER_END, 0)) if is_rebuilt else None,
+        max(LEAST_BUDGET, config.max_message_bytes * BUDGET_PER_BYTE),
+    )
+    if refusal is not None and refusal[0] != _TOO_LARGE:
+        raise _refused(_REFUSALS[refusal[0]], refusal[1])
+    if errors:
+        raise _record_errors(errors, window)
+    if is_rebuilt:
+        _check_producer_state(header)
+    if refusal is not None:
+        raise _refused(Errors.MESSAGE_TOO_LARGE, refusal[1])
+    return _Checked(first_timestamp, max_timestamp, rebuilt)
+
+
+def _checked_header(data: Bytes, size: int, config: LogConfig) -> _Header:
+    """UnifiedLog.analyzeAndValidateRecords, then LogValidator.validateBatch."""
+    if int.from_bytes(data[:8], signed=True) != 0:
+        raise _refused(Errors.INVALID_RECORD, "the base offset of a producer's batch is 0")
+    if size > config.max_message_bytes:
+        raise _refused(Errors.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, more than {config.max_message_bytes}")
+    [crc] = _CRC.unpack_from(data, _CRC_AT)
+    if size < HEADER_END or kernel.crc32c(memoryview(data)[_CRC_END:size]) != crc:
+        raise _refused(Errors.CORRUPT_MESSAGE, "a batch whose CRC does not match")
+    header = _Header._make(_HEADER.unpack_from(data))
+    _codec(data)
+    count = header.last_offset_delta + 1
+    if count <= 0 or header.record_count != count:
+        raise _refused(Errors.INVALID_RECORD, f"{header.record_count} records, whose last offset is {count - 1}")
+    if header.attributes & CONTROL:
+        raise _refused(Errors.INVALID_RECORD, "clients write no control batches")
+    if header.has_producer_id and header.base_sequence < 0:
+        raise _refused(Errors.INVALID_RECORD, f"sequence {header.base_sequence} of an idempotent producer")
+    return header
+
+
+def _target_codec(config: LogConfig, source: int) -> int:
+    if config.compression_type == PRODUCER_CHOOSES:
+        return source
+    return 0 if config.compression_type == UNCOMPRESSED else CODECS.index(config.compression_type)
+
+
+def _record_errors(errors: Sequence[tuple[int, int, int]], window: tuple[int, int, int]) -> ApiException:
+    """LogValidator.processRecordErrors; `errors` are the kernel's."""
+    date_ms, before_ms, after_ms = window
+    texts = (
+        lambda _: "a compacted topic takes no message without a key",
+        lambda timestamp: f"timestamp {timestamp} is not within [{date_ms - before_ms}, {date_ms + after_ms}]",
+        lambda _: "a producer does not set the timestamp type to LogAppendTime",
+    )
+    told = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)
+    error = Errors.INVALID_RECORD if all(kind == _NO_KEY for _, kind, _ in errors) else Errors.INVALID_TIMESTAMP
+    return RecordValidationException(
+        error, f"records are refused, such as record {told[0].batch_index}: {told[0].message}", told
+    )
+
+
+def _check_producer_state(header: _Header) -> None:
+    """MemoryRecordsBuilder.validateProducerState: asked only of batches that are built anew."""
+    has_id = header.producer_id != NO_PRODUCER_ID
+    if header.attributes & TRANSACTIONAL and not has_id:
+        raise _refused(Errors.UNKNOWN_SERVER_ERROR, "transactional records without a producer id")
+    if has_id and header.producer_epoch == NO_PRODUCER_EPOCH:
+        raise _refused(Errors.UNKNOWN_SERVER_ERROR, "a producer id without an epoch")
+    if has_id and header.base_sequence < 0:
+        raise _refused(Errors.UNKNOWN_SERVER_ERROR, "a producer id without a sequence")
+
+
+def _written(header: _Header, records: memoryview) -> bytes:
+    """The batch's bytes, its CRC new."""
+    head = _HEADER.pack(*header)
+    crc = kernel.crc32c(records, kernel.crc32c(head[_CRC_END:]))
+    return b"".join((head[:_CRC_AT], _CRC.pack(crc), head[_CRC_END:], records))

@@ -1,0 +1,137 @@
+"""WriteTxnMarkers: a transaction's coordinator has the leaders of its partitions write its end (KIP-98).
+
+The errors are those that a coordinator of 3.9.1 expects; any other ends its sender thread. It tries again after
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+REQUEST_TIMED_OUT and KAFKA_STORAGE_ERROR; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED make it stop.
+
+Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompletionHandler of 3.9.1.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.transactions import EndMarker
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+TIMEOUT_MS: Final = 30_000  # request.timeout.ms
+EXPECTED: Final = frozenset(
+    {
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.NOT_ENOUGH_REPLICAS,
+        Errors.KAFKA_STORAGE_ERROR,
+        Errors.INVALID_PRODUCER_EPOCH,
+        Errors.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+
+
+class Written(NamedTuple):
+    """A marker that lies in this log, and not yet in all that are in sync."""
+
+    key: Key
+    end_offset: int
+    result: WritableTxnMarkerPartitionResult
+
+
+@dataclass
+class WaitingMarkers:
+    """A request that is answered when all of its markers are committed, or time is up."""
+
+    request_id: int
+    deadline_ms: int
+    answer: WriteTxnMarkersResponse
+    written: list[Written]
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        return frozenset(each.key for each in self.written)
+
+    def response(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse | None:
+        """None while a partition is not decided yet."""
+        found = [_committed(manager, each) for each in self.written]
+        if None in found:
+            return None
+        return self._with(found)
+
+    def timed_out(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse:
+        """What is not committed now may be later, or never."""
+        undecided = Errors.REQUEST_TIMED_OUT
+        found = (_committed(manager, each) for each in self.written)
+        return self._with([undecided if error is None else error for error in found])
+
+    def _with(self, found: "list[Errors | None]") -> WriteTxnMarkersResponse:
+        for each, error in zip(self.written, found, strict=True):
+            each.result.error_code = error or Errors.NONE
+        return self.answer
+
+
+def _committed(manager: "ReplicaManager", written: Written) -> Errors | None:
+    try:
+        return manager.partition(written.key).committed(written.end_offset)
+    except ApiException as error:
+        return error.error
+
+
+def on_write_txn_markers(
+    manager: "ReplicaManager", request_id: int, request: WriteTxnMarkersRequest, now_ms: int, timestamp_ms: int
+) -> None:
+    """Appends the markers, and answers once all are committed: the answer is among the manager's outputs.
+
+    `timestamp_ms`: the time of day, for the markers; `now_ms` is the clock of deadlines.
+    """
+    answer = WriteTxnMarkersResponse(markers=[])
+    written: list[Written] = []
+    for marker in request.markers:
+        told = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
+        answer.markers.append(told)
+        for topic in marker.topics:
+            results = [
+                _write(manager, (topic.name, index), marker, now_ms, timestamp_ms, written)
+                for index in topic.partition_indexes
+            ]
+            told.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
+    waiter = WaitingMarkers(request_id, now_ms + TIMEOUT_MS, answer, written)
+    if (done := waiter.response(manager)) is not None:
+        manager.output(Answer(request_id, done))
+    else:
+        manager.producing.add(waiter)
+    for key in waiter.keys:  # Followers have something to fetch, and more may be committed.
+        manager.wake(key)
+
+
+def _write(
+    manager: "ReplicaManager",
+    key: Key,
+    marker: WritableTxnMarker,
+    now_ms: int,
+    timestamp_ms: int,
+    written: list[Written],
+) -> WritableTxnMarkerPartitionResult:
+    """The answer for one partition, so far; `written` gets what must be committed."""
+    result = WritableTxnMarkerPartitionResult(partition_index=key[1], error_code=Errors.NONE)
+    decision = EndMarker(marker.transaction_result, marker.coordinator_epoch)
+    producer = marker.producer_id, marker.producer_epoch
+    try:
+        appended = manager.partition(key).append_end_marker(decision, *producer, timestamp_ms, now_ms)
+        written.append(Written(key, appended.last_offset + 1, result))
+    except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+        manager.log_failed(key, error)
+        result.error_code = Errors.KAFKA_STORAGE_ERROR
+    except ApiException as error:
+        assert error.error in EXPECTED, f"{error.error.name} ends the coordinator's sender thread"
+        result.error_code = error.error
+    return result

@@ -1,0 +1,111 @@
+"""ListOffsets and OffsetForLeaderEpoch: what a replica's log says of times and epochs.
+
+Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApis of 3.9.1.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
+from kcore.broker.replicas.partition import Partition
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema.list_offsets import (
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+LARGEST_TIMESTAMP: Final = -3  # KIP-734
+EARLIEST_LOCAL: Final = -4  # KIP-405; nothing is remote here.
+LEADER_EPOCH_SINCE: Final = 4  # ListOffsets: before it an answer has no leader epoch.
+NO_TIMESTAMP: Final = -1
+CONSUMER: Final = -1
+DEBUGGER: Final = -2
+READ_COMMITTED: Final = 1  # IsolationLevel
+
+
+def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+    """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end."""
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=Errors.NONE)
+            key = (topic.name, asked.partition_index)
+            try:
+                _find(manager.partition(key), request, asked, answer)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+                manager.log_failed(key, error)
+                answer.error_code = Errors.KAFKA_STORAGE_ERROR
+            except ApiException as error:
+                answer.error_code = error.error
+            if version < LEADER_EPOCH_SINCE:
+                answer.leader_epoch = -1
+            partitions.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    partition: Partition,
+    request: ListOffsetsRequest,
+    asked: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+) -> None:
+    log = partition.local_log(asked.current_leader_epoch, must_lead=request.replica_id != DEBUGGER)
+    is_consumer = request.replica_id == CONSUMER
+    limit = log.high_watermark if is_consumer else log.end_offset
+    if is_consumer and request.isolation_level == READ_COMMITTED:
+        limit = log.producers.last_stable_offset(log.high_watermark, log.start_offset)
+    # A leader whose high watermark has not reached its own epoch does not know what is committed (KIP-207).
+    start = partition.leader_epoch_start_offset
+    lags = is_consumer and start is not None and start > log.high_watermark
+    if asked.timestamp == LATEST:
+        if lags:
+            raise exception_of(Errors.OFFSET_NOT_AVAILABLE)(str(partition))
+        found: TimestampAndOffset | None = TimestampAndOffset(NO_TIMESTAMP, limit, partition.leader_epoch)
+    elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.epochs.epoch_for_offset(log.start_offset)
+        found = TimestampAndOffset(NO_TIMESTAMP, log.start_offset, -1 if epoch is None else epoch)
+    else:
+        found = _by_time(log, asked.timestamp)
+        if found is not None and found.offset >= limit:
+            found = None
+        if found is None and lags:
+            raise exception_of(Errors.OFFSET_NOT_AVAILABLE)(str(partition))
+    if found is not None:
+        answer.timestamp, answer.offset, answer.leader_epoch = found
+
+
+def _by_time(log: ReplicaLog, timestamp_ms: int) -> TimestampAndOffset | None:
+    return log.find_latest_timestamp() if timestamp_ms == LARGEST_TIMESTAMP else log.find_timestamp(timestamp_ms)
+
+
+def on_offset_for_leader_epoch(
+    manager: "ReplicaManager", request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Where leader epochs end (KIP-101): what a follower cuts its log to."""
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            answer = EpochEndOffset(partition=asked.partition, error_code=Errors.NONE)
+            try:
+                partition = manager.partition((topic.topic, asked.partition))
+                log = partition.local_log(asked.current_leader_epoch, must_lead=True)
+                answer.leader_epoch, answer.end_offset = partition.end_offset_for(asked.leader_epoch, log)
+            except ApiException as error:
+                answer.error_code = error.error
+            partitions.append(answer)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)

@@ -1,0 +1,215 @@
+"""What a partition knows of its producers: sequences in order, duplicates told, transactions open or ended (KIP-98).
+
+Source: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry and VerificationStateEntry of 3.9.1.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker, Transactions
+from kcore.protocol_errors import Errors
+from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
+from kcore.wire.record_building import CONTROL, TRANSACTIONAL
+
+BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer has in flight.
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+SEQUENCES: Final = 2**31  # After the largest comes 0.
+MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
+
+
+class AppendedBatch(NamedTuple):
+    """A batch of one producer, as it lies in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int  # milliseconds
+
+
+@dataclass(slots=True)
+class Producer:
+    """The newest epoch of a producer, the last batches that it wrote in it, and its transaction."""
+
+    epoch: int
+    batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN))
+    last_timestamp: int = NO_TIMESTAMP  # Of its last batch or end marker, milliseconds.
+    coordinator_epoch: int = -1  # Of the coordinator that ended its last transaction.
+    transaction_offset: int | None = None  # The first offset of its open transaction.
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Batches of an earlier epoch count for nothing."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+@dataclass(slots=True)
+class Verification:
+    """A transaction of which the coordinator is asked whether it has the partition (KIP-890).
+
+    The guard ties the answer to this question: an end marker or a batch in between makes it void.
+    """
+
+    epoch: int
+    lowest_sequence: int  # Of the batches that asked: a later one must not be appended before it.
+    guard: object = field(default_factory=object)
+
+
+class Producers:
+    """The producers of one partition, by id."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Producer] = {}
+        self.transactions = Transactions()
+        self._verifications: dict[int, Verification] = {}
+
+    def last_stable_offset(self, high_watermark: int, start_offset: int) -> int:
+        """Where a read_committed consumer ends."""
+        unstable = self.transactions.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(max(unstable, start_offset), high_watermark)
+
+    # Before an append.
+
+    def duplicate_of(self, batches: RecordBatches) -> AppendedBatch | None:
+        """The batch in the log that the one batch of `batches` repeats: it is answered as that was."""
+        producer = self.by_id.get(int(batches.producer_id[0]))
+        if producer is None or producer.epoch != int(batches.producer_epoch[0]):
+            return None
+        first, last = sequences_of(batches, 0)
+        same = (each for each in producer.batches if (each.first_sequence, each.last_sequence) == (first, last))
+        return next(same, None)
+
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> object | None:
+        """The guard for `check`, to be verified with the coordinator; None within a transaction that is open here.
+
+        Source: UnifiedLog.maybeStartTransactionVerification.
+        """
+        producer = self.by_id.get(producer_id)
+        if producer is not None and producer.transaction_offset is not None:
+            return None
+        known = self._verifications.get(producer_id)
+        if known is None:
+            while len(self._verifications) >= MOST_VERIFICATIONS:
+                del self._verifications[next(iter(self._verifications))]
+            known = self._verifications[producer_id] = Verification(epoch, sequence)
+        if epoch > known.epoch:
+            known.epoch, known.lowest_sequence = epoch, sequence
+        elif epoch == known.epoch:
+            known.lowest_sequence = min(known.lowest_sequence, sequence)
+        return known.guard
+
+    def check(self, batches: RecordBatches, guard: object | None = None) -> None:
+        """ApiException if the one batch of a client may not be appended; `guard` is of `begin_verification`.
+
+        InvalidTxnStateException outside of the transaction that was verified, InvalidProducerEpochException,
+        OutOfOrderSequenceException.
+        """
+        producer_id, epoch = int(batches.producer_id[0]), int(batches.producer_epoch[0])
+        if producer_id <= NO_PRODUCER_ID:
+            return
+        producer, verification = self.by_id.get(producer_id), self._verifications.get(producer_id)
+        is_transactional = bool(batches.attributes[0] & TRANSACTIONAL)
+        is_open = producer is not None and producer.transaction_offset is not None
+        is_verified = verification is not None and guard is verification.guard
+        if is_transactional and not is_open and not is_verified:
+            Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch belongs to no open transaction")
+        self._check_epoch(producer_id, epoch)
+        self._check_sequence(producer_id, epoch, sequences_of(batches, 0)[0])
+        if is_open and not is_transactional:
+            Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch is not in its open transaction")
+
+    def _check_sequence(self, producer_id: int, epoch: int, first: int) -> None:
+        producer, verification = self.by_id.get(producer_id), self._verifications.get(producer_id)
+        if verification is not None and first > verification.lowest_sequence:
+            _out_of_order(producer_id, epoch, verification.lowest_sequence, first)
+        if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
+            return  # All that it wrote may have been deleted: any sequence will do.
+        is_new_epoch = epoch > producer.epoch or not producer.batches
+        expected = 0 if is_new_epoch else (producer.batches[-1].last_sequence + 1) % SEQUENCES
+        if first != expected:
+            _out_of_order(producer_id, epoch, expected, first)
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """InvalidProducerEpochException or TransactionCoordinatorFencedException for a marker that comes too late."""
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            return
+        self._check_epoch(producer_id, epoch)
+        if coordinator_epoch < producer.coordinator_epoch:
+            Errors.TRANSACTION_COORDINATOR_FENCED.raise_for(
+                f"producer {producer_id}: coordinator epoch {producer.coordinator_epoch} here, not {coordinator_epoch}"
+            )
+
+    def _check_epoch(self, producer_id: int, epoch: int) -> None:
+        producer = self.by_id.get(producer_id)
+        known = NO_PRODUCER_EPOCH if producer is None else producer.epoch
+        if epoch < known:
+            Errors.INVALID_PRODUCER_EPOCH.raise_for(f"producer {producer_id} has epoch {known} here, not {epoch}")
+
+    # After it.
+
+    def take(self, batches: RecordBatches, markers: Mapping[int, EndMarker]) -> list[AbortedTransaction]:
+        """Batches that were appended, of producers and of others; `markers` as `end_markers` gives them.
+
+        Returns the transactions that they abort, for the transaction index.
+        """
+        aborted = []
+        for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
+            producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
+            producer = self.by_id.get(producer_id)
+            if producer is None:
+                producer = self.by_id[producer_id] = Producer(epoch)
+            self._verifications.pop(producer_id, None)
+            if not batches.attributes[row] & CONTROL:
+                producer.begin_epoch(epoch)
+                self._take_data(producer_id, producer, batches, row)
+            elif row in markers:
+                producer.begin_epoch(epoch)
+                producer.last_timestamp = int(batches.max_timestamp[row])
+                ended = self._end(producer_id, producer, int(batches.base_offset[row]), markers[row])
+                aborted += [ended] if ended is not None else []
+        return aborted
+
+    def _take_data(self, producer_id: int, producer: Producer, batches: RecordBatches, row: int) -> None:
+        offset, last_offset = int(batches.base_offset[row]), int(batches.last_offset[row])
+        timestamp = producer.last_timestamp = int(batches.max_timestamp[row])
+        producer.batches.append(AppendedBatch(*sequences_of(batches, row), offset, last_offset, timestamp))
+        if batches.attributes[row] & TRANSACTIONAL and producer.transaction_offset is None:
+            producer.transaction_offset = offset
+            self.transactions.begin(offset, producer_id)
+
+    def _end(self, producer_id: int, producer: Producer, offset: int, marker: EndMarker) -> AbortedTransaction | None:
+        """The marker at `offset`; what it aborts. Without a batch in the transaction there is nothing to end."""
+        first_offset = producer.transaction_offset
+        producer.coordinator_epoch, producer.transaction_offset = marker.coordinator_epoch, None
+        if first_offset is None:
+            return None
+        stable = self.transactions.end(first_offset, offset)
+        return None if marker.is_commit else AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def restore(self, producers: Mapping[int, Producer]) -> None:
+        """As a snapshot has them; all known before is forgotten."""
+        self.by_id, self.transactions, self._verifications = {**producers}, Transactions(), {}
+        begun = {
+            producer.transaction_offset: producer_id
+            for producer_id, producer in self.by_id.items()
+            if producer.transaction_offset is not None
+        }
+        for first_offset in sorted(begun):
+            self.transactions.begin(first_offset, begun[first_offset])
+
+
+def _out_of_order(producer_id: int, epoch: int, expected: int, first: int) -> None:
+    Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.raise_for(
+        f"producer {producer_id}, epoch {epoch}: sequence {expected} is next, not {first}"
+    )
+
+
+def sequences_of(batches: RecordBatches, row: int) -> tuple[int, int]:
+    """First and last sequence of a batch; it may wrap around."""
+    first = int(batches.base_sequence[row])
+    return first, (first + int(batches.last_offset_delta[row])) % SEQUENCES

@@ -1,0 +1,209 @@
+"""Produce: batches into the logs that this broker leads, and the answer once they are committed.
+
+Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcore.broker.replicas import verifying
+from kcore.broker.replicas.log_validator import (
+    RecordValidationException,
+    first_look,
+    has_transactional_records,
+    transactional_producer,
+)
+from kcore.broker.replicas.outputs import Answer, Verify
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.verifying import Produce, TransactionalBatch
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+NEWEST: Final = 11  # Produce of 3.9.1.
+
+
+class Required(NamedTuple):
+    """What must be committed before the answer may say that it is."""
+
+    offset: int
+    answer: PartitionProduceResponse
+
+
+@dataclass
+class WaitingProduce:
+    """A request with acks=all whose batches are in this log, and not yet in all that are in sync."""
+
+    request_id: int
+    deadline_ms: int
+    answer: ProduceResponse
+    required: dict[Key, Required]
+
+    @property
+    def keys(self) -> set[Key]:
+        return {*self.required}
+
+    def response(self, manager: "ReplicaManager") -> ProduceResponse | None:
+        """None while a partition is not decided yet."""
+        found = {key: self._committed(manager, key) for key in self.required}
+        if None in found.values():
+            return None
+        return self._with(found)
+
+    def timed_out(self, manager: "ReplicaManager") -> ProduceResponse:
+        """What is not committed now may be later, or never."""
+        return self._with({key: self._committed(manager, key) or Errors.REQUEST_TIMED_OUT for key in self.required})
+
+    def _committed(self, manager: "ReplicaManager", key: Key) -> Errors | None:
+        try:
+            return manager.partition(key).committed(self.required[key].offset)
+        except ApiException as error:
+            return error.error
+
+    def _with(self, found: "dict[Key, Errors | None]") -> ProduceResponse:
+        for key, error in found.items():
+            if error:
+                answer = self.required[key].answer
+                answer.error_code, answer.base_offset, answer.log_start_offset = error, -1, -1
+        return self.answer
+
+
+def on_produce(
+    manager: "ReplicaManager",
+    request_id: int,
+    request: ProduceRequest,
+    now_ms: int,
+    date_ms: int,
+    version: int = NEWEST,
+) -> None:
+    """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
+
+    `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
+    compared with.
+
+    The first batches of a transaction wait until its coordinator has verified them. With acks 0 nobody waits for the
+    answer; the edge has no way to tell of an error but to close the connection.
+    """
+    produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms)
+    batches = _first_look(manager, produce)
+    verifying.begin(manager, produce, batches)
+    if not produce.guards:
+        _append_all(manager, produce, now_ms)
+        return
+    manager.verifying.add(produce)
+    producer = batches[0].producer
+    transaction = str(request.transactional_id), producer.producer_id, producer.epoch
+    manager.output(Verify(request_id, *transaction, tuple(produce.guards)))
+
+
+def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
+    """The coordinator's answer: the partitions that are not in the transaction, and why; the others are appended."""
+    produce = manager.verifying.by_id.get(request_id)
+    if produce is not None and manager.verifying.remove(produce):
+        verifying.refuse(produce, errors)
+        _append_all(manager, produce, now_ms)
+
+
+def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
+    """Answers those whose coordinator has not answered in time: the producer tries again."""
+    for produce in manager.verifying.late(now_ms):
+        if manager.verifying.remove(produce):
+            verifying.refuse(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
+            _append_all(manager, produce, now_ms)
+
+
+def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
+    """Notes what is wrong with records by their headers alone; the batches of a transaction among the others.
+
+    Records of partitions that nobody knows are not looked at, but for whether they are of a transaction
+    (KafkaApis.handleProduceRequest).
+    """
+    request = produce.request
+    asked = [
+        ((topic.name, data.index), data.records or b"") for topic in request.topic_data for data in topic.partition_data
+    ]
+    known = [(key, records) for key, records in asked if key in manager.partitions or manager.cluster.knows(key)]
+    try:
+        if has_transactional_records([records for _, records in asked]) and request.transactional_id is None:
+            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
+        found = first_look([records for _, records in known], produce.version)
+    except ApiException as refusal:  # Of the whole request.
+        produce.refused = {key: refusal for key, _ in asked}
+        return []
+    pairs = zip(known, found, strict=True)
+    produce.refused = {key: refusal for (key, _), refusal in pairs if refusal is not None}
+    taken = ((key, transactional_producer(records)) for key, records in known if key not in produce.refused)
+    return [TransactionalBatch(key, producer) for key, producer in taken if producer is not None]
+
+
+def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> None:
+    request, answer = produce.request, ProduceResponse(responses=[])
+    required: dict[Key, Required] = {}
+    for topic in request.topic_data:
+        answers = TopicProduceResponse(name=topic.name, partition_responses=[])
+        answer.responses.append(answers)
+        for data in topic.partition_data:
+            key = (topic.name, data.index)
+            told, end_offset = _append(manager, key, data, produce, now_ms)
+            answers.partition_responses.append(told)
+            if end_offset is not None:
+                required[key] = Required(end_offset, told)
+    waiter = WaitingProduce(produce.request_id, produce.deadline_ms, answer, required)
+    done = answer if request.acks != -1 else waiter.response(manager)
+    if done is None:
+        manager.producing.add(waiter)
+    else:
+        manager.output(Answer(produce.request_id, done))
+    for key in required:  # Followers have something to fetch, and more may be committed.
+        manager.wake(key)
+
+
+def _append(
+    manager: "ReplicaManager", key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
+) -> tuple[PartitionProduceResponse, int | None]:
+    """The answer for one partition; if the batch is in the log, the offset behind it."""
+    acks, date_ms = produce.request.acks, now_ms + produce.date_ahead_ms
+    try:
+        if key in produce.refused:
+            raise produce.refused[key]
+        if acks not in (-1, 0, 1):
+            raise exception_of(Errors.INVALID_REQUIRED_ACKS)(f"acks {acks}")
+        partition = manager.partition(key)
+        appended, _ = partition.append(data.records or b"", acks, now_ms, date_ms, produce.guards.get(key))
+    except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+        manager.log_failed(key, error)
+        return _refused(data.index, error), None
+    except ApiException as error:
+        return _refused(data.index, error), None
+    answer = PartitionProduceResponse(
+        index=data.index,
+        error_code=0,
+        base_offset=appended.first_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=partition.leader_log().start_offset,
+    )
+    return answer, appended.last_offset + 1
+
+
+def _refused(index: int, error: ApiException) -> PartitionProduceResponse:
+    told = error.record_errors if isinstance(error, RecordValidationException) else ()
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.error,
+        base_offset=-1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=each.batch_index, batch_index_error_message=each.message)
+            for each in told
+        ],
+        error_message=str(error),
+    )

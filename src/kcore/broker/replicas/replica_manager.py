@@ -1,0 +1,331 @@
+"""The replicas that a broker holds: orders move them, producers and fetches wait on them.
+
+Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `now_ms` comes in, logs are handed in,
+`take_outputs` gives what the edge is to do.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher
+from kcore.broker.replicas.fetching import WaitingFetch
+from kcore.broker.replicas.isr_changes import IsrChanges
+from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.log_validator import LogConfig
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
+from kcore.broker.replicas.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
+from kcore.broker.replicas.producing import expire_verifications
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.broker.replicas.roles import Action, Order, Role, next_step
+from kcore.broker.replicas.verifying import Produce
+from kcore.broker.replicas.waiting import Delayed, Waiting
+from kcore.protocol_errors import Errors, exception_of
+from kcore.schema.alter_partition import AlterPartitionResponse
+from kcore.types import Uuid
+
+
+class Logs(Protocol):
+    """The log directories of a broker. Each method may raise KafkaStorageException."""
+
+    def keys(self) -> Iterable[Key]:
+        """Of every log that lies there."""
+
+    def topic_id(self, key: Key) -> Uuid:
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
+        """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
+
+        One that is not new may lie in a directory that failed: then it is not made.
+        """
+
+    def delete(self, key: Key) -> None:
+        """Nothing of it is left."""
+
+
+class ReplicaManager:
+    """The replicas of one broker, and those who wait for them."""
+
+    def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
+        self.broker_id = config.broker_id
+        self.broker_epoch = broker_epoch  # Of this incarnation: fetches carry it (KIP-903).
+        self.config, self.logs = config, logs
+        self.cluster = ClusterView()
+        self.replicas: dict[Key, Replica] = {}  # What is held, in the state last accepted.
+        self.partitions: dict[Key, Partition] = {}
+        self.settings: dict[str, TopicSettings] = {}  # Of topics that have some of their own.
+        self.fetchers: dict[int, ReplicaFetcher] = {}
+        self.isr_changes = IsrChanges(config.broker_id)
+        self.verifying: Waiting[Produce] = Waiting()
+        self.producing: Waiting[Delayed] = Waiting()
+        self.fetching: Waiting[WaitingFetch] = Waiting()
+        self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
+        self._outputs: list[Output] = []
+        self._fetcher_hooks = FetcherHooks(lambda: self.broker_epoch, self.log_failed, self.wake)
+
+    def take_outputs(self) -> list[Output]:
+        """What is to be done now, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def output(self, output: Output) -> None:
+        self._outputs.append(output)
+
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        self.output(Notice(kind, text))
+
+    # Orders: what the broker is to hold, and as what.
+
+    def state(self, key: Key) -> Replica | None:
+        """The partition as it was last accepted; None if the broker does not hold it."""
+        return self.replicas.get(key)
+
+    def topic_id_on_disk(self, key: Key) -> Uuid:
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+        partition = self.partitions.get(key)
+        if partition is not None and partition.role is Role.OFFLINE:
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")
+        try:
+            return self.logs.topic_id(key)
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self.log_failed(key, error)
+            raise
+
+    def hold_only(self, keys: set[Key]) -> None:
+        """Delete every other replica, and every other log in the log directories: it is a stray."""
+        offline = {key for key, partition in self.partitions.items() if partition.role is Role.OFFLINE}
+        for key in {*self.partitions, *self.logs.keys()} - keys - offline:
+            self.stop(key, delete=True)
+
+    def cluster_changed(self) -> None:
+        """`cluster` says something new: who waits for replicas to begin later does not wait for those that are dead."""
+        for key in {key for each in self.producing.by_id.values() for key in each.keys}:
+            self.wake(key)
+
+    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """startReplica where need be, then becomeLeader or becomeFollower."""
+        partition = self.partitions.get(key) or self._start(key)
+        known = partition.told
+        if known is not None and told.partition_epoch < known.partition_epoch:
+            return Errors.NONE  # Decided before what the controller answered since.
+        try:
+            log = self.logs.hold(key, told.topic_id, is_new=told.is_new)
+            if told.leader == self.broker_id:
+                step = partition.become_leader(told, log, now_ms)
+            elif self.cluster.is_alive(told.leader):
+                step = partition.become_follower(told, log)
+            else:  # The log is there, so that its high watermark is checkpointed (KAFKA-1647); no more changes.
+                return Errors.NONE
+            self.carry_out(key, step.actions)
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self.log_failed(key, error)
+            return Errors.KAFKA_STORAGE_ERROR
+        self.replicas[key] = told
+        if partition.advance_high_watermark(now_ms):
+            self.wake(key)
+        return Errors.NONE
+
+    def _start(self, key: Key) -> Partition:
+        limits = LagLimits(self.config.replica_lag_time_max_ms, self.config.replica_lag_max_offsets)
+        partition = self.partitions[key] = Partition(key, self.broker_id, limits, self.cluster.is_alive)
+        partition.order(Order.START)
+        partition.settings = self.settings_of(key[0])
+        return partition
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """Its own, or the broker's defaults."""
+        default = TopicSettings(self.config.min_insync_replicas, LogConfig(self.config.message_max_bytes))
+        return self.settings.get(topic, default)
+
+    def set_settings(self, topic: str, settings: TopicSettings, now_ms: int) -> None:
+        """A topic's configuration changed."""
+        self.settings[topic] = settings
+        for key, partition in self.partitions.items():
+            if key[0] == topic:
+                partition.settings = settings
+                if partition.advance_high_watermark(now_ms):
+                    self.wake(key)
+
+    def carry_out(self, key: Key, actions: Sequence[Action]) -> None:
+        """What the table of roles asks for, in its order. KafkaStorageException if the log cannot be deleted."""
+        for action in actions:
+            match action:
+                case Action.STOP_FETCHING:
+                    self._stop_fetching(key)
+                case Action.START_FETCHING:
+                    self._start_fetching(self.partitions[key])
+                case Action.REFUSE_WAITING:
+                    self.wake(key)
+                case Action.DELETE_LOG:
+                    self.partitions.pop(key, None)
+                    self.logs.delete(key)
+
+    def _start_fetching(self, partition: Partition) -> None:
+        told, log = partition.told, partition.log
+        assert told is not None and log is not None
+        fetcher = self.fetchers.get(told.leader)
+        if fetcher is None:
+            fetcher = self.fetchers[told.leader] = ReplicaFetcher(told.leader, self.config, self._fetcher_hooks)
+        fetcher.add(partition.key, told.topic_id, told.leader_epoch, log)
+        self._fetched_from[partition.key] = told.leader
+        self.output(FetchFrom(told.leader))
+
+    def _stop_fetching(self, key: Key) -> None:
+        leader = self._fetched_from.pop(key, -1)
+        fetcher = self.fetchers.get(leader)
+        if fetcher is not None and fetcher.remove(key) and not fetcher:
+            del self.fetchers[leader]
+            self.output(FetchFrom(leader))
+
+    def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
+        """To a replica that had none."""
+        self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
+        partition = self.partitions[key]
+        assert partition.told is not None
+        partition.told = replace(partition.told, topic_id=topic_id)
+        self.logs.hold(key, topic_id, is_new=False)
+        if (fetcher := self.fetchers.get(partition.told.leader)) is not None:
+            fetcher.set_topic_id(key, topic_id)
+        return Errors.NONE
+
+    def stop(self, key: Key, delete: bool) -> Errors:
+        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+        partition = self.partitions.get(key)
+        if partition is not None and partition.role is Role.OFFLINE:
+            return Errors.KAFKA_STORAGE_ERROR
+        known = self.replicas.get(key)
+        if known is not None and delete:
+            del self.replicas[key]
+        elif known is not None:
+            self.replicas[key] = replace(known, stopped=True)
+        if partition is None and not delete:
+            return Errors.NONE
+        order = Order.DELETE if delete else Order.STOP
+        if partition is None:
+            step = next_step(Role.NONE, order, key)
+        else:
+            partition.pending = None
+            step = partition.order(order)
+        try:
+            self.carry_out(key, step.actions)
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self.log_failed(key, error)
+            return Errors.KAFKA_STORAGE_ERROR
+        return Errors.NONE
+
+    # Failures.
+
+    def log_failed(self, key: Key, error: Exception) -> None:
+        """The disk refused something: the edge takes the directory offline."""
+        known = self.partitions.get(key)
+        if known is None or known.role is not Role.OFFLINE:
+            self.go_offline(key)
+            self.output(LogFailed(key, str(error)))
+
+    def go_offline(self, key: Key) -> None:
+        """The replica's directory is not to be used any more."""
+        partition = self.partitions.get(key) or self._start(key)
+        if partition.role is not Role.OFFLINE:
+            step = partition.order(Order.FAIL)
+            partition.log, partition.pending = None, None
+            self.replicas.pop(key, None)
+            self.carry_out(key, step.actions)
+
+    # What is known.
+
+    def partition(self, key: Key) -> Partition:
+        """ApiException if this broker does not serve it (ReplicaManager.getPartitionOrError)."""
+        partition = self.partitions.get(key)
+        if partition is None:
+            error = Errors.NOT_LEADER_OR_FOLLOWER if self.cluster.knows(key) else Errors.UNKNOWN_TOPIC_OR_PARTITION
+            raise exception_of(error)(f"{key[0]}-{key[1]} is not here")
+        if partition.role is Role.OFFLINE:
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")
+        return partition
+
+    # The ISR.
+
+    def propose(self, change: IsrChange) -> None:
+        """Asks the controller, unless an older change of that partition is not answered yet."""
+        if self.isr_changes.submit(change):
+            self.output(IsrChangesWait())
+        else:
+            self.partitions[change.key].isr_refused(change, Errors.OPERATION_NOT_ATTEMPTED)
+
+    def shrink_isrs(self, now_ms: int) -> None:
+        """Who lags is to go; to be called every half of replica.lag.time.max.ms."""
+        for partition in self.partitions.values():
+            change = partition.shrunk(now_ms)
+            if change is not None:
+                self.propose(change)
+
+    def on_alter_partition(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
+        """The controller's answer; None: there was none."""
+        if response is None:
+            self.isr_changes.failed(now_ms)
+        else:
+            for change, answer in self.isr_changes.answered(response, now_ms):
+                self.isr_settled(change, answer, now_ms)
+        self.output(IsrChangesWait())
+
+    def on_states_written(self, versions: dict[Key, int | None], now_ms: int) -> None:
+        """What became of the states that this leader wrote to ZooKeeper itself."""
+        for change, answer in self.isr_changes.written(versions, now_ms):
+            self.isr_settled(change, answer, now_ms)
+        self.output(IsrChangesWait())
+
+    def isr_settled(self, change: IsrChange, answer: Errors | IsrAnswer, now_ms: int) -> None:
+        """What became of one change."""
+        partition = self.partitions.get(change.key)
+        if partition is None:
+            return
+        if isinstance(answer, Errors):
+            if partition.isr_refused(change, answer):
+                self.propose(change)
+        elif partition.isr_answered(change, answer, now_ms):
+            self.wake(change.key)
+
+    # Those who wait.
+
+    def wake(self, key: Key) -> None:
+        """Something about the partition changed: whoever waits for that looks again.
+
+        Who looks may find the disk broken, which wakes others in the middle of this: each is answered once. In Kafka
+        it was a deadlock to look while the partition was still being changed (KAFKA-13254).
+        """
+        for produce in self.producing.on(key):
+            if (response := produce.response(self)) is not None and self.producing.remove(produce):
+                self.output(Answer(produce.request_id, response))
+        for fetch in self.fetching.on(key):
+            if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
+                self.output(Answer(fetch.request_id, found))
+
+    def forget(self, request_id: int) -> None:
+        """Answer that request no more: its client is gone.
+
+        Records that were appended stay, and are committed all the same. Those of a transaction that its coordinator has
+        not verified yet are not appended: they would take memory for as long as the coordinator does not answer.
+        """
+        self.verifying.forget(request_id)
+        self.producing.forget(request_id)
+        self.fetching.forget(request_id)
+
+    def tick(self, now_ms: int) -> None:
+        """Answers those whose time is up."""
+        expire_verifications(self, now_ms)
+        for produce in self.producing.late(now_ms):
+            if self.producing.remove(produce):
+                self.output(Answer(produce.request_id, produce.timed_out(self)))
+        for fetch in self.fetching.late(now_ms):
+            if self.fetching.remove(fetch):
+                self.output(Answer(fetch.request_id, fetch.what_there_is(self)))
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        deadlines = [each.next_deadline_ms for each in (self.verifying, self.producing, self.fetching)]
+        return min((each for each in deadlines if each is not None), default=None)

@@ -1,0 +1,81 @@
+"""Before the first batch of a transaction goes into a log: does its coordinator have the partition in it? (KIP-890)
+
+Without that a batch that comes late, after its transaction has ended, would begin one that nobody ends: the last stable
+offset would stay where it is for ever. What is needed is found here; `producing.py` waits for the answer.
+
+Source: ReplicaManager.handleProduceAppend and AddPartitionsToTxnManager of 3.9.1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcore.broker.replicas.log_validator import TransactionalProducer
+from kcore.broker.replicas.replica import Key
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
+# A client that does not know them tries again all the same after the error that stands for these.
+RETRIED: Final = frozenset(
+    {
+        Errors.CONCURRENT_TRANSACTIONS,
+        Errors.NETWORK_EXCEPTION,
+        Errors.COORDINATOR_LOAD_IN_PROGRESS,
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        Errors.NOT_COORDINATOR,
+    }
+)
+
+
+class TransactionalBatch(NamedTuple):
+    """A batch of a transaction, as its header says."""
+
+    key: Key
+    producer: TransactionalProducer
+
+
+@dataclass
+class Produce:
+    """A request on its way into the logs: it waits while its transaction's coordinator is asked."""
+
+    request_id: int
+    deadline_ms: int
+    request: ProduceRequest
+    version: int
+    date_ahead_ms: int  # The time of day is so much ahead of the clock of deadlines.
+    guards: dict[Key, object] = field(default_factory=dict)  # As Producers.check has them.
+    refused: dict[Key, ApiException] = field(default_factory=dict)  # Before anything is appended.
+    keys: frozenset[Key] = frozenset()  # No partition's news wakes it.
+
+
+def begin(manager: "ReplicaManager", produce: Produce, batches: list[TransactionalBatch]) -> None:
+    """Notes the guards of those whose transaction is not open here yet; the coordinator must be asked of these."""
+    for key, producer in batches:
+        try:
+            log = manager.partition(key).leader_log()
+        except ApiException as error:
+            produce.refused[key] = error
+            continue
+        guard = log.producers.begin_verification(producer.producer_id, producer.epoch, producer.base_sequence)
+        if guard is not None:
+            produce.guards[key] = guard
+
+
+def refuse(produce: Produce, errors: Mapping[Key, Errors]) -> None:
+    """Notes what the coordinator said of partitions, as producers of that version of Produce expect it."""
+    for key, error in errors.items():
+        is_unknown = error is Errors.TRANSACTION_ABORTABLE and produce.version < ABORTABLE_SINCE
+        if is_unknown or error in (Errors.INVALID_TXN_STATE, Errors.CLUSTER_AUTHORIZATION_FAILED):
+            told = Errors.INVALID_TXN_STATE, "Partition was not added to the transaction"
+        elif error is Errors.PRODUCER_FENCED:
+            told = Errors.INVALID_PRODUCER_EPOCH, error.name
+        elif error in RETRIED:
+            why = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+            told = Errors.NOT_ENOUGH_REPLICAS, why
+        else:
+            told = error, error.name
+        produce.refused[key] = exception_of(told[0])(told[1])

@@ -1,0 +1,78 @@
+"""Requests that wait: for records to be committed, or for records to come (Kafka's purgatories), with deadlines."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from kcore.broker.replicas.replica import Key
+from kcore.schema.structure import Message
+
+if TYPE_CHECKING:
+    from kcore.broker.replicas.replica_manager import ReplicaManager
+
+
+class Waiter(Protocol):
+    """One request."""
+
+    @property
+    def request_id(self) -> int: ...
+
+    @property
+    def deadline_ms(self) -> int: ...
+
+    @property
+    def keys(self) -> Collection[Key]: ...
+
+
+class Delayed(Waiter, Protocol):
+    """A request whose answer depends on how far replicas are."""
+
+    def response(self, manager: "ReplicaManager") -> Message | None:
+        """None while it has to wait."""
+
+    def timed_out(self, manager: "ReplicaManager") -> Message:
+        """The answer when time is up."""
+
+
+W = TypeVar("W", bound=Waiter)
+
+
+@dataclass
+class Waiting(Generic[W]):
+    """Those that wait, by what they wait for."""
+
+    by_id: dict[int, W] = field(default_factory=dict)
+    by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
+
+    def add(self, waiter: W) -> None:
+        self.by_id[waiter.request_id] = waiter
+        for key in waiter.keys:
+            self.by_key.setdefault(key, {})[waiter.request_id] = waiter
+
+    def remove(self, waiter: W) -> bool:
+        """It is to be answered, by whoever asked for this first: False if it has been."""
+        if self.by_id.pop(waiter.request_id, None) is None:
+            return False
+        for key in waiter.keys:
+            waiters = self.by_key[key]
+            del waiters[waiter.request_id]
+            if not waiters:
+                del self.by_key[key]
+        return True
+
+    def forget(self, request_id: int) -> None:
+        """Nobody waits for that answer any more."""
+        if (waiter := self.by_id.get(request_id)) is not None:
+            self.remove(waiter)
+
+    def on(self, key: Key) -> list[W]:
+        """Those that wait for something of this partition."""
+        return [*self.by_key.get(key, {}).values()]
+
+    def late(self, now_ms: int) -> Iterator[W]:
+        """Those whose time is up."""
+        yield from [each for each in self.by_id.values() if each.deadline_ms <= now_ms]
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return min((each.deadline_ms for each in self.by_id.values()), default=None)

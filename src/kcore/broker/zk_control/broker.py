@@ -1,0 +1,80 @@
+"""A broker that remembers what a controller tells it, and holds no logs."""
+
+from dataclasses import replace
+
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.broker.zk_control.control_requests import ControlRequests
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import Errors
+from kcore.types import ZERO_UUID, Uuid
+
+
+class RememberedReplicas:
+    """The states of replicas without logs: every order is carried out at once."""
+
+    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+        self.broker_id, self.broker_epoch = broker_id, broker_epoch
+        self.cluster = ClusterView()
+        self.replicas: dict[Key, Replica] = {}
+
+    def state(self, key: Key) -> Replica | None:
+        """The partition as it was last accepted; None if the broker does not hold it."""
+        return self.replicas.get(key)
+
+    def topic_id_on_disk(self, key: Key) -> Uuid:
+        """ZERO_UUID: nothing lies on a disk."""
+        return ZERO_UUID
+
+    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """Remember the state."""
+        self.replicas[key] = told
+        return Errors.NONE
+
+    def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
+        """To a replica that had none."""
+        self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
+        return Errors.NONE
+
+    def stop(self, key: Key, delete: bool) -> Errors:
+        """Mark the replica stopped; with `delete` forget it."""
+        known = self.replicas.get(key)
+        if known is not None and delete:
+            del self.replicas[key]
+        elif known is not None:
+            self.replicas[key] = replace(known, stopped=True)
+        return Errors.NONE
+
+    def hold_only(self, keys: set[Key]) -> None:
+        """There are no logs, hence no strays."""
+
+    def cluster_changed(self) -> None:
+        """Nobody waits for it."""
+
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        """There is no log for lines."""
+
+
+class Broker(ControlRequests):
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and keeps what they say."""
+
+    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+        """`broker_epoch`: of this incarnation, the czxid of its znode (KIP-380)."""
+        self._remembered = RememberedReplicas(broker_id, broker_epoch)
+        super().__init__(self._remembered)
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this incarnation (KIP-380)."""
+        return self._remembered.broker_epoch
+
+    @property
+    def table(self) -> PartitionTable:
+        """The cluster as UpdateMetadata told it."""
+        return self._remembered.cluster.table
+
+    @property
+    def replicas(self) -> dict[Key, Replica]:
+        """What this broker holds, by (topic name, partition)."""
+        return self._remembered.replicas

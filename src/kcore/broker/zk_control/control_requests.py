@@ -1,0 +1,276 @@
+"""A broker's half of the control protocol: whose epochs are stale is refused, what is new goes to the replicas.
+
+Source: KafkaApis and ReplicaManager of 3.9.1.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, UNKNOWN_BROKER_EPOCH
+from kcore.errors import TableError
+from kcore.metadata.merge import merge
+from kcore.metadata.topic_names import partition_error
+from kcore.protocol_errors import Errors, exception_of
+from kcore.schema import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
+from kcore.schema.stop_replica import StopReplicaPartitionError
+from kcore.schema.structure import Message
+from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.codec import encode
+from kcore.wire.column_codec import decode_columns
+from kcore.wire.columns import Columns, Rows
+
+T = TypeVar("T")
+
+FULL: Final = 2  # AbstractControlRequest.Type: the request lists all that the broker is to hold.
+TOPIC_IDS_SINCE: Final = 5  # LeaderAndIsr answers by topic id from this version on.
+
+
+class ControlledReplicas(Protocol):
+    """What a receiver of control requests asks of a broker's replicas; `ReplicaManager` is one."""
+
+    broker_id: int
+    broker_epoch: int  # Of this incarnation, the czxid of its znode (KIP-380).
+    cluster: ClusterView
+
+    def state(self, key: Key) -> Replica | None:
+        """The partition as it was last accepted; None if the broker does not hold it."""
+
+    def topic_id_on_disk(self, key: Key) -> Uuid:
+        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+
+    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """Lead or follow, in that state."""
+
+    def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
+        """To a replica that had none."""
+
+    def stop(self, key: Key, delete: bool) -> Errors:
+        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+
+    def hold_only(self, keys: set[Key]) -> None:
+        """Whatever else lies in the log directories is a stray, and is deleted."""
+
+    def cluster_changed(self) -> None:
+        """`cluster` says something new."""
+
+    def notice(self, kind: NoticeKind, text: str) -> None:
+        """A line for the log."""
+
+
+class ControlRequests:
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and tells the replicas the rest."""
+
+    def __init__(self, replicas: ControlledReplicas) -> None:
+        self.broker_id = replicas.broker_id
+        self.controller_epoch = 0
+        self.heard_of_replicas = False  # A LeaderAndIsr was taken: what is to be held is known.
+        self._replicas = replicas
+
+    def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
+        """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
+        return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
+
+    def answer_columns(self, message: type[Message], version: int, request: Columns, now_ms: int = 0) -> bytes:
+        """As `answer`, for who has decoded the request."""
+        if message is LeaderAndIsrRequest:
+            return encode(self.on_leader_and_isr(request, version, now_ms), version)
+        if message is UpdateMetadataRequest:
+            return encode(self.on_update_metadata(request), version)
+        assert message is StopReplicaRequest, f"a broker is not sent {message.__name__}"
+        return encode(self.on_stop_replica(request), version)
+
+    def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
+        """Keep the new states and live brokers.
+
+        INVALID_REQUEST for states that make no table: nothing of them is kept. INVALID_TOPIC_EXCEPTION if some topics
+        have a name that no topic may have: all but these are kept.
+        """
+        refusal = self.refusal(request)
+        if refusal is not Errors.NONE:
+            return UpdateMetadataResponse(error_code=refusal)
+        cluster = self._replicas.cluster
+        try:
+            left_out = merge(cluster.table, request)
+        except TableError as error:
+            self._replicas.notice(
+                NoticeKind.IMPOSSIBLE, f"UpdateMetadata of controller {request.controller_id} is refused: {error}"
+            )
+            return UpdateMetadataResponse(error_code=Errors.INVALID_REQUEST)
+        cluster.topics_changed()
+        offline = request.topic_states.partition_states.offline_replicas
+        if not left_out and (cluster.has_offline or len(offline.values)):
+            cluster.set_offline(told_offline(request.topic_states))
+        self._replicas.cluster_changed()
+        if left_out:
+            self._notice_partitions(request, [f"topic {name!r:.100}" for name in left_out])
+            return UpdateMetadataResponse(error_code=Errors.INVALID_TOPIC_EXCEPTION)
+        return UpdateMetadataResponse(error_code=Errors.NONE)
+
+    def on_leader_and_isr(self, request: Columns, version: int, now_ms: int = 0) -> LeaderAndIsrResponse:
+        """Become leader or follower of every partition whose leader epoch is new.
+
+        A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
+        """
+        refusal = self.refusal(request)
+        topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
+        impossible: list[str] = []
+        states = [*_told_replicas(request.topic_states)]
+        for name, partition, told in states:
+            flaw = partition_error(name, partition)
+            if flaw is not Errors.NONE:
+                impossible.append(f"{name!r:.100}, partition {partition}")
+            code = refusal or flaw or self._take((name, partition), told, now_ms)
+            error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
+            topics.setdefault(told.topic_id, []).append(error)
+        self._notice_partitions(request, impossible)
+        if refusal is Errors.NONE:
+            self.heard_of_replicas = True
+            if request.type == FULL:  # What the article's INIT flag asks for.
+                self._replicas.hold_only({(name, partition) for name, partition, _ in states})
+        if version < TOPIC_IDS_SINCE:
+            errors = [error for of_topic in topics.values() for error in of_topic]
+            return LeaderAndIsrResponse(error_code=refusal, partition_errors=errors)
+        by_id = [LeaderAndIsrTopicError(topic_id=each, partition_errors=errors) for each, errors in topics.items()]
+        return LeaderAndIsrResponse(error_code=refusal, topics=by_id)
+
+    def on_stop_replica(self, request: Columns) -> StopReplicaResponse:
+        """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
+        refusal = self.refusal(request)
+        if refusal is not Errors.NONE:
+            return StopReplicaResponse(error_code=refusal)
+        states = request.topic_states.partition_states
+        # Before version 3 the request has one delete flag for all, and no epochs.
+        deleted = (states.delete_partition | request.delete_partitions).tolist()
+        told = zip(states.leader_epoch.tolist(), deleted, strict=True)
+        errors, impossible = [], []
+        for name, partition, (epoch, delete) in _named(request.topic_states, told):
+            flaw = partition_error(name, partition)
+            if flaw is not Errors.NONE:
+                impossible.append(f"{name!r:.100}, partition {partition}")
+            code = flaw or self._stop((name, partition), epoch, delete)
+            errors.append(StopReplicaPartitionError(topic_name=name, partition_index=partition, error_code=code))
+        self._notice_partitions(request, impossible)
+        return StopReplicaResponse(partition_errors=errors)
+
+    def refusal(self, request: Columns) -> Errors:
+        """Why the whole request is refused; else its controller epoch is the newest known.
+
+        A larger broker epoch is accepted: the controller may learn of a registration before the broker does.
+        """
+        epoch, who = request.broker_epoch, f"controller {request.controller_id}"
+        what = f"{request.message.__name__.removesuffix('Request')} of {who}"
+        if epoch != UNKNOWN_BROKER_EPOCH and epoch < self._replicas.broker_epoch:
+            self._replicas.notice(
+                NoticeKind.STALE,
+                f"{what} is refused: it is for broker epoch {epoch}, this is {self._replicas.broker_epoch}",
+            )
+            return Errors.STALE_BROKER_EPOCH
+        if request.controller_epoch < self.controller_epoch:
+            told = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
+            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: {told}")
+            return Errors.STALE_CONTROLLER_EPOCH
+        if request.controller_epoch > self.controller_epoch:
+            rises = f"from {self.controller_epoch} to {request.controller_epoch}"
+            self._replicas.notice(
+                NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on"
+            )
+        self.controller_epoch = request.controller_epoch
+        self._replicas.cluster.controller_id = request.controller_id
+        return Errors.NONE
+
+    def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
+        """That a request names what cannot be: the first few."""
+        if impossible:
+            name = request.message.__name__.removesuffix("Request")
+            more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
+            some = "; ".join(impossible[:3]) + more
+            said = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
+            self._replicas.notice(NoticeKind.IMPOSSIBLE, said)
+
+    def _take(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """Check a partition's state; if it is new, the replica becomes what it says. Returns what is answered."""
+        known = self._replicas.state(key)
+        if known is None:
+            try:
+                topic_id = self._replicas.topic_id_on_disk(key)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR):
+                return Errors.KAFKA_STORAGE_ERROR
+            if ZERO_UUID not in (topic_id, told.topic_id) and topic_id != told.topic_id:
+                return Errors.INCONSISTENT_TOPIC_ID
+            if told.topic_id == ZERO_UUID:
+                told = replace(told, topic_id=topic_id)
+            if told.leader_epoch <= NO_EPOCH:
+                return Errors.STALE_CONTROLLER_EPOCH
+        else:
+            if ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
+                return Errors.INCONSISTENT_TOPIC_ID
+            if told.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != told.topic_id:
+                return self._replicas.assign_topic_id(key, told.topic_id)  # An upgrade adds it (KAFKA-12332).
+            if told.leader_epoch == known.leader_epoch and told.topic_id == ZERO_UUID != known.topic_id:
+                # After a downgrade a follower has to fetch by name again (KAFKA-13132).
+                return Errors.NONE if told.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
+            if told.leader_epoch <= known.leader_epoch:
+                return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
+            if told.topic_id == ZERO_UUID:  # A log keeps its topic id when an older controller does not name one.
+                told = replace(told, topic_id=known.topic_id)
+        if self.broker_id not in told.replicas:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return self._replicas.become(key, told, now_ms)
+
+    def _stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
+        """Stop the replica unless its leader epoch is newer. Returns what is answered."""
+        known = self._replicas.state(key)
+        sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
+        if known is not None and leader_epoch not in sentinels and leader_epoch < known.leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        return self._replicas.stop(key, delete)
+
+
+def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
+    """(topic name, partition, value) of every partition; a value a partition."""
+    states = topics.partition_states
+    names = np.repeat(np.array(topics.topic_name.tolist(), object), np.diff(states.row_offsets))
+    return zip(names.tolist(), states.partition_index.tolist(), values, strict=True)
+
+
+def told_offline(topics: Rows) -> Iterator[tuple[Key, frozenset[int]]]:
+    """The replicas of each partition of an UpdateMetadata that are offline, none for a topic that is being deleted."""
+    states = topics.partition_states
+    going = (states.leader == LEADER_DURING_DELETE).tolist()
+    told = zip(states.offline_replicas, going, strict=True)
+    offline = (frozenset[int]() if gone else frozenset(each.tolist()) for each, gone in told)
+    for name, partition, ids in _named(topics, offline):
+        yield (name, partition), ids
+
+
+def _told_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:
+    states = topics.partition_states
+    ids = [Uuid(each.tobytes()) for each in topics.topic_id]
+    ids_of_rows = [each for each, count in zip(ids, np.diff(states.row_offsets), strict=True) for _ in range(count)]
+    columns = (
+        ids_of_rows,
+        states.leader.tolist(),
+        states.leader_epoch.tolist(),
+        [tuple(isr.tolist()) for isr in states.isr],
+        [tuple(replicas.tolist()) for replicas in states.replicas],
+        states.partition_epoch.tolist(),
+        [False] * len(ids_of_rows),
+        states.controller_epoch.tolist(),
+        states.leader_recovery_state.tolist(),
+        states.is_new.tolist(),
+    )
+    return _named(topics, [Replica(*values) for values in zip(*columns, strict=True)])

@@ -1,0 +1,57 @@
+"""What IncrementalAlterConfigs (KIP-339) does to settings, before they are validated as a whole.
+
+Source: ConfigAdminManager of 3.9.1. What cannot be raises Kafka's exceptions.
+"""
+
+from typing import Final
+
+from kcore.controller.rules.topic_configs import LIST, TOPIC_CONFIGS
+from kcore.protocol_errors import Errors
+from kcore.schema.configs import (
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+
+SET: Final = 0  # AlterConfigOp.OpType
+DELETE: Final = 1
+APPEND: Final = 2
+SUBTRACT: Final = 3
+
+
+def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
+    """InvalidRequestException unless the request names the resource once, and each key once with a value.
+
+    `times` is how often the request names the resource (ConfigAdminManager.preprocess).
+    """
+    if times > 1:
+        Errors.INVALID_REQUEST.raise_for("Each resource must appear at most once.")
+    names = [each.name for each in resource.configs]
+    if len({*names}) != len(names):
+        Errors.INVALID_REQUEST.raise_for("Error due to duplicate config keys")
+    unset = [each.name for each in resource.configs if each.value is None and each.config_operation != DELETE]
+    if unset:
+        Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
+
+
+def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
+    """Change a topic's `configs` in place by one operation (ConfigAdminManager.prepareIncrementalConfigs)."""
+    name, operation, value = change.name, change.config_operation, change.value or ""
+    if operation == SET:
+        configs[name] = value
+    elif operation == DELETE:
+        configs.pop(name, None)
+    elif operation in (APPEND, SUBTRACT):
+        if name not in TOPIC_CONFIGS:
+            Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
+        if TOPIC_CONFIGS[name].kind != LIST:
+            verb = "append" if operation == APPEND else "subtract"
+            Errors.INVALID_CONFIG.raise_for(f"Config value {verb} is not allowed for config key: {name}")
+        before = configs.get(name, TOPIC_CONFIGS[name].default)
+        members, given = before.split(",") if before else [], value.split(",")
+        if operation == APPEND:
+            members += [each for each in given if each not in members]
+        else:
+            members = [each for each in members if each not in given]
+        configs[name] = ",".join(members)
+    else:
+        Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")

@@ -1,0 +1,73 @@
+"""Features of a cluster: what a broker must support, and which updates are refused (KIP-584).
+
+Source: KafkaController of 3.9.1 (partitionOnFeatureCompatibility, validateFeatureUpdate).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from kcore.schema.update_features import FeatureUpdateKey
+
+Supported: TypeAlias = Mapping[str, tuple[int, int]]  # Lowest and highest level of each feature.
+UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+
+def supports(supported: Supported, levels: Mapping[str, int]) -> bool:
+    """Whether a broker has all of the features at these levels (BrokerFeatures.hasIncompatibleFeatures)."""
+    lowest_and_highest = {name: supported.get(name, (1, 0)) for name in levels}
+    return all(low <= levels[name] <= high for name, (low, high) in lowest_and_highest.items())
+
+
+def upgrade_type(update: FeatureUpdateKey, version: int) -> int:
+    """The kind of an update, which requests of version 0 say with a flag."""
+    if version:
+        return update.upgrade_type
+    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+
+
+def reason_refused(
+    name: str, level: int, kind: int, known: int | None, own: Supported, of_brokers: Iterable[Supported]
+) -> str | None:
+    """Kafka's message for an update to `level`, None if it may be made (validateFeatureUpdate).
+
+    `known` is the finalized level, None without one; `own` is what the controller supports, `of_brokers` what each live
+    broker does.
+    """
+    if not name:
+        return "Feature name can not be empty."
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "Received unknown upgrade type."
+    if level < 1 and kind != UPGRADE:
+        return "Can not delete non-existing finalized feature." if known is None else None
+    if level < 1:
+        return (
+            f"Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in the request."
+        )
+    if level == known:
+        verb = "downgrade" if kind == SAFE_DOWNGRADE else "upgrade"
+        return f"Can not {verb} a finalized feature from existing versionLevel:{known} to the same value."
+    if known is not None and level < known and kind != SAFE_DOWNGRADE:
+        return (
+            f"Can not downgrade finalized feature from existing versionLevel:{known} to provided versionLevel:{level} "
+            "without setting the downgradeType to SAFE in the request."
+        )
+    if known is not None and level > known and kind != UPGRADE:
+        return (
+            f"When the downgradeType is set to SAFE in the request, the provided versionLevel:{level} can not be "
+            f"greater than existing versionLevel:{known}."
+        )
+    return _reason_unsupported(name, level, own, of_brokers)
+
+
+def _reason_unsupported(name: str, level: int, own: Supported, of_brokers: Iterable[Supported]) -> str | None:
+    """The level is not one of the controller's, or of a live broker's (newFinalizedVersionOrIncompatibilityError)."""
+    sorry = "Could not apply finalized feature update because"
+    if name not in own:
+        return f"{sorry} the provided feature is not supported."
+    if not supports(own, {name: level}):
+        return f"{sorry} the provided versionLevel:{level} is lower than the supported minVersion:{own[name][0]}."
+    if not all(supports(supported, {name: level}) for supported in of_brokers):
+        return f"{sorry} brokers were found to have incompatible versions for the feature."
+    return None

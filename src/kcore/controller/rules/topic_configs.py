@@ -1,0 +1,199 @@
+"""The settings that a topic may have: names, types, defaults, what is valid (LogConfig of 3.9.1).
+
+A value is text, as on the wire. A wrong one raises Kafka's InvalidConfigurationException.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kcore.protocol_errors import Errors
+
+INT64_MAX: Final = 2**63 - 1
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7  # DescribeConfigsResponse.ConfigType
+FROM_TOPIC, FROM_DEFAULT = 1, 5  # DescribeConfigsResponse.ConfigSource
+_INTEGERS: Final = {INT: ("INT", 2**31), LONG: ("LONG", 2**63)}
+TRUE: Final = "true"
+_JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
+_THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_RELEASES: Final = (  # MetadataVersion.VERSIONS: of each release the last of its -IV levels.
+    "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0:1 0.10.1:2 0.10.2:0 0.11.0:2 1.0:0 1.1:0 2.0:1 2.1:2 2.2:1 2.3:1 2.4:1 2.5:0 2.6:0 "
+    "2.7:2 2.8:1 3.0:1 3.1:0 3.2:0 3.3:3 3.4:0 3.5:2 3.6:2 3.7:4 3.8:0 3.9:0 4.0:1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One setting. `at_least`, `at_most`: bounds of a number; `among`: what a text or each of a list may be."""
+
+    name: str
+    kind: int  # As DescribeConfigs tells it.
+    default: str
+    at_least: int | None = None
+    at_most: int | None = None
+    among: tuple[str, ...] = ()
+    server: str | None = None  # The broker's setting that stands behind it.
+    server_default: bool = True  # Whether that one has a default of its own.
+
+
+TOPIC_CONFIGS: Final = {
+    each.name: each
+    for each in (
+        TopicConfig("segment.bytes", INT, "1073741824", 14, server="log.segment.bytes"),
+        TopicConfig("segment.ms", LONG, "604800000", 1, server="log.roll.ms", server_default=False),
+        TopicConfig("segment.jitter.ms", LONG, "0", 0, server="log.roll.jitter.ms", server_default=False),
+        TopicConfig("segment.index.bytes", INT, "10485760", 4, server="log.index.size.max.bytes"),
+        TopicConfig("flush.messages", LONG, str(INT64_MAX), 1, server="log.flush.interval.messages"),
+        TopicConfig("flush.ms", LONG, str(INT64_MAX), 0, server="log.flush.interval.ms", server_default=False),
+        TopicConfig("retention.bytes", LONG, "-1", server="log.retention.bytes"),
+        TopicConfig("retention.ms", LONG, "604800000", -1, server="log.retention.ms", server_default=False),
+        TopicConfig("max.message.bytes", INT, "1048588", 0, server="message.max.bytes"),
+        TopicConfig("index.interval.bytes", INT, "4096", 0, server="log.index.interval.bytes"),
+        TopicConfig("delete.retention.ms", LONG, "86400000", 0, server="log.cleaner.delete.retention.ms"),
+        TopicConfig("min.compaction.lag.ms", LONG, "0", 0, server="log.cleaner.min.compaction.lag.ms"),
+        TopicConfig("max.compaction.lag.ms", LONG, str(INT64_MAX), 1, server="log.cleaner.max.compaction.lag.ms"),
+        TopicConfig("file.delete.delay.ms", LONG, "60000", 0, server="log.segment.delete.delay.ms"),
+        TopicConfig("min.cleanable.dirty.ratio", DOUBLE, "0.5", 0, 1, server="log.cleaner.min.cleanable.ratio"),
+        TopicConfig("cleanup.policy", LIST, "delete", among=("compact", "delete"), server="log.cleanup.policy"),
+        TopicConfig("unclean.leader.election.enable", BOOLEAN, "false", server="unclean.leader.election.enable"),
+        TopicConfig("min.insync.replicas", INT, "1", 1, server="min.insync.replicas"),
+        TopicConfig("compression.type", STRING, "producer", among=_CODECS, server="compression.type"),
+        TopicConfig("compression.gzip.level", INT, "-1", 1, 9, server="compression.gzip.level"),  # -1 is valid too.
+        TopicConfig("compression.lz4.level", INT, "9", 1, 17, server="compression.lz4.level"),
+        TopicConfig("compression.zstd.level", INT, "3", -131072, 22, server="compression.zstd.level"),
+        TopicConfig("preallocate", BOOLEAN, "false", server="log.preallocate"),
+        TopicConfig("message.format.version", STRING, "3.0-IV1", server="log.message.format.version"),
+        TopicConfig(
+            "message.timestamp.type",
+            STRING,
+            "CreateTime",
+            among=("CreateTime", "LogAppendTime"),
+            server="log.message.timestamp.type",
+        ),
+        TopicConfig(
+            "message.timestamp.difference.max.ms",
+            LONG,
+            str(INT64_MAX),
+            0,
+            server="log.message.timestamp.difference.max.ms",
+        ),
+        TopicConfig(
+            "message.timestamp.before.max.ms", LONG, str(INT64_MAX), 0, server="log.message.timestamp.before.max.ms"
+        ),
+        TopicConfig(
+            "message.timestamp.after.max.ms", LONG, str(INT64_MAX), 0, server="log.message.timestamp.after.max.ms"
+        ),
+        TopicConfig("leader.replication.throttled.replicas", LIST, ""),
+        TopicConfig("follower.replication.throttled.replicas", LIST, ""),
+        TopicConfig("message.downconversion.enable", BOOLEAN, "true", server="log.message.downconversion.enable"),
+        TopicConfig("remote.storage.enable", BOOLEAN, "false"),
+        TopicConfig("local.retention.ms", LONG, "-2", -2, server="log.local.retention.ms"),
+        TopicConfig("local.retention.bytes", LONG, "-2", -2, server="log.local.retention.bytes"),
+        TopicConfig("remote.log.copy.disable", BOOLEAN, "false"),
+        TopicConfig("remote.log.delete.on.disable", BOOLEAN, "false"),
+    )
+}
+
+
+def topic_config_values(configs: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one."""
+    for name in configs:
+        if name not in TOPIC_CONFIGS:
+            Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
+    values = {name: _printed(each, configs.get(name, each.default)) for name, each in TOPIC_CONFIGS.items()}
+    least, most = (int(values[f"{which}.compaction.lag.ms"]) for which in ("min", "max"))
+    if least > most:
+        Errors.INVALID_CONFIG.raise_for(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        )
+    return values
+
+
+def check_remote_storage(values: Mapping[str, str]) -> None:
+    """InvalidConfigurationException for a topic in tiered storage: kcore's brokers have none."""
+    if values["remote.storage.enable"] == TRUE:
+        Errors.INVALID_CONFIG.raise_for(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def source_of(name: str, configs: Mapping[str, str]) -> int:
+    """Where a topic with these overrides has a setting from."""
+    return FROM_TOPIC if name in configs else FROM_DEFAULT
+
+
+def _printed(config: TopicConfig, text: str) -> str:
+    """The value as ConfigDef reads it and prints it again."""
+    trimmed = text.strip()
+    if config.kind == BOOLEAN:
+        if trimmed.lower() not in ("true", "false"):
+            _refuse(config, text, "Expected value to be either true or false")
+        return trimmed.lower()
+    if config.kind in _INTEGERS:
+        return str(_integer(config, trimmed))
+    if config.kind == DOUBLE:
+        return _double(config, trimmed)
+    if config.kind == LIST:
+        members = re.split(r"\s*,\s*", trimmed) if trimmed else []
+        _check_list(config, members)
+        return ",".join(members)
+    if config.among and trimmed not in config.among:
+        _refuse(config, trimmed, f"String must be one of: {', '.join(config.among)}")
+    if config.name == "message.format.version" and not is_metadata_version(trimmed):
+        _refuse(config, trimmed, f"Version {trimmed} is not a valid version")
+    return trimmed
+
+
+def _integer(config: TopicConfig, text: str) -> int:
+    kind, limit = _INTEGERS[config.kind]
+    if not re.fullmatch(r"[+-]?[0-9]+", text) or not -limit <= int(text) < limit:
+        _refuse(config, text, f"Not a number of type {kind}")
+    value = int(text)
+    if config.name == "compression.gzip.level":
+        if value != -1 and not 1 <= value <= 9:
+            _refuse(config, text, "Value must be between 1 and 9 or equal to -1")
+        return value
+    _check_range(config, value)
+    return value
+
+
+def _double(config: TopicConfig, text: str) -> str:
+    if not re.fullmatch(_JAVA_DOUBLE, text):
+        _refuse(config, text, "Not a number of type DOUBLE")
+    value = float(text.rstrip("fFdD"))
+    _check_range(config, value)
+    return str(value)
+
+
+def _check_range(config: TopicConfig, value: float) -> None:
+    if config.at_least is not None and value < config.at_least:
+        _refuse(config, str(value), f"Value must be at least {config.at_least}")
+    if config.at_most is not None and value > config.at_most:
+        _refuse(config, str(value), f"Value must be no more than {config.at_most}")
+
+
+def _check_list(config: TopicConfig, members: Sequence[str]) -> None:
+    for member in members:
+        if config.among and member not in config.among:
+            _refuse(config, member, f"String must be one of: {', '.join(config.among)}")
+    pairs = all(re.fullmatch(r"([0-9]+:[0-9]+)?", member) for member in members)
+    if config.name.endswith("throttled.replicas") and members != ["*"] and not pairs:
+        form = f"must be the literal '*' or a list of replicas in the following format: {_THROTTLED}"
+        _refuse(config, f"[{', '.join(members)}]", f"{config.name} {form}")
+
+
+def _refuse(config: TopicConfig, value: str, reason: str) -> None:
+    """As ConfigException words it."""
+    Errors.INVALID_CONFIG.raise_for(f"Invalid value {value} for configuration {config.name}: {reason}")
+
+
+def is_metadata_version(text: str) -> bool:
+    """Whether MetadataVersion.fromVersionString knows it: a release, one of its levels, or a bug-fix release of it."""
+    known = set()
+    for release, _, last in (each.partition(":") for each in _RELEASES.split()):
+        known.add(release)
+        known.update(f"{release}-IV{level}" for level in range(int(last or -1) + 1))
+    return ".".join(text.split(".")[: 3 if text.startswith("0.") else 2]) in known

@@ -1,0 +1,68 @@
+"""The active ZooKeeper-mode controller: one event at a time, from start to end, as effects for the edge.
+
+Source: KafkaController of 3.9.1 and its ControllerEventThread. It knows no socket, no ZooKeeper and no clock.
+"""
+
+from collections.abc import Callable
+
+from kcore.controller.zk import events, failover
+from kcore.controller.zk.admin.leaders_awaited import answer_those_led
+from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps
+from kcore.controller.zk.handlers import HANDLERS, HOOKS, RESUMED
+from kcore.errors import ControllerMovedError
+from kcore.protocol_errors import Errors
+from kcore.types import Uuid
+
+
+class ActiveController(ControllerContext):
+    """What a controller knows while it is active, and the way from an event to its handler.
+
+    `handle` is the one entry: a generator of effects that changes state only as far as they were performed. Before it
+    is elected and after it has resigned it knows nothing; requests are answered NOT_CONTROLLER then, watches are no
+    news.
+    """
+
+    def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid]) -> None:
+        """`new_uuid` gives ids for topics that have none."""
+        super().__init__(config, new_uuid, HOOKS)
+
+    def handle(self, event: events.Event, now_ms: int) -> Steps[None]:
+        """What an event asks of the edge. Every request among the events is answered once, whatever happens."""
+        self.now_ms = now_ms
+        if isinstance(event, events.RequestEvent):
+            self.waiting[event.request_id] = event
+        try:
+            yield from self._handle(event)
+        except ControllerMovedError:
+            yield from self.resign()
+
+    def _handle(self, event: events.Event) -> Steps[None]:
+        if isinstance(event, events.Elected):
+            yield from self.on_elected(event)
+        elif isinstance(event, events.SessionLost | events.ControllerChange):
+            yield from self._on_moved(event)
+        elif self.is_active:
+            yield from HANDLERS[type(event)](self, event)
+            yield from answer_those_led(self)
+        elif isinstance(event, events.RequestEvent):
+            yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))
+
+    def on_elected(self, event: events.Elected) -> Steps[None]:
+        """KafkaController.onControllerFailover: all that the last controller knew is read, or begun anew."""
+        self.clear()
+        self.is_active, self.epoch_version = True, event.epoch_version
+        yield from failover.on_controller_failover(self, event.epoch)
+        for resume in RESUMED:
+            yield from resume(self)
+
+    def _on_moved(self, event: "events.SessionLost | events.ControllerChange") -> Steps[None]:
+        if isinstance(event, events.SessionLost) or event.broker_id != self.config.broker_id:
+            yield from self.resign()
+
+    def resign(self) -> Steps[None]:
+        """KafkaController.onControllerResignation; whoever waits is told that it asks the wrong one (KAFKA-10193)."""
+        self.clear()
+        for event in list(self.waiting.values()):
+            yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))

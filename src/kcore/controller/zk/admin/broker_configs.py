@@ -1,0 +1,121 @@
+"""Settings of the node that answers, and those of all brokers: replication throttles, kept in /config/brokers.
+
+Source: ConfigAdminManager, ConfigHelper and DynamicBrokerConfig of 3.9.1.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from kcore.controller.rules.config_operations import DELETE, SET
+from kcore.controller.rules.topic_configs import INT64_MAX
+from kcore.protocol_errors import Errors
+from kcore.schema import DescribeConfigsRequest
+from kcore.schema.configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+
+DEFAULT: Final = "<default>"  # ZooKeeperInternals.DEFAULT_STRING: the znode of what holds for all brokers.
+# QuotaConfigs: what kafka-reassign-partitions sets and clears.
+THROTTLES: Final = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+LONG, STRING, PASSWORD = 5, 2, 9  # DescribeConfigsResponse.ConfigType
+FROM_BROKER, FROM_ALL_BROKERS, FROM_FILE = (
+    2,
+    3,
+    4,
+)  # DescribeConfigsResponse.ConfigSource
+SECRETS: Final = ("password", "secret", "jaas.config", "keystore.key")  # In the names of settings that are not shown.
+Configs: TypeAlias = dict[str, str]
+
+
+class ConfigNode(NamedTuple):
+    """The node that is asked: a broker, or a controller that is listed as one."""
+
+    broker_id: int
+    is_broker: bool  # Else it has no replicas, and no throttles.
+    has_topic: Callable[[str], bool]
+    settings: Mapping[str, str]  # What it was started with, by Kafka's names.
+
+
+def entity_of(node: ConfigNode, name: str) -> str | None:
+    """Where under /config the settings of that BROKER resource lie; an empty name is all brokers'."""
+    return f"brokers/{name or DEFAULT}" if name in ("", str(node.broker_id)) else None
+
+
+def check_name(node: ConfigNode, name: str) -> None:
+    """InvalidRequestException for another broker's."""
+    if entity_of(node, name) is None:
+        Errors.INVALID_REQUEST.raise_for(
+            f"Unexpected broker id, expected {node.broker_id} or empty string, but received {name}"
+        )
+
+
+def altered(
+    node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: Configs
+) -> Configs | None:
+    """The settings afterwards; None if nothing changes. ApiException for what is no throttle or no rate.
+
+    Kafka's tools take throttles off every broker that is listed, a controller of kcore's included, which never has one.
+    """
+    if not node.is_broker and resource.resource_name:
+        if all(each.config_operation == DELETE for each in resource.configs):
+            return None
+        Errors.INVALID_REQUEST.raise_for(f"Node {node.broker_id} is a controller: it has no replicas to throttle.")
+    configs = {**known}
+    others = [each for each in resource.configs if each.name not in THROTTLES]
+    if wrong := sorted(each.name for each in others if not _keeps(each, known)):
+        Errors.INVALID_REQUEST.raise_for(f"Cannot update these configs dynamically: {', '.join(wrong)}")
+    for each in resource.configs:
+        if each.config_operation == DELETE:
+            configs.pop(each.name, None)
+        elif each.config_operation != SET:
+            Errors.INVALID_CONFIG.raise_for(f"Config value append is not allowed for config key: {each.name}")
+        elif each.name in THROTTLES:
+            configs[each.name] = _rate(each.name, each.value or "")
+    return configs
+
+
+def _keeps(change: IncrementalAlterConfigsRequestAlterableConfig, known: Configs) -> bool:
+    """Whether a setting that is no throttle, but was set by other means, goes or is set to what it is."""
+    if change.name not in known:
+        return False
+    return change.config_operation == DELETE or (change.config_operation, change.value) == (SET, known[change.name])
+
+
+def _rate(name: str, value: str) -> str:
+    """Bytes a second, as text. InvalidConfigurationException for other values."""
+    if not re.fullmatch(r"[0-9]{1,19}", value) or int(value) > INT64_MAX:
+        Errors.INVALID_CONFIG.raise_for(f"Invalid value {value[:40]} for configuration {name}: not a rate")
+    return value
+
+
+def described(
+    node: ConfigNode, name: str, known: Configs, request: DescribeConfigsRequest, version: int
+) -> Iterator[DescribeConfigsResourceResult]:
+    """What it was started with, and what was set since; of all brokers what was set."""
+    source = FROM_BROKER if name else FROM_ALL_BROKERS
+    values = {**(node.settings if name else {}), **known}
+    for setting, value in values.items():
+        is_secret = any(each in setting for each in SECRETS)
+        shown = None if is_secret else value
+        origin = source if setting in known else FROM_FILE
+        yield DescribeConfigsResourceResult(
+            name=setting,
+            value=shown,
+            read_only=setting not in THROTTLES and setting not in known,
+            is_default=version == 0 and setting not in known,
+            config_source=origin,
+            is_sensitive=is_secret,
+            synonyms=[DescribeConfigsSynonym(name=setting, value=shown, source=origin)]
+            if request.include_synonyms
+            else [],
+            config_type=PASSWORD if is_secret else LONG if setting in THROTTLES else STRING,
+            documentation=None,
+        )

@@ -1,0 +1,291 @@
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the node asked.
+
+In ZooKeeper mode any node may be asked: settings lie in `/config`, and a note in `/config/changes` tells all brokers to
+read them anew. Nodes differ in what they know of themselves, which is `ConfigNode`.
+
+Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kcore.controller.rules.config_operations import DELETE, SET, apply_operation, check_resource
+from kcore.controller.rules.topic_configs import FROM_DEFAULT, FROM_TOPIC, TOPIC_CONFIGS, source_of
+from kcore.controller.zk.admin import broker_configs
+from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
+from kcore.controller.zk.admin.topic_configs import validate_topic_configs
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.topic_names import validate_topic_name
+from kcore.metadata.znode_operations import Create, Operation, OperationResult, SetData
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kcore.schema.structure import Message
+
+TOPIC: Final = 2  # ConfigResource.Type
+BROKER: Final = 4
+CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
+NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "acknowledgement_timeout_ms")  # Of ControllerConfig.
+RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
+Resource: TypeAlias = (
+    IncrementalAlterConfigsRequestAlterConfigsResource
+    | AlterConfigsRequestAlterConfigsResource
+    | DescribeConfigsResource
+)
+
+
+def is_of_all_brokers(request: Message) -> bool:
+    """Whether a request describes or alters settings of all brokers.
+
+    Kafka's brokers know which settings there are; kcore's nodes know replication throttles alone.
+    """
+    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
+        return False
+    return any(each.resource_type == BROKER and not each.resource_name for each in request.resources)
+
+
+class Known(NamedTuple):
+    """What an entity's znode under /config has."""
+
+    configs: Configs
+    has_znode: bool
+
+
+def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
+    """As `alter_configs`, of a controller."""
+    yield from context.answer(event.request_id, (yield from alter_configs(_controller(context), event.request)))
+
+
+def on_alter_configs(context: ControllerContext, event: AlterConfigs) -> Steps[None]:
+    """As `replace_configs`, of a controller."""
+    yield from context.answer(event.request_id, (yield from replace_configs(_controller(context), event.request)))
+
+
+def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
+    """As `describe_configs`, of a controller."""
+    node = _controller(context)
+    yield from context.answer(event.request_id, (yield from describe_configs(node, event.request, event.version)))
+
+
+def _controller(context: ControllerContext) -> ConfigNode:
+    config, topics = context.config, context.table.topics
+    return ConfigNode(
+        config.broker_id,
+        is_broker=False,
+        has_topic=lambda name: name in topics and name not in context.topics_to_be_deleted,
+        settings=settings_of(config, NOT_KAFKAS),
+    )
+
+
+def settings_of(config: Any, but: Collection[str]) -> Mapping[str, str]:
+    """A dataclass of settings whose fields are Kafka's names with underscores: names and values as text."""
+    named = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in but}
+    settings = {name.replace("_", "."): _text(value) for name, value in named.items() if value is not None}
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
+    """The settings are written, and a note of it, so that brokers read them anew."""
+    responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+    """As `alter_configs`, but settings that are not named fall back to their defaults: kafka-configs, for brokers."""
+    known = yield from _known_configs(node, request.resources)
+    changes = [
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=each.resource_type, resource_name=each.resource_name, configs=_changes(node, each, known)
+        )
+        for each in request.resources
+    ]
+    responses = yield from _alter(node, changes, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=responses)
+
+
+def _changes(
+    node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
+    """What makes the settings those that are named."""
+    change = IncrementalAlterConfigsRequestAlterableConfig
+    entity = _entity_of(node, resource)
+    before = known[entity].configs if entity is not None else {}
+    gone = [name for name in before if name not in {each.name for each in resource.configs}]
+    named = [change(name=each.name, config_operation=SET, value=each.value) for each in resource.configs]
+    return [*named, *(change(name=name, config_operation=DELETE, value=None) for name in gone)]
+
+
+def _alter(
+    node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
+) -> Steps[list[AlterConfigsResourceResponse]]:
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    known = yield from _known_configs(node, resources)
+    responses: list[AlterConfigsResourceResponse] = []
+    altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
+    for resource in resources:
+        response = AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        responses.append(response)
+        try:
+            check_resource(resource, times[resource.resource_type, resource.resource_name])
+            if (operations := _altered(node, resource, known)) is not None:
+                altered.append((response, operations))
+        except ApiException as error:
+            response.error_code, response.error_message = error.error, str(error)
+    if altered and not validate_only:
+        outcomes = yield from write_nodes([operation for _, operations in altered for operation in operations])
+        for (response, _), outcome in zip(altered, outcomes[::2], strict=True):
+            if outcome is not OperationResult.DONE:
+                response.error_code, response.error_message = (
+                    Errors.UNKNOWN_SERVER_ERROR,
+                    f"Not written: {outcome.value}",
+                )
+    return responses
+
+
+def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
+    """Where under /config its settings lie; None if it has none, or there is none such."""
+    if resource.resource_type == TOPIC:
+        return f"topics/{resource.resource_name}" if node.has_topic(resource.resource_name) else None
+    return broker_configs.entity_of(node, resource.resource_name) if resource.resource_type == BROKER else None
+
+
+def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dict[str, Known]]:
+    """By entity: what its znode has, and whether there is one."""
+    entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
+    paths = [f"{znodes.CONFIG}/{each}" for each in entities]
+    nodes = (yield from read_nodes(paths)) if paths else []
+    known: dict[str, Known] = {}
+    for entity, path, found in zip(entities, paths, nodes, strict=True):
+        try:
+            known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
+        except TableError:
+            known[entity] = Known({}, has_znode=True)  # Kafka reads nothing out of it, too.
+    return known
+
+
+def _altered(
+    node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[Operation] | None:
+    """What is to be written; None for nothing."""
+    entity = _entity_of(node, resource)
+    if resource.resource_type == BROKER:
+        broker_configs.check_name(node, resource.resource_name)
+        assert entity is not None, "the name is checked"
+        changed = broker_configs.altered(node, resource, known[entity].configs)
+        return None if changed is None else _written(entity, known[entity], changed)
+    if resource.resource_type != TOPIC:
+        Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
+    if not resource.resource_name:
+        Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
+    name = resource.resource_name
+    configs = {**known[entity].configs} if entity is not None else {}
+    for each in resource.configs:
+        apply_operation(configs, each)
+    if entity is None:
+        raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{name}' does not exist.")
+    try:
+        validate_topic_configs(configs)
+    except ApiException as error:
+        if not str(error).startswith("Invalid value"):
+            raise
+        where = f"ConfigResource(type=TOPIC, name='{name}')"
+        Errors.INVALID_CONFIG.raise_for(f"Invalid config value for resource {where}: {error}")
+    return _written(entity, known[entity], configs)
+
+
+def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
+    path, data = f"{znodes.CONFIG}/{entity}", znodes.encode_config(configs)
+    note = Create(CHANGE_PATH, znodes.encode_config_change(entity), sequential=True)
+    return [SetData(path, data) if known.has_znode else Create(path, data), note]
+
+
+def describe_configs(node: ConfigNode, request: DescribeConfigsRequest, version: int) -> Steps[DescribeConfigsResponse]:
+    """Settings that are asked for, or all; Kafka's documentation of them is left out."""
+    known = yield from _known_configs(node, request.resources)
+    results = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        try:
+            result.configs = _described(node, request, version, resource, known)
+        except ApiException as error:
+            result.error_code, result.error_message = error.error, str(error)
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _described(
+    node: ConfigNode,
+    request: DescribeConfigsRequest,
+    version: int,
+    resource: DescribeConfigsResource,
+    known: dict[str, Known],
+) -> list[DescribeConfigsResourceResult]:
+    entity, wanted = _entity_of(node, resource), resource.configuration_keys
+    if resource.resource_type == BROKER:
+        broker_configs.check_name(node, resource.resource_name)
+        assert entity is not None, "the name is checked"
+        described = broker_configs.described(node, resource.resource_name, known[entity].configs, request, version)
+        return [each for each in described if not wanted or each.name in wanted]
+    if resource.resource_type != TOPIC:
+        Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
+    validate_topic_name(resource.resource_name)
+    if entity is None:
+        raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{resource.resource_name}' does not exist.")
+    configs = known[entity].configs
+    values = validate_topic_configs({name: value for name, value in configs.items() if name in TOPIC_CONFIGS})
+    return [
+        _setting(request, version, name, value, configs)
+        for name, value in values.items()
+        if not wanted or name in wanted
+    ]
+
+
+def _setting(
+    request: DescribeConfigsRequest, version: int, name: str, value: str, configs: Configs
+) -> DescribeConfigsResourceResult:
+    config, synonyms = TOPIC_CONFIGS[name], []
+    if name in configs:
+        synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=FROM_TOPIC))
+    if config.server and config.server_default:
+        synonyms.append(DescribeConfigsSynonym(name=config.server, value=config.default, source=FROM_DEFAULT))
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        read_only=False,
+        is_default=version == 0 and name not in configs,
+        config_source=source_of(name, configs),
+        is_sensitive=False,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=config.kind,
+        documentation=None,
+    )

@@ -1,0 +1,130 @@
+"""CreatePartitions: topics grow (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kcore.controller.rules import new_replicas
+from kcore.controller.rules.new_replicas import Replicas
+from kcore.controller.rules.replica_assignments import is_being_reassigned
+from kcore.controller.zk.admin.leaders_awaited import answer_when_led
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.events import CreatePartitions, PartitionModifications
+from kcore.controller.zk.topics import topic_changes
+from kcore.controller.zk.topics.new_partitions import check_znode_holds
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Node, OperationResult, SetData
+from kcore.metadata.znodes import TopicAssignment
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema import CreatePartitionsResponse
+from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
+
+
+class Growth(NamedTuple):
+    """A topic that may grow: its assignment afterwards, and the version that its znode has now."""
+
+    assignment: TopicAssignment
+    version: int
+
+
+def on_create_partitions(context: ControllerContext, event: CreatePartitions) -> Steps[None]:
+    """The topics that can grow do; the answer comes once their partitions have leaders."""
+    request = event.request
+    times = Counter(topic.name for topic in request.topics)
+    results = {topic.name: CreatePartitionsTopicResult(name=topic.name) for topic in request.topics}
+    known = [topic for topic in request.topics if topic.name in context.table.topics]
+    nodes = yield from read_nodes([znodes.topic_path(topic.name) for topic in known])
+    node_of = {topic.name: node for topic, node in zip(known, nodes, strict=True)}
+    growths: dict[str, Growth] = {}
+    for topic in request.topics:
+        try:
+            growths[topic.name] = _growth(context, topic, times[topic.name], node_of.get(topic.name))
+        except ApiException as error:
+            results[topic.name].error_code, results[topic.name].error_message = error.error, str(error)
+    if not request.validate_only:
+        yield from _grow(context, growths, results)
+
+    def response(leaderless: Collection[str]) -> CreatePartitionsResponse:
+        for name in leaderless:
+            results[name].error_code = Errors.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse(results=[*results.values()])
+
+    begun = [] if request.validate_only else [name for name in growths if results[name].error_code == Errors.NONE]
+    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+
+
+def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:
+    if times > 1:
+        Errors.INVALID_REQUEST.raise_for("Duplicate topic in request.")
+    if topic.name in context.topics_to_be_deleted:
+        Errors.INVALID_TOPIC_EXCEPTION.raise_for("The topic is queued for deletion.")
+    if node is None:
+        raise _failure(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
+    try:
+        assignment = znodes.decode_topic(topic.name, node.data)
+    except TableError as error:
+        raise _failure(Errors.UNKNOWN_SERVER_ERROR, str(error)) from error
+    if any(map(is_being_reassigned, assignment.partitions.values())):
+        Errors.REASSIGNMENT_IN_PROGRESS.raise_for(
+            f"A partition reassignment is in progress for the topic '{topic.name}'."
+        )
+    if not assignment.partitions:
+        raise _failure(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
+    added = {index: ReplicaAssignment(each) for index, each in _added(context, topic, assignment).items()}
+    return Growth(assignment._replace(partitions=assignment.partitions | added), node.version)
+
+
+def _failure(error: Errors, message: str) -> ApiException:
+    assert error.exception is not None
+    return error.exception(message)
+
+
+def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment: TopicAssignment) -> Replicas:
+    """The replicas of the new partitions."""
+    unfit = context.unfit_for(topic.name)
+    before, racks = len(assignment.partitions), new_replicas.registered(context.table.brokers, unfit)
+    if topic.count < before:
+        Errors.INVALID_PARTITIONS.raise_for(
+            f"Topic currently has {before} partitions, which is higher than the requested {topic.count}."
+        )
+    if topic.count == before:
+        Errors.INVALID_PARTITIONS.raise_for(f"Topic already has {before} partitions.")
+    existing = {index: each.replicas for index, each in assignment.partitions.items()}
+    if 0 not in existing:
+        Errors.UNKNOWN_SERVER_ERROR.raise_for(f"Partition 0 of topic '{topic.name}' is missing.")
+    if topic.assignments is None:
+        check_znode_holds(topic.count - before)
+        return new_replicas.placed_after(racks, existing, topic.count - before)
+    wanted = [tuple(each.broker_ids) for each in topic.assignments]
+    new_replicas.check_fit(topic.name, wanted, context.not_coordinating & unfit)
+    if strangers := {broker for each in wanted for broker in each} - racks.keys():
+        Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
+            f"Unknown broker(s) in replica assignment: {', '.join(map(str, sorted(strangers)))}."
+        )
+    if len(wanted) != topic.count - before:
+        Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
+            f"Increasing the number of partitions by {topic.count - before} but {len(wanted)} assignments provided."
+        )
+    replicas = dict(enumerate(wanted, start=before))
+    new_replicas.check_manual_growth(len(existing[0]), replicas)
+    return replicas
+
+
+def _grow(
+    context: ControllerContext, growths: dict[str, Growth], results: dict[str, CreatePartitionsTopicResult]
+) -> Steps[None]:
+    outcomes = yield from write_nodes(
+        [
+            SetData(znodes.topic_path(name), znodes.encode_topic(growth.assignment), growth.version)
+            for name, growth in growths.items()
+        ]
+    )
+    for name, outcome in zip(growths, outcomes, strict=True):
+        if outcome is OperationResult.DONE:
+            yield from topic_changes.on_partition_modifications(context, PartitionModifications(name))
+        else:
+            results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
+            results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."

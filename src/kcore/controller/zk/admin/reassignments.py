@@ -1,0 +1,114 @@
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455; KafkaController of 3.9.1)."""
+
+from typing import TypeAlias
+
+from kcore.constants import MAX_REPLICAS
+from kcore.controller.rules.replica_assignments import assignment_of, is_being_reassigned, origin_replicas, reassign_to
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps
+from kcore.controller.zk.events import ApiPartitionReassignment, ListPartitionReassignments
+from kcore.controller.zk.topics import reassignment
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znodes import TopicPartition
+from kcore.protocol_errors import Errors
+from kcore.schema import AlterPartitionReassignmentsResponse, ListPartitionReassignmentsResponse
+from kcore.schema.partitions import (
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+ApiError: TypeAlias = tuple[Errors, str | None]
+NO_ERROR: ApiError = (Errors.NONE, None)
+NO_PARTITION: ApiError = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+
+
+def on_alter_partition_reassignments(context: ControllerContext, event: ApiPartitionReassignment) -> Steps[None]:
+    """Begins, replaces or (without replicas) cancels moves; the answer comes once they have begun."""
+    results: dict[TopicPartition, ApiError] = {}
+    moves: dict[int, ReplicaAssignment] = {}
+    names: dict[int, TopicPartition] = {}
+    for topic in event.request.topics:
+        for partition in topic.partitions:
+            name = topic.name, partition.partition_index
+            row = reassignment.movable_row(context, name)
+            known = ReplicaAssignment(()) if row is None else assignment_of(context.table, row)
+            unfit = context.unfit_for(topic.name)
+            results[name] = error = _refusal(context.table, known, partition.replicas, unfit, exists=row is not None)
+            if row is not None and error == NO_ERROR:
+                target = origin_replicas(known) if partition.replicas is None else partition.replicas
+                moves[row], names[row] = reassign_to(known, target), name
+                if not reassignment.keeps_data(context.table, row, moves[row]):
+                    results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
+                    del moves[row], names[row]
+    wanted = set(names.values())
+    yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
+    lost = yield from reassignment.begin(context, dict(sorted(moves.items())))
+    results |= {names[row]: (Errors.UNKNOWN_SERVER_ERROR, None) for row in lost}
+    yield from context.answer(event.request_id, _response(results))
+
+
+def _refusal(
+    table: PartitionTable, known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
+) -> ApiError:
+    """KafkaController.validateReplicas and maybeBuildReassignment; and no replicas come to brokers in `unfit`."""
+    invalid = Errors.INVALID_REPLICA_ASSIGNMENT
+    if target is None:
+        return NO_ERROR if is_being_reassigned(known) else (Errors.NO_REASSIGNMENT_IN_PROGRESS, None)
+    if not target:
+        return invalid, "Empty replica list specified in partition reassignment."
+    if len({*target}) != len(target):
+        return invalid, f"Duplicate replica ids in partition reassignment replica list: {target}"
+    if min(target) < 0:
+        return invalid, f"Invalid broker id in replica list: {target}"
+    brokers = table.brokers
+    live = brokers.ids[brokers.live & ~brokers.shutting_down].tolist()
+    move = reassign_to(known, target)
+    if not {*move.adding_replicas} <= {*live}:
+        return invalid, (
+            "Replica assignment has brokers that are not alive. "
+            f"Replica list: {list(move.adding_replicas)}, live broker list: {live}"
+        )
+    if wrong := {*move.adding_replicas} & unfit:
+        return invalid, f"Brokers {sorted(wrong)} coordinate nothing: an internal topic has no replicas there."
+    if len(move.replicas) > MAX_REPLICAS:
+        return invalid, f"At most {MAX_REPLICAS} replicas, those that are being added and removed included."
+    return NO_ERROR if exists else NO_PARTITION
+
+
+def _response(results: dict[TopicPartition, ApiError]) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, list[ReassignablePartitionResponse]] = {}
+    for (topic, index), (error, message) in results.items():
+        answer = ReassignablePartitionResponse(partition_index=index, error_code=error, error_message=message)
+        topics.setdefault(topic, []).append(answer)
+    responses = [ReassignableTopicResponse(name=topic, partitions=answers) for topic, answers in topics.items()]
+    return AlterPartitionReassignmentsResponse(responses=responses)
+
+
+def on_list_partition_reassignments(context: ControllerContext, event: ListPartitionReassignments) -> Steps[None]:
+    """The moves under way, of the partitions asked for or of all."""
+    table = context.table
+    rows = sorted(table.adding.keys() | table.removing.keys())
+    if event.request.topics is not None:
+        wanted = {(topic.name, index) for topic in event.request.topics for index in topic.partition_indexes}
+        rows = [row for row in rows if _name(table, row) in wanted]
+    topics: dict[str, list[OngoingPartitionReassignment]] = {}
+    for row in rows:
+        topic, index = _name(table, row)
+        move = assignment_of(table, row)
+        topics.setdefault(topic, []).append(
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(move.replicas),
+                adding_replicas=list(move.adding_replicas),
+                removing_replicas=list(move.removing_replicas),
+            )
+        )
+    answer = [OngoingTopicReassignment(name=topic, partitions=moves) for topic, moves in topics.items()]
+    yield from context.answer(event.request_id, ListPartitionReassignmentsResponse(topics=answer))
+
+
+def _name(table: PartitionTable, row: int) -> TopicPartition:
+    return table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])

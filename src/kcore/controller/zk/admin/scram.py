@@ -1,0 +1,219 @@
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): credentials lie in `/config/users`.
+
+The password never travels: a client sends it salted, and what is kept are the two keys that follow from that.
+
+Source: ZkAdminManager, ScramFormatter, ScramCredentialUtils and Sanitizer of 3.9.1.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote_plus
+
+from kcore.controller.zk.admin.configs import CHANGE_PATH
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
+from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
+from kcore.protocol_errors import Errors
+from kcore.schema.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialUpsertion,
+)
+
+
+class Mechanism(NamedTuple):
+    """A ScramMechanism."""
+
+    name: str
+    digest: str
+
+
+MECHANISMS: Final = {1: Mechanism("SCRAM-SHA-256", "sha256"), 2: Mechanism("SCRAM-SHA-512", "sha512")}
+LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
+MOST_SALT: Final = 1024  # Bytes, of what a client sends: a znode holds 1 MiB.
+USERS: Final = f"{znodes.CONFIG}/users"
+NOT_NAMES: Final = (".", "..")  # Of znodes.
+EMPTY_NAME: Final = (Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+Refusal = tuple[Errors, str]
+Configs = dict[str, str]
+
+
+def on_alter_user_scram_credentials(context: ControllerContext, event: AlterUserScramCredentials) -> Steps[None]:
+    """As `alter`, of the controller: brokers are told by a note of the change."""
+    yield from context.answer(event.request_id, (yield from alter(event.request)))
+
+
+def on_describe_user_scram_credentials(context: ControllerContext, event: DescribeUserScramCredentials) -> Steps[None]:
+    """As `describe`; any node answers that."""
+    yield from context.answer(event.request_id, (yield from describe(event.request)))
+
+
+def sanitized(user: str) -> str:
+    """A user's name as a znode's (Sanitizer.sanitize: URL encoding, but %20 for a space)."""
+    return quote(user, safe="-_.").replace("~", "%7E")
+
+
+# Altered.
+
+
+def alter(request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
+    """All that a request asks for a user, or nothing of it; the result is told user by user."""
+    users = _users_of(request)
+    results: dict[str, Refusal] = _illegal(request)
+    pairs = Counter((each.name, each.mechanism) for each in request.upsertions)
+    pairs.update((each.name, each.mechanism) for each in request.deletions)
+    twice = {name for (name, _), times in pairs.items() if times > 1}
+    for user in twice - results.keys():
+        results[user] = Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+    left = [user for user in users if user not in results]
+    nodes = dict(zip(left, (yield from _read(left)), strict=True))
+    configs = {user: _configs_of(user, node) for user, node in nodes.items()}
+    for each in request.deletions:
+        if each.name in configs and MECHANISMS[each.mechanism].name not in configs[each.name]:
+            results[each.name] = Errors.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+    for user in results:
+        configs.pop(user, None)
+    for deletion in request.deletions:
+        if deletion.name in configs:
+            del configs[deletion.name][MECHANISMS[deletion.mechanism].name]
+    for upsertion in request.upsertions:
+        if upsertion.name in configs:
+            configs[upsertion.name][MECHANISMS[upsertion.mechanism].name] = credential_of(upsertion)
+    results |= yield from _write(configs, nodes)
+    return AlterUserScramCredentialsResponse(results=[_result(user, results.get(user)) for user in users])
+
+
+def _users_of(request: AlterUserScramCredentialsRequest) -> list[str]:
+    """In the request's order, each once."""
+    names = [*(each.name for each in request.upsertions), *(each.name for each in request.deletions)]
+    return [*dict.fromkeys(names)]
+
+
+def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResult:
+    error, message = refusal or (Errors.NONE, None)
+    return AlterUserScramCredentialsResult(user=user, error_code=error, error_message=message)
+
+
+def _illegal(request: AlterUserScramCredentialsRequest) -> dict[str, Refusal]:
+    """Users whose credentials are not looked at any further."""
+    refused = {each.name: why for each in request.deletions if (why := _refusal(each.name, each.mechanism))}
+    for each in request.upsertions:
+        if why := _refusal(each.name, each.mechanism) or _weak(each):
+            refused[each.name] = why
+    return refused
+
+
+def _refusal(user: str, mechanism: int) -> Refusal | None:
+    if not user:
+        return EMPTY_NAME
+    if user in NOT_NAMES:
+        return Errors.UNACCEPTABLE_CREDENTIAL, f"No znode can be named {user!r}"
+    return None if mechanism in MECHANISMS else (Errors.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+
+
+def _weak(upsertion: ScramCredentialUpsertion) -> Refusal | None:
+    unacceptable = Errors.UNACCEPTABLE_CREDENTIAL
+    if upsertion.iterations < LEAST_ITERATIONS:
+        return unacceptable, "Too few iterations"
+    if upsertion.iterations > MOST_ITERATIONS:
+        return unacceptable, "Too many iterations"
+    if max(len(upsertion.salt), len(upsertion.salted_password)) > MOST_SALT:
+        return unacceptable, f"A salt or salted password of more than {MOST_SALT} bytes"
+    return None
+
+
+def credential_of(upsertion: ScramCredentialUpsertion) -> str:
+    """The value of a user's setting (RFC 5802's StoredKey and ServerKey; ScramCredentialUtils.credentialToString)."""
+    digest = MECHANISMS[upsertion.mechanism].digest
+    client_key, server_key = (
+        hmac.digest(upsertion.salted_password, name, digest) for name in (b"Client Key", b"Server Key")
+    )
+    stored_key = hashlib.new(digest, client_key).digest()
+    named = {"salt": upsertion.salt, "stored_key": stored_key, "server_key": server_key}
+    encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in named.items()]
+    return ",".join([*encoded, f"iterations={upsertion.iterations}"])
+
+
+def _read(users: list[str]) -> Steps[list[Node | None]]:
+    return (yield from read_nodes([f"{USERS}/{sanitized(user)}" for user in users])) if users else []
+
+
+def _configs_of(user: str, node: Node | None) -> Configs:
+    """All settings of a user: quotas stand beside the credentials."""
+    try:
+        return {} if node is None else znodes.decode_config(f"{USERS}/{sanitized(user)}", node.data)
+    except TableError:
+        return {}  # Kafka reads nothing out of it, too.
+
+
+def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[dict[str, Refusal]]:
+    """Each user's settings and a note of it; those that could not be written."""
+    operations: list[Operation] = []
+    for user, config in configs.items():
+        path, data, node = f"{USERS}/{sanitized(user)}", znodes.encode_config(config), nodes[user]
+        operations.append(Create(path, data) if node is None else SetData(path, data, node.version))
+        note = znodes.encode_config_change(f"users/{sanitized(user)}")
+        operations.append(Create(CHANGE_PATH, note, sequential=True))
+    outcomes = (yield from write_nodes(operations)) if operations else []
+    return {
+        user: (Errors.UNKNOWN_SERVER_ERROR, f"Not written: {outcome.value}")
+        for user, outcome in zip(configs, outcomes[::2], strict=True)
+        if outcome is not OperationResult.DONE
+    }
+
+
+# Described.
+
+
+def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
+    """Mechanisms and iterations of the users asked for, or of all who have credentials; never a key."""
+    if not request.users:
+        children = yield from read_children(USERS)
+        nodes = (yield from read_nodes([f"{USERS}/{each}" for each in children])) if children else []
+        found = [_described(unquote_plus(each), node) for each, node in zip(children, nodes, strict=True)]
+        known_users = sorted((each for each in found if each.error_code == Errors.NONE), key=lambda each: each.user)
+        return DescribeUserScramCredentialsResponse(results=known_users)
+    times = Counter(each.name for each in request.users)
+    wanted = [name for name in times if name and name not in NOT_NAMES and times[name] == 1]
+    known = dict(zip(wanted, (yield from _read(wanted)), strict=True))
+    return DescribeUserScramCredentialsResponse(
+        results=[_described(name, known[name]) if name in known else _not_described(name) for name in times]
+    )
+
+
+def _not_described(name: str) -> DescribeUserScramCredentialsResult:
+    if not name or name in NOT_NAMES:
+        told = Errors.RESOURCE_NOT_FOUND, EMPTY_NAME[1] if not name else f"No user can be named {name!r}"
+    else:
+        why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        told = Errors.DUPLICATE_RESOURCE, why
+    return DescribeUserScramCredentialsResult(user=name, error_code=told[0], error_message=told[1])
+
+
+def _described(name: str, node: Node | None) -> DescribeUserScramCredentialsResult:
+    infos = [*_infos(_configs_of(name, node))]
+    if infos:
+        return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=infos)
+    why = f"Attempt to describe a user credential that does not exist: {name}"
+    return DescribeUserScramCredentialsResult(user=name, error_code=Errors.RESOURCE_NOT_FOUND, error_message=why)
+
+
+def _infos(configs: Configs) -> Iterator[CredentialInfo]:
+    """Of the credentials that can be read."""
+    for number, mechanism in MECHANISMS.items():
+        parts = dict(each.partition("=")[::2] for each in configs.get(mechanism.name, "").split(","))
+        iterations = parts.get("iterations", "")
+        if iterations.isascii() and iterations.isdecimal() and len(iterations) < 10:
+            yield CredentialInfo(mechanism=number, iterations=int(iterations))

@@ -1,0 +1,17 @@
+"""A topic's settings in ZooKeeper mode, which refuses two that KRaft allows (LogConfig.validate of 3.9.1)."""
+
+from collections.abc import Mapping
+
+from kcore.controller.rules.topic_configs import TRUE, check_remote_storage, topic_config_values
+from kcore.protocol_errors import Errors
+
+
+def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one."""
+    values = topic_config_values(configs)
+    if TRUE in (values["remote.log.delete.on.disable"], values["remote.log.copy.disable"]):
+        Errors.INVALID_CONFIG.raise_for(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
+        )
+    check_remote_storage(values)
+    return values

@@ -1,0 +1,225 @@
+"""CreateTopics and DeleteTopics: checked, written to ZooKeeper, and taken up at once.
+
+Source: KafkaApis, ZkAdminManager and AdminZkClient of 3.9.1. Every error is the one that Kafka finds first.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from kcore.constants import METADATA_TOPIC
+from kcore.controller.rules import new_replicas
+from kcore.controller.rules.new_replicas import Replicas
+from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
+from kcore.controller.zk.admin.leaders_awaited import answer_when_led
+from kcore.controller.zk.admin.topic_configs import validate_topic_configs
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.events import CreateTopics, DeleteTopics, TopicChange
+from kcore.controller.zk.requests.versions import at_least
+from kcore.controller.zk.topics import deletion, topic_changes
+from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
+from kcore.controller.zk.topics.new_partitions import check_znode_holds
+from kcore.metadata import znodes
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.topic_names import colliding, reason_invalid, validate_topic_name
+from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
+from kcore.metadata.znodes import TopicAssignment
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema import CreateTopicsResponse, DeleteTopicsResponse
+from kcore.schema.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    DeletableTopicResult,
+    DeleteTopicState,
+)
+from kcore.types import ZERO_UUID, Uuid
+
+UNSET: Final = -1  # NO_NUM_PARTITIONS, NO_REPLICATION_FACTOR
+TOPIC_DELETION_DISABLED_SINCE: Final = 3  # The version that has an error code for it.
+
+
+class NewTopic(NamedTuple):
+    """A topic that may be made."""
+
+    replicas: Replicas
+    configs: dict[str, str]  # As they are given.
+    values: dict[str, str]  # Of all settings.
+    has_config_znode: bool
+
+
+def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[None]:
+    """The topics that can be are made, in one batch; the answer comes once their partitions have leaders."""
+    request = event.request
+    times = Counter(topic.name for topic in request.topics)
+    results = [CreatableTopicResult(name=topic.name, error_message=None) for topic in request.topics]
+    asked = [
+        (topic, result)
+        for topic, result in zip(request.topics, results, strict=True)
+        if not _refused_by_name(result, times)
+    ]
+    made = yield from _checked(context, asked)
+    if not request.validate_only:
+        yield from _make(context, made, {result.name: result for _, result in asked})
+    for topic, result in asked:
+        if result.error_code == Errors.NONE:
+            _describe(result, made[topic.name])
+
+    def response(leaderless: Collection[str]) -> CreateTopicsResponse:
+        for _, result in asked:
+            if result.name in leaderless:
+                _time_is_up(result)
+        return CreateTopicsResponse(topics=results)
+
+    begun = [] if request.validate_only else [each.name for _, each in asked if each.error_code == Errors.NONE]
+    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+
+
+def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
+    """KafkaApis.handleCreateTopicsRequest."""
+    message = None
+    if result.name == METADATA_TOPIC:
+        message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+    elif times[result.name] > 1:
+        message = "Found multiple entries for this topic."
+    if message:
+        result.error_code, result.error_message = Errors.INVALID_REQUEST, message
+    return message is not None
+
+
+def _checked(
+    context: ControllerContext, asked: list[tuple[CreatableTopic, CreatableTopicResult]]
+) -> Steps[dict[str, NewTopic]]:
+    """Those that can be made, by name; the others' results say why not."""
+    readable = [topic.name for topic, _ in asked if reason_invalid(topic.name) is None]
+    paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
+    found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
+    nodes = {name: found[3 * k : 3 * k + 3] for k, name in enumerate(readable)}
+    made: dict[str, NewTopic] = {}
+    for topic, result in asked:
+        try:
+            made[topic.name] = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), [*made])
+        except ApiException as error:
+            result.error_code, result.error_message = error.error, str(error)
+    return made
+
+
+def _config_path(topic: str) -> str:
+    return znodes.config_path("topics", topic)
+
+
+def _new_topic(
+    context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], made: list[str]
+) -> NewTopic:
+    """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the wish to delete it, its settings."""
+    name, known, config = topic.name, context.table.topics, context.config
+    if name in known and name not in context.topics_to_be_deleted:
+        Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
+    if unset := [each.name for each in topic.configs if each.value is None]:
+        Errors.INVALID_CONFIG.raise_for(f"Null value not supported for topic configs: {','.join(unset)}")
+    if topic.assignments and (topic.num_partitions, topic.replication_factor) != (UNSET, UNSET):
+        Errors.INVALID_REQUEST.raise_for(
+            "Both numPartitions or replicationFactor and replicasAssignments were set. "
+            "Both cannot be used at the same time."
+        )
+    if topic.assignments:
+        replicas = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+    else:
+        partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
+        check_znode_holds(partitions)
+        replicas = new_replicas.placed(
+            new_replicas.registered(context.table.brokers, context.unfit_for(name)),
+            partitions,
+            config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
+            seed=int.from_bytes(context.new_uuid()[:6], "big"),
+        )
+    validate_topic_name(name)
+    if nodes[1] is not None:
+        Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' is marked for deletion.")
+    if nodes[0] is not None:
+        Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
+    if others := colliding(name, [*known.names, *made]):
+        Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic '{name}' collides with existing topics: {', '.join(others)}")
+    new_replicas.check_manual(replicas, len(topic.assignments) or len(replicas))
+    new_replicas.check_fit(name, replicas.values(), context.unfit_for(name))
+    configs = {each.name: each.value or "" for each in topic.configs}
+    return NewTopic(replicas, configs, validate_topic_configs(configs), nodes[2] is not None)
+
+
+def _make(
+    context: ControllerContext, made: dict[str, NewTopic], results: dict[str, CreatableTopicResult]
+) -> Steps[None]:
+    """Settings first: whoever sees the topic finds them. Then the controller does what it does for any new topic."""
+    operations: list[Operation] = []
+    for name, topic in made.items():
+        path, data = _config_path(name), znodes.encode_config(topic.configs)
+        operations.append(SetData(path, data) if topic.has_config_znode else Create(path, data))
+        topic_id = context.new_uuid() if at_least(context.config.inter_broker_protocol, "2.8-IV0") else None
+        assignment = {index: ReplicaAssignment(each) for index, each in sorted(topic.replicas.items())}
+        operations.append(Create(znodes.topic_path(name), znodes.encode_topic(TopicAssignment(topic_id, assignment))))
+    outcomes = (yield from write_nodes(operations)) if operations else []
+    for name, outcome in zip(made, outcomes[1::2], strict=True):
+        if outcome is not OperationResult.DONE:
+            results[name].error_code = Errors.TOPIC_ALREADY_EXISTS
+            results[name].error_message = f"Topic '{name}' already exists."
+    if OperationResult.DONE in outcomes[1::2]:
+        yield from topic_changes.on_topic_change(context, TopicChange())
+    for name in made:
+        if results[name].error_code == Errors.NONE and name in context.table.topics:
+            results[name].topic_id = context.table.topics.ids[context.table.topics.row(name)]
+
+
+def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
+    """What the topic is like (KIP-525)."""
+    result.num_partitions, result.replication_factor = len(topic.replicas), len(topic.replicas[0])
+    result.configs = [
+        CreatableTopicConfigs(
+            name=name, value=topic.values[name], read_only=False, config_source=source_of(name, topic.configs)
+        )
+        for name in TOPIC_CONFIGS
+    ]
+
+
+def _time_is_up(result: CreatableTopicResult) -> None:
+    """The topic is made all the same."""
+    result.error_code, result.error_message = Errors.REQUEST_TIMED_OUT, None
+    result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
+
+
+def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[None]:
+    """The wishes are written, deletion begins; the answer comes when the topics are gone, or when time is up."""
+    request = event.request
+    named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    if not context.config.delete_topic_enable:
+        is_known = event.version >= TOPIC_DELETION_DISABLED_SINCE
+        error = Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST
+        yield from context.answer(event.request_id, event.refused(error))
+        return
+    if any(each.name is not None and each.topic_id != ZERO_UUID for each in named):
+        yield from context.answer(event.request_id, event.refused(Errors.INVALID_REQUEST))
+        return
+    results = [_resolved(context.table, each) for each in named]
+    names = {str(result.name) for result in results if result.error_code == Errors.NONE}
+    if names:
+        yield from write_nodes([Create(znodes.delete_topic_path(name)) for name in sorted(names)])
+    response = DeleteTopicsResponse(responses=results)
+    awaited = AwaitedDeletion(context.now_ms + request.timeout_ms, {*names}, response)
+    if not names or request.timeout_ms <= 0:
+        yield from context.answer(event.request_id, deletion.timed_out(awaited))
+    else:
+        context.deletion.awaited[event.request_id] = awaited
+    yield from deletion.enqueue(context, names)
+
+
+def _resolved(table: PartitionTable, asked: DeleteTopicState) -> DeletableTopicResult:
+    """The topic by its name, where there is one."""
+    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+    if asked.topic_id != ZERO_UUID:
+        row = table.topics.row_of_id(Uuid(asked.topic_id))
+        result.name = None if row is None else table.topics.names[row]
+        result.error_code = Errors.UNKNOWN_TOPIC_ID if row is None else Errors.NONE
+    elif asked.name is None or asked.name not in table.topics:
+        result.error_code = Errors.UNKNOWN_TOPIC_OR_PARTITION
+    return result

@@ -1,0 +1,155 @@
+"""Brokers come, go and bounce (KafkaController.processBrokerChange, onBrokerStartup, onBrokerFailure of 3.9.1)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kcore.controller.rules.features import supports
+from kcore.controller.zk import events
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell
+from kcore.controller.zk.events import BrokerFailed, BrokerStarted
+from kcore.controller.zk.leaders import unclean
+from kcore.controller.zk.notices import NEW_PARTITIONS, BrokersChanged, Said, named_brokers
+from kcore.controller.zk.requests.states import distinct
+from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.znode_reading import pass_over, read_broker
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.znode_brokers import decode_broker
+from kcore.types import Int32s
+
+
+def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> Steps[None]:
+    """New, bounced and dead brokers told apart by their epochs, and handled in that order (KIP-380)."""
+    registered = yield from _registered(context)
+    brokers = context.table.brokers
+    live = dict(zip(brokers.ids[brokers.live].tolist(), brokers.epochs[brokers.live].tolist(), strict=True))
+    new = _fit(context, [each for broker_id, each in registered.items() if broker_id not in live])
+    bounced = [each for broker_id, each in registered.items() if each.broker_epoch > live.get(broker_id, 2**63)]
+    dead = sorted(live.keys() - registered.keys())
+    yield from _tell(live, new, bounced, dead)
+    if new:
+        yield from on_brokers_started(context, new)
+    if bounced:  # The old incarnation failed, though nobody saw it go; then the new one starts.
+        yield from on_brokers_failed(context, [each.broker_id for each in bounced])
+        if again := _fit(context, bounced):
+            yield from on_brokers_started(context, again)
+    if dead:
+        yield from on_brokers_failed(context, dead)
+
+
+def _tell(live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]) -> Steps[None]:
+    """Who came and went, in one line."""
+    if new or bounced or dead:
+        came, again = ([(each.broker_id, each.broker_epoch) for each in which] for which in (new, bounced))
+        left = [(broker_id, live[broker_id]) for broker_id in dead]
+        yield from tell(BrokersChanged(came, again, left, sorted({*live, *dict(came)} - {*dead})))
+
+
+def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[BrokerStarted]:
+    """Those that have all finalized features: the others are not there (partitionOnFeatureCompatibility)."""
+    levels = context.finalized.node.features
+    return [each for each in started if supports(each.features, levels)]
+
+
+def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
+    """Who is registered, by id. The znodes of brokers that are not known as they are now are read and watched."""
+    names = yield from read_children(znodes.BROKER_IDS, watch=True)
+    nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
+    started: dict[int, BrokerStarted] = {}
+    for name, node in zip(names, nodes, strict=True):
+        if node is None:
+            continue
+        try:
+            broker_id, broker = read_broker(name, node.data)
+        except TableError as error:
+            yield from pass_over(context, [error])
+            started |= _as_known(context, name, node.czxid)
+            continue
+        told = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
+        started[broker_id] = BrokerStarted(broker_id, node.czxid, *told)
+    return dict(sorted(started.items()))
+
+
+def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, BrokerStarted]:
+    """A live broker whose registration somebody overwrote with what cannot be read: it is there as it was."""
+    brokers = context.table.brokers
+    broker_id = int(name) if name.isdecimal() else -1
+    if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
+        return {}
+    features, coordinates = context.features_of.get(broker_id, {}), broker_id not in context.not_coordinating
+    told = brokers.endpoints[row], brokers.racks[row], features, coordinates
+    return {broker_id: BrokerStarted(broker_id, epoch, *told)}
+
+
+def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
+    """They hear all that they hold, the others that they are there; partitions that only they can lead are led."""
+    decisions = context.decisions
+    for event in started:
+        context.offline_dirs.pop(event.broker_id, None)
+        context.features_of[event.broker_id] = event.features
+        (context.not_coordinating.discard if event.coordinates else context.not_coordinating.add)(event.broker_id)
+    known = [event.broker_id for event in started if event.broker_id in context.table.brokers]
+    held = _held(context, known)
+    yield from unclean.learn(context, held, starting=known)
+    why = f"{named_brokers(event.broker_id for event in started)} started"
+    decision = yield from carry_out(context, lambda: decisions.on_brokers_started(started), why)
+    yield from context.send_decision(decision)
+    yield from create_states(context, held)
+    yield from context.after_brokers_started([event.broker_id for event in started])
+
+
+def create_states(context: ControllerContext, rows: Int32s) -> Steps[None]:
+    """KafkaController.onNewPartitionCreation: the first states, for those that can have one now."""
+    created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows), NEW_PARTITIONS)
+    if len(created.changes):
+        batch, changes = context.batch(), created.changes
+        members = context.table.brokers.rows(changes.isr)  # Nobody else: not those that shut down.
+        batch.add_leader_and_isr(members, np.repeat(changes.rows, np.diff(changes.isr_offsets)), True)
+        yield from context.send(batch)
+
+
+def on_brokers_failed(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
+    """Their partitions get other leaders, and the ISRs go on without them."""
+    for broker_id in broker_ids:
+        context.offline_dirs.pop(broker_id, None)
+    held = _held(context, broker_ids)
+    yield from unclean.learn(context, held, broker_ids)
+    failed = BrokerFailed(broker_ids)
+    why = f"{named_brokers(broker_ids)} failed"
+    decision = yield from carry_out(context, lambda: context.decisions.on_broker_failed(failed), why)
+    yield from context.send_decision(decision)
+    for broker_id in broker_ids:
+        yield from context.after_replicas_offline(broker_id, _held(context, [broker_id]))
+
+
+def _held(context: ControllerContext, broker_ids: Sequence[int]) -> Int32s:
+    """The partitions that have a replica on any of these brokers, ascending."""
+    rows = [context.table.index.rows(row) for row in context.table.brokers.rows(broker_ids).tolist()]
+    return distinct(np.concatenate(rows)) if rows else np.empty(0, np.int32)
+
+
+def on_broker_modifications(context: ControllerContext, event: events.BrokerModifications) -> Steps[None]:
+    """A broker's listeners changed while it runs: all hear where it is now.
+
+    One whose registration could not be read so far, and was mended, starts.
+    """
+    node = yield from read_node(znodes.broker_path(event.broker_id), watch=True)
+    brokers = context.table.brokers
+    if node is None:
+        return
+    if event.broker_id not in brokers or not brokers.live[brokers.row(event.broker_id)]:
+        yield from on_broker_change(context, events.BrokerChange())
+        return
+    try:
+        row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
+    except TableError as error:
+        yield from pass_over(context, [error])
+        return
+    if endpoints != brokers.endpoints[row]:
+        brokers.set_endpoints(event.broker_id, endpoints)
+        yield from tell(Said(f"broker {event.broker_id} has other listeners"))
+        batch = context.batch()
+        batch.add_update_metadata(np.flatnonzero(brokers.live))
+        yield from context.send(batch)

@@ -1,0 +1,106 @@
+"""Log directories that failed on brokers that live (KafkaController.processLogDirEventNotification,
+processLeaderAndIsrResponseReceived, onReplicasBecomeOffline of 3.9.1)."""
+
+import numpy as np
+
+from kcore.controller.zk import events
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_children, read_nodes, tell, write_nodes
+from kcore.controller.zk.leaders import unclean
+from kcore.controller.zk.notices import Said, counted, named_brokers
+from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.znode_reading import pass_over
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.znode_operations import Delete
+from kcore.protocol_errors import Errors
+from kcore.types import Int32s, Uuid
+from kcore.wire.columns import Columns
+
+
+def on_log_dir_event_notification(context: ControllerContext, event: events.LogDirEventNotification) -> Steps[None]:
+    """Brokers that noted a failure are sent their states again: their answers tell which replicas are lost."""
+    names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
+    paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
+    nodes = yield from read_nodes(paths)
+    noted = set()
+    for path, node in zip(paths, nodes, strict=True):
+        try:
+            noted |= set() if node is None else {znodes.decode_log_dir_event(path, node.data)}
+        except TableError as error:
+            yield from pass_over(context, [error])
+    if noted:
+        yield from tell(Said(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas"))
+    batch, brokers = context.batch(), context.table.brokers
+    for broker_id in sorted(noted):
+        if broker_id in brokers:
+            row = brokers.row(broker_id)
+            batch.order(row, context.table.index.rows(row))
+    yield from context.send(batch)
+    if paths:
+        yield from write_nodes([Delete(path) for path in paths])
+
+
+def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
+    """KAFKA_STORAGE_ERROR: the replica's log directory is lost. No answer makes the controller send anything again.
+
+    An answer of an incarnation that is gone says nothing of the one that lives (KIP-380).
+    """
+    brokers, broker_id = context.table.brokers, event.broker_id
+    if event.response.error_code != Errors.NONE or broker_id not in brokers:
+        return
+    row = brokers.row(broker_id)
+    if not brokers.live[row] or brokers.epochs[row] != event.broker_epoch:
+        return
+    before = context.offline_dirs.get(broker_id, set())
+    rows, codes = _results(context.table, event.response)
+    lost = {*rows[codes == Errors.KAFKA_STORAGE_ERROR].tolist()}
+    if not before and not lost:
+        return
+    found = {*rows[codes == Errors.NONE].tolist()}
+    if fresh := lost - before:
+        yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
+    if back := (before & found) - lost:
+        yield from tell(Said(f"broker {broker_id}: {counted(len(back), 'replica')} on failed log directories are back"))
+    if left := (before - found) | lost:
+        context.offline_dirs[broker_id] = left
+    else:
+        context.offline_dirs.pop(broker_id, None)
+
+
+def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
+    """Others lead and the ISRs shrink, as if the broker had failed for these partitions; it is told to stop them."""
+    table, decisions = context.table, context.decisions
+    yield from unclean.learn(context, rows, [broker_id])
+    why = f"log directory of broker {broker_id} failed"
+    yield from tell(Said(f"{why}: {counted(len(rows), 'replica')} offline"))
+    decision = yield from carry_out(context, lambda: decisions.on_replicas_offline(broker_id, rows), why)
+    context.offline_dirs[broker_id] = context.offline_dirs.get(broker_id, set()) | {*rows.tolist()}
+    broker_row = table.brokers.row(broker_id)
+    changed = decision.changes.rows
+    replicas = table.replicas__ps[changed]
+    told = (replicas >= 0) & (replicas != broker_row)
+    batch = context.batch()
+    batch.add_leader_and_isr(replicas[told], np.repeat(changed, told.sum(axis=1)), False)
+    kept = rows[~decisions.situation().being_deleted(rows)]
+    batch.add_update_metadata(np.flatnonzero(table.brokers.live), kept)
+    batch.add_stop_replica(broker_row, kept, table.leader_epoch__p[kept], delete=False)
+    yield from context.send(batch)
+    yield from context.after_replicas_offline(broker_id, rows)
+
+
+def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:
+    """Partition rows and their error codes; version 5 on names topics by id. What went meanwhile is left out."""
+    by_name, topics = response.partition_errors, response.topics
+    by_id = topics.partition_errors
+    rows_of_ids = [table.topics.row_of_id(Uuid(each.tobytes())) for each in topics.topic_id]
+    known_names = [table.topics.row(name) if name in table.topics else None for name in by_name.topic_name.tolist()]
+    of_ids = np.array([NO_TOPIC if row is None else row for row in rows_of_ids], np.int32)
+    of_names = np.array([NO_TOPIC if row is None else row for row in known_names], np.int32)
+    topic_rows = np.concatenate([of_names, np.repeat(of_ids, np.diff(by_id.row_offsets))])
+    indexes = np.concatenate([by_name.partition_index, by_id.partition_index])
+    codes = np.concatenate([by_name.error_code, by_id.error_code]).astype(np.int32)
+    known = topic_rows != NO_TOPIC
+    rows, codes = table.rows_of(topic_rows[known], indexes[known]), codes[known]
+    return rows[rows >= 0], codes[rows >= 0]

@@ -1,0 +1,53 @@
+"""Blocks of producer ids, each given once (KIP-730; ZkProducerIdManager of 3.9.1)."""
+
+from typing import Final
+
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_node, write_nodes
+from kcore.controller.zk.events import AllocateProducerIds
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Create, OperationResult, SetData
+from kcore.metadata.znodes import ProducerIdsBlock
+from kcore.protocol_errors import Errors
+from kcore.schema import AllocateProducerIdsResponse
+
+BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+INT64_MAX: Final = 2**63 - 1
+MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 take blocks by themselves.
+
+
+def on_allocate_producer_ids(context: ControllerContext, event: AllocateProducerIds) -> Steps[None]:
+    """The next block, once it is written that this broker has it."""
+    brokers, request = context.table.brokers, event.request
+    if request.broker_id not in brokers or not brokers.live[brokers.row(request.broker_id)]:
+        yield from context.answer(event.request_id, event.refused(Errors.BROKER_ID_NOT_REGISTERED))
+        return
+    if brokers.epochs[brokers.row(request.broker_id)] != request.broker_epoch:
+        yield from context.answer(event.request_id, event.refused(Errors.STALE_BROKER_EPOCH))
+        return
+    first = yield from _next_block(request.broker_id)
+    if first is None:
+        response = event.refused(Errors.UNKNOWN_SERVER_ERROR)
+    else:
+        response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+    yield from context.answer(event.request_id, response)
+
+
+def _next_block(broker_id: int) -> Steps[int | None]:
+    """The block's first id; None if there is none left, the znode makes no sense, or others were faster every time."""
+    path = znodes.LATEST_PRODUCER_ID_BLOCK
+    for _ in range(MAX_ATTEMPTS):
+        node = yield from read_node(path)
+        try:
+            last = None if node is None else znodes.decode_producer_id_block(node.data)
+        except TableError:
+            return None  # A guess could give an id twice.
+        first = 0 if last is None else last.last_producer_id + 1
+        if first > INT64_MAX - BLOCK_SIZE:
+            return None
+        data = znodes.encode_producer_id_block(ProducerIdsBlock(broker_id, first, first + BLOCK_SIZE - 1))
+        [outcome] = yield from write_nodes([Create(path, data) if node is None else SetData(path, data, node.version)])
+        if outcome is OperationResult.DONE:
+            return first
+    return None

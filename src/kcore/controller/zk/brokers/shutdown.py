@@ -1,0 +1,23 @@
+"""Controlled shutdown: a broker's leaders move away before it stops (KafkaController.doControlledShutdown of 3.9.1)."""
+
+from kcore.controller.zk import events
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, tell
+from kcore.controller.zk.notices import Said, counted
+from kcore.controller.zk.state_changes import carry_out
+from kcore.protocol_errors import Errors
+
+
+def on_controlled_shutdown(context: ControllerContext, event: events.ControlledShutdownReceived) -> Steps[None]:
+    """Move its leaders, stop its followers, return the partitions that it leads still."""
+    decisions = context.decisions
+    why = f"controlled shutdown of broker {event.request.broker_id}"
+    decision = yield from carry_out(context, lambda: decisions.on_controlled_shutdown(event.request), why)
+    yield from context.send_decision(decision)
+    response = decisions.shutdown_response(event.request, decision)
+    if response.error_code:
+        text = f"{why} (epoch {event.request.broker_epoch}) is refused: {Errors(response.error_code).name}"
+    else:
+        text = f"{why}: it still leads {counted(len(response.remaining_partitions), 'partition')}"
+    yield from tell(Said(text))
+    yield from context.answer(event.request_id, response)

@@ -1,0 +1,58 @@
+"""What a controller makes of an event: outputs as data, in the order in which they may take effect.
+
+1. `changes` are the conditional writes of partition states; ZooKeeper must have taken them first.
+2. `ZkController.replay(decision)` makes the decision true in the controller's table.
+3. `ZkController.requests(decision)` is what may leave then.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kcore.controller.zk.events import BrokerStarted
+from kcore.metadata.changes import UnwrittenChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_states import encode_states, partition_paths
+from kcore.schema import ControlledShutdownResponse
+from kcore.types import Int32s
+
+
+def no_rows() -> Int32s:
+    return np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one event. Nothing has changed yet."""
+
+    changes: UnwrittenChanges
+    failed: tuple[int, ...] = ()  # broker ids
+    started: tuple[BrokerStarted, ...] = ()
+    shutting_down: tuple[int, ...] = ()  # broker ids
+    stopped: Int32s = field(default_factory=no_rows)  # Partition rows whose replica on `shutting_down` must stop,
+    stopped_epochs: Int32s = field(default_factory=no_rows)  # and their leader epochs before the changes.
+    response: ControlledShutdownResponse | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """No state is written and no broker came, went or is going."""
+        return not (len(self.changes) or self.failed or self.started or self.shutting_down)
+
+
+@dataclass(frozen=True, slots=True)
+class StateWrite:
+    """One conditional write: the znode, the version it must have, and what it then holds."""
+
+    path: str
+    expected_version: int
+    data: bytes
+
+
+def state_writes(table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int) -> Iterator[StateWrite]:
+    """The writes of `/brokers/topics/<topic>/partitions/<n>/state`."""
+    rows = changes.rows
+    paths = partition_paths(table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows])
+    states = encode_states(changes, controller_epoch)
+    for change, version in enumerate(changes.partition_epochs.tolist()):
+        yield StateWrite(paths.at(change).decode(), version, states.at(change))

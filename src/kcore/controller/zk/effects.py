@@ -1,0 +1,113 @@
+"""What the active controller asks of the edge while it handles an event: data, performed in the order it is asked.
+
+A handler is a generator. It yields one of these and is sent what the edge made of it, so that it reads as a story and
+still touches no ZooKeeper and no socket; `kcore.server` performs them for real, tests in a tree in memory.
+Every write is fenced: it is made only if `/controller_epoch` still has the version that the controller set it to. If
+it has another, `ControllerMovedError` is raised where the handler waits.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from kcore.controller.zk.events import Event
+from kcore.controller.zk.notices import Notice
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.metadata.changes import UnwrittenChanges
+from kcore.metadata.znode_operations import (
+    DeletePartitions,
+    Node,
+    Operation,
+    OperationResult,
+    ReadChildren,
+    Reading,
+    ReadNodes,
+    ReadStates,
+    States,
+    WriteNodes,
+    WriteStates,
+    Writing,
+)
+from kcore.schema.structure import Message
+from kcore.types import Bools, Int32s
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """To each broker in the order they are sent; a broker that is gone hears nothing. Nothing comes back."""
+
+    requests: Sequence[ControlRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to a request that came in as an event. Nothing comes back."""
+
+    request_id: int
+    response: Message
+
+
+@dataclass(frozen=True, slots=True)
+class HandleLater:
+    """An event of our own, to be handled after all that wait now: long work is done in parts. Nothing comes back."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A line for the operator's log. Nothing comes back."""
+
+    notice: Notice
+
+
+Effect: TypeAlias = Reading | Writing | Send | Answer | HandleLater | Tell
+Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
+
+
+def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
+    """What is at each path."""
+    nodes: list[Node | None] = yield ReadNodes(paths, watch)
+    return nodes
+
+
+def read_node(path: str, *, watch: bool = False) -> Steps[Node | None]:
+    """What is at one path."""
+    [node] = yield from read_nodes([path], watch=watch)
+    return node
+
+
+def read_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
+    """The names below a path, sorted; none where there is no such znode."""
+    [children] = yield ReadChildren([path], watch)
+    return sorted(children or [])
+
+
+def read_states(rows: Int32s) -> Steps[States]:
+    """The states of partitions that have one (`znode_reading.read_states` makes sense of them)."""
+    states: States = yield ReadStates(rows)
+    return states
+
+
+def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
+    """What became of each operation."""
+    outcomes: list[OperationResult] = yield WriteNodes(operations, atomic)
+    return outcomes
+
+
+def delete_partitions(rows: Int32s) -> Steps[None]:
+    """The znodes of these partitions go."""
+    yield DeletePartitions(rows)
+
+
+def tell(notice: Notice) -> Steps[None]:
+    """The operator is told."""
+    yield Tell(notice)
+
+
+def write_states(changes: UnwrittenChanges) -> Steps[Bools]:
+    """Which of the changes were taken."""
+    taken: Bools = yield WriteStates(changes)
+    return taken

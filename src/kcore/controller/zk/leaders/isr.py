@@ -1,0 +1,279 @@
+"""Leaders change their ISRs through the controller (KIP-497), or wrote them themselves and leave a note (before 2.7).
+
+Source: KafkaController.processAlterPartition and processIsrChangeNotification of 3.9.1.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.decision import Decision
+from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
+from kcore.controller.zk.events import AlterPartitionReceived, IsrChangeNotification
+from kcore.controller.zk.leaders.elections import known_rows
+from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.topics import reassignment
+from kcore.controller.zk.znode_reading import read_states
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.arrays import padded
+from kcore.metadata.changes import UnwrittenChanges
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.znode_operations import Delete, Node
+from kcore.protocol_errors import Errors
+from kcore.schema import AlterPartitionRequest, AlterPartitionResponse
+from kcore.schema.alter_partition import (
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kcore.types import Bools, Int8s, Int32s, Int64s
+
+TOPIC_IDS_SINCE: Final = 2  # KIP-841; unknown members are INELIGIBLE_REPLICA from then on.
+BROKER_EPOCHS_SINCE: Final = 3  # KIP-903
+NO_ROW, NO_TOPIC = -1, -2
+TO_BE_WRITTEN: Final = -2  # Beside the error codes: no error, and another state than there is.
+
+
+class Asked(NamedTuple):
+    """What a leader wants of the partitions that there are; c of them, by ascending row, each once."""
+
+    rows: Int32s
+    leader_epochs: Int32s
+    partition_epochs: Int32s
+    recovery: Int8s
+    isr_offsets: Int32s  # c + 1; an ISR that no partition can have is empty here.
+    isr: Int32s  # broker ids
+    isr_epochs: Int64s  # the members' broker epochs, -1 unknown
+
+
+def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[None]:
+    """The states are written, the leader is answered, and all brokers learn of it: UpdateMetadata alone is enough."""
+    table = context.table
+    error = _sender_error(table, event.request)
+    if error is not Errors.NONE:
+        yield from context.answer(event.request_id, event.refused(error))
+        return
+    rows = _rows(table, event)
+    asked = _asked(event, rows)
+    why = f"AlterPartition of broker {event.request.broker_id}"
+    decision = yield from carry_out(context, lambda: _decide(table, event, asked), why, "detail")
+    errors = _judge(table, event, asked)
+    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Somebody was faster every time.
+    yield from context.answer(event.request_id, _response(table, event, rows, asked, errors))
+    batch = context.batch()
+    if len(decision.changes):
+        batch.add_update_metadata(np.flatnonzero(table.brokers.live), decision.changes.rows)
+    yield from context.send(batch)
+    yield from reassignment.complete(context, asked.rows[errors == Errors.NONE])
+
+
+def _sender_error(table: PartitionTable, request: AlterPartitionRequest) -> Errors:
+    """A broker that is not known, or another incarnation of it."""
+    brokers = table.brokers
+    if request.broker_id not in brokers or not brokers.live[row := brokers.row(request.broker_id)]:
+        return Errors.STALE_BROKER_EPOCH
+    return Errors.NONE if brokers.epochs[row] == request.broker_epoch else Errors.STALE_BROKER_EPOCH
+
+
+def _partitions(request: AlterPartitionRequest) -> list[AlterPartitionRequestPartitionData]:
+    return [partition for topic in request.topics for partition in topic.partitions]
+
+
+def _rows(table: PartitionTable, event: AlterPartitionReceived) -> Int32s:
+    """The row of each partition in the request; NO_ROW where there is none or no state, NO_TOPIC for an unknown id."""
+    topics = event.request.topics
+    topic_rows = [_topic_row(table, topic, event.version) for topic in topics]
+    rows = np.repeat(np.array(topic_rows, np.int32), [len(topic.partitions) for topic in topics])
+    indexes = np.array([each.partition_index for each in _partitions(event.request)], np.int32)
+    known = rows >= 0
+    found = table.rows_of(rows[known], indexes[known])
+    found[found >= 0] = np.where(table.leader_epoch__p[found[found >= 0]] >= 0, found[found >= 0], NO_ROW)
+    rows[known] = found
+    return rows
+
+
+def _topic_row(table: PartitionTable, topic: AlterPartitionRequestTopicData, version: int) -> int:
+    if version >= TOPIC_IDS_SINCE:
+        row = table.topics.row_of_id(topic.topic_id)
+        return NO_TOPIC if row is None else row
+    return table.topics.row(topic.topic_name) if topic.topic_name in table.topics else NO_ROW
+
+
+def _asked(event: AlterPartitionReceived, rows: Int32s) -> Asked:
+    ordered = sorted(dict(zip(rows.tolist(), _partitions(event.request), strict=True)).items())
+    ordered = [(row, partition) for row, partition in ordered if row >= 0]
+    isrs = [_isr(each, event.version) for _, each in ordered]
+    members = [member for isr in isrs for member in isr]
+    return Asked(
+        np.array([row for row, _ in ordered], np.int32),
+        np.array([each.leader_epoch for _, each in ordered], np.int32),
+        np.array([each.partition_epoch for _, each in ordered], np.int32),
+        np.array([each.leader_recovery_state for _, each in ordered], np.int8),
+        np.cumsum([0, *map(len, isrs)], dtype=np.int32),
+        np.array([broker for broker, _ in members], np.int32),
+        np.array([epoch for _, epoch in members], np.int64),
+    )
+
+
+def _isr(partition: AlterPartitionRequestPartitionData, version: int) -> list[tuple[int, int]]:
+    """Members and their broker epochs; none if one is named twice, or if they are too many."""
+    if version >= BROKER_EPOCHS_SINCE:
+        members = [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs]
+    else:
+        members = [(each, UNKNOWN_BROKER_EPOCH) for each in partition.new_isr]
+    distinct_members = {broker for broker, _ in members}
+    return members if len(distinct_members) == len(members) <= MAX_REPLICAS else []
+
+
+def _decide(table: PartitionTable, event: AlterPartitionReceived, asked: Asked) -> Decision:
+    chosen = _judge(table, event, asked) == TO_BE_WRITTEN
+    rows = asked.rows[chosen]
+    sizes = np.diff(asked.isr_offsets)
+    changes = UnwrittenChanges(
+        rows=rows,
+        leaders=np.full(len(rows), event.request.broker_id, np.int32),
+        isr_offsets=np.append(np.int32(0), np.cumsum(sizes[chosen], dtype=np.int32)),
+        isr=asked.isr[np.repeat(chosen, sizes)],
+        leader_epochs=table.leader_epoch__p[rows],
+        partition_epochs=table.partition_epoch__p[rows],
+        recovery=asked.recovery[chosen],
+    )
+    return Decision(changes)
+
+
+def _judge(table: PartitionTable, event: AlterPartitionReceived, asked: Asked) -> Int32s:
+    """An error code each, in Kafka's order; NONE where the state is already so, TO_BE_WRITTEN where it is to be."""
+    rows, brokers = asked.rows, table.brokers
+    leader_epochs, partition_epochs = table.leader_epoch__p[rows], table.partition_epoch__p[rows]
+    recovery, sizes = table.leader_recovery_state__p[rows], np.diff(asked.isr_offsets)
+    is_leader = table.leader__p[rows] == brokers.row(event.request.broker_id)
+    unchanged = is_leader & (asked.recovery == recovery) & _same_isr(table, asked)
+    ineligible = Errors.INELIGIBLE_REPLICA if event.version >= TOPIC_IDS_SINCE else Errors.OPERATION_NOT_ATTEMPTED
+    rules = [
+        # A leader that knows more than we do: another controller has taken over.
+        ((asked.partition_epochs > partition_epochs) | (asked.leader_epochs > leader_epochs), Errors.NOT_CONTROLLER),
+        (asked.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH),
+        # Before the partition epoch: an answer was lost, and the leader asks again (KAFKA-14144).
+        (unchanged, Errors.NONE),
+        (asked.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
+        (~is_leader | (sizes == 0), Errors.INVALID_REQUEST),
+        # A leader that recovers from an unclean election is its own ISR until it says otherwise (KIP-704).
+        ((asked.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
+        ((asked.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
+        (_has_ineligible(table, asked), ineligible),
+    ]
+    codes = np.select([mask for mask, _ in rules], [int(error) for _, error in rules], TO_BE_WRITTEN)
+    return codes.astype(np.int32)
+
+
+def _same_isr(table: PartitionTable, asked: Asked) -> Bools:
+    """Whose ISR is in the table already, in the same order."""
+    known = table.isr__pi[asked.rows]
+    known_ids = np.where(known >= 0, table.brokers.ids[known], NO_BROKER_ROW) if len(table.brokers) else known
+    wanted = padded(asked.isr_offsets, asked.isr)
+    width = max(known_ids.shape[1], wanted.shape[1])
+    wide = [np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1) for each in (known_ids, wanted)]
+    same: Bools = (wide[0] == wide[1]).all(axis=1)
+    return same
+
+
+def _has_ineligible(table: PartitionTable, asked: Asked) -> Bools:
+    """Whose ISR names a broker that is gone or shuts down (KIP-841), or an earlier incarnation of one (KIP-903)."""
+    brokers = table.brokers
+    may_join = {
+        int(brokers.ids[row]): int(brokers.epochs[row]) for row in np.flatnonzero(brokers.live & ~brokers.shutting_down)
+    }
+    members = zip(asked.isr.tolist(), asked.isr_epochs.tolist(), strict=True)
+    bad = np.array(
+        [
+            epoch not in (UNKNOWN_BROKER_EPOCH, may_join.get(broker)) or broker not in may_join
+            for broker, epoch in members
+        ],
+        np.bool_,
+    )
+    has_bad = np.zeros(len(asked.rows), np.bool_)
+    has_bad[np.repeat(np.arange(len(asked.rows)), np.diff(asked.isr_offsets))[bad]] = True
+    return has_bad
+
+
+def _response(
+    table: PartitionTable, event: AlterPartitionReceived, rows: Int32s, asked: Asked, errors: Int32s
+) -> AlterPartitionResponse:
+    answers = {row: _answer(error) for row, error in zip(asked.rows.tolist(), errors.tolist(), strict=True)}
+    well = asked.rows[errors == Errors.NONE]
+    answers |= zip(well.tolist(), _states(table, well), strict=True)
+    answers |= {NO_ROW: _answer(Errors.UNKNOWN_TOPIC_OR_PARTITION), NO_TOPIC: _answer(Errors.UNKNOWN_TOPIC_ID)}
+    row_of, topics = iter(rows.tolist()), []
+    for topic in event.request.topics:
+        partitions = [
+            AlterPartitionResponsePartitionData(partition_index=each.partition_index, **answers[next(row_of)])
+            for each in topic.partitions
+        ]
+        topics.append(
+            AlterPartitionResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return AlterPartitionResponse(topics=topics)
+
+
+def _answer(
+    error: int,
+    leader: int = 0,
+    leader_epoch: int = 0,
+    isr: Sequence[int] = (),
+    recovery: int = 0,
+    partition_epoch: int = 0,
+) -> dict[str, Any]:
+    """The fields of an answer, but for the partition's index."""
+    return {
+        "error_code": error,
+        "leader_id": leader,
+        "leader_epoch": leader_epoch,
+        "isr": isr,
+        "leader_recovery_state": recovery,
+        "partition_epoch": partition_epoch,
+    }
+
+
+def _states(table: PartitionTable, rows: Int32s) -> Iterator[dict[str, Any]]:
+    """The answers where all is well: the states as they are now."""
+    ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))
+    leaders, isrs = ids[table.leader__p[rows]].tolist(), ids[table.isr__pi[rows]].tolist()
+    columns = table.leader_epoch__p, table.leader_recovery_state__p, table.partition_epoch__p
+    for leader, isr, epoch, recovery, version in zip(
+        leaders, isrs, *(column[rows].tolist() for column in columns), strict=True
+    ):
+        members = [member for member in isr if member != NO_BROKER_ROW]
+        yield _answer(Errors.NONE, leader, epoch, members, recovery, version)
+
+
+def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotification) -> Steps[None]:
+    """Reads every note once, then the states that they name, tells all brokers, and removes the notes (KAFKA-5879)."""
+    parent = znodes.ISR_CHANGE_NOTIFICATION
+    children = yield from read_children(parent, watch=True)
+    if not children:
+        return
+    paths = [f"{parent}/{child}" for child in children]
+    notes = yield from read_nodes(paths)
+    rows = _named_rows(context.table, [(path, note) for path, note in zip(paths, notes, strict=True) if note])
+    states = yield from read_states(context, rows)
+    context.table.apply(states.changes, controller_epoch=states.controller_epochs)
+    batch = context.batch()
+    batch.add_update_metadata(np.flatnonzero(context.table.brokers.live), states.changes.rows)
+    yield from context.send(batch)
+    yield from reassignment.complete(context, states.changes.rows)
+    yield from write_nodes([Delete(path) for path in paths])
+
+
+def _named_rows(table: PartitionTable, notes: list[tuple[str, Node]]) -> Int32s:
+    """The partitions that there are of those in the notes. One that cannot be read names none, as in Kafka."""
+    named: set[znodes.TopicPartition] = set()
+    for path, note in notes:
+        with suppress(TableError):
+            named.update(znodes.decode_isr_change(path, note.data))
+    return known_rows(table, named)

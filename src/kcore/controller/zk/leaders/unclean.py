@@ -1,0 +1,65 @@
+"""Which topics allow unclean elections: asked of ZooKeeper when one is needed, as Kafka does.
+
+Source: PartitionStateMachine.collectUncleanLeaderElectionState of 3.9.1, processTopicUncleanLeaderElectionEnable.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_nodes
+from kcore.controller.zk.znode_reading import pass_over
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.types import Int32s
+
+UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
+
+
+def learn(
+    context: ControllerContext, rows: Int32s, leaving: Sequence[int] = (), starting: Sequence[int] = ()
+) -> Steps[None]:
+    """Asks for the topics among `rows` that have no live ISR member once brokers have left and started; few, or none.
+
+    Decisions read `ZkController.unclean` from then on, the default but for those topics: before each election of
+    partitions that nobody leads.
+    """
+    decisions, table = context.decisions, context.table
+    default = context.config.unclean_leader_election_enable
+    decisions.unclean = default
+    asked = _without_live_isr(context, rows, leaving, starting)
+    if not len(asked):
+        return
+    topic_rows = np.unique(table.topic_row__p[asked])
+    names = [table.topics.names[row] for row in topic_rows.tolist()]
+    nodes = yield from read_nodes([znodes.config_path("topics", name) for name in names])
+    allowed = np.full(len(names), default)
+    for place, (name, node) in enumerate(zip(names, nodes, strict=True)):
+        try:
+            allowed[place] = _allowed(name, node and node.data, default)
+        except TableError as error:  # The default, as for a topic without settings.
+            yield from pass_over(context, [error])
+    if (allowed != default).any():
+        by_partition = np.full(len(table), default)
+        by_partition[asked] = allowed[np.searchsorted(topic_rows, table.topic_row__p[asked])]
+        decisions.unclean = by_partition
+
+
+def _allowed(name: str, data: bytes | None, default: bool) -> bool:
+    if data is None:
+        return default
+    config = znodes.decode_config(znodes.config_path("topics", name), data)
+    return config.get(UNCLEAN_LEADER_ELECTION_ENABLE, str(default)).strip().lower() == "true"
+
+
+def _without_live_isr(
+    context: ControllerContext, rows: Int32s, leaving: Sequence[int], starting: Sequence[int]
+) -> Int32s:
+    brokers, table = context.table.brokers, context.table
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is nobody.
+    online[brokers.rows(leaving)], online[brokers.rows(starting)] = False, True
+    rows = rows[table.leader_epoch__p[rows] >= 0]
+    waiting: Int32s = rows[~online[table.isr__pi[rows]].any(axis=1)]
+    return waiting

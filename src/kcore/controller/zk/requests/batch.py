@@ -1,0 +1,205 @@
+"""What brokers are to hear of an event, gathered and sent at once: one of each kind a broker, UpdateMetadata first.
+
+Source: ControllerBrokerRequestBatch of 3.9.1, where an event may send a broker several of a kind.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.controller.zk.requests.live_brokers import LiveBroker, LiveLeaders, live_brokers_of
+from kcore.controller.zk.requests.states import (
+    Situation,
+    TopicStates,
+    distinct,
+    leader_and_isr_states,
+    of_topics,
+    update_metadata_states,
+)
+from kcore.controller.zk.requests.versions import RequestVersions
+from kcore.metadata.partition_table import PartitionTable
+from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema.structure import Message
+from kcore.types import Bools, Int16s, Int32s, Int64s
+from kcore.wire.columns import Columns
+from kcore.wire.fanout import Fanout, encode_fanout
+
+NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: that is for KRaft controllers (KIP-866).
+# Some 20 MB of UpdateMetadata; what is more goes in several requests, far from a socket's 100 MB (linkedin PR 519).
+# LeaderAndIsr and StopReplica are cut when they are sent (`outbox.py`).
+MAX_PARTITIONS: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ControlRequest:
+    """One message for one broker or many; they differ in the broker epoch alone (KIP-380). Equal only to itself."""
+
+    message: type[Message]
+    version: int
+    broker_ids: Int32s
+    broker_epochs: Int64s
+    columns: Columns
+
+    def fanout(self, client_id: str | None = None) -> Fanout:
+        """The body, encoded once for all of the brokers; `buffers(epoch)` of it is what one of them is sent."""
+        return encode_fanout(self.columns, self.version, client_id)
+
+
+class RequestBatch:
+    """Gathers orders by broker and partition rows; `requests()` reads the table as it stands then.
+
+    `add_...` take pairs: a broker row and a partition row each, or one of either for all. Brokers that are not live
+    hear nothing.
+    """
+
+    def __init__(
+        self,
+        controller_id: int,
+        controller_epoch: int,
+        table: PartitionTable,
+        versions: RequestVersions,
+        *,
+        listed: LiveBroker | None = None,
+        inter_broker_listener: str | None = None,
+        topics_to_be_deleted: Collection[str] = (),
+        topics_with_deletion_started: Collection[str] = (),
+        offline_dirs: Mapping[int, Collection[int]] | None = None,
+        max_partitions: int = MAX_PARTITIONS,
+    ) -> None:
+        """`listed`: a controller that is no broker, shown among the live ones. `offline_dirs`: broker id -> rows."""
+        self._head = {
+            "controller_id": np.array([controller_id], np.int32),
+            "controller_epoch": np.array([controller_epoch], np.int32),
+            "broker_epoch": np.array([UNKNOWN_BROKER_EPOCH]),  # The fan-out puts each broker's own in.
+            "is_kraft_controller": np.zeros(1, np.bool_),
+        }
+        self._table, self._versions, self._listed = table, versions, listed
+        self._listener, self._max = inter_broker_listener, max_partitions
+        # Of these no replica is ordered any more: one that is deleted already would come back.
+        self._ended = topics_with_deletion_started
+        self._situation = Situation(table, topics_to_be_deleted, offline_dirs or {})
+        self._orders: list[tuple[Int16s, Int32s, Bools]] = []  # Of LeaderAndIsr: broker row, partition row, is new.
+        self._shown: list[tuple[Bools, Int32s]] = []  # Of UpdateMetadata: by broker row whether, partition rows.
+        self._stops: list[tuple[Int16s, Int32s, Int32s, Bools]] = []  # Broker row, partition row, epoch, delete.
+
+    def add_leader_and_isr(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, is_new: npt.ArrayLike) -> None:
+        """States for replicas; all live brokers are shown the same partitions."""
+        self.order(broker_rows, rows, is_new)
+        self.add_update_metadata(np.flatnonzero(self._table.brokers.live), rows)
+
+    def order(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, is_new: npt.ArrayLike = False) -> None:
+        """The same, and nobody is shown anything."""
+        brokers, partitions, new = np.broadcast_arrays(np.atleast_1d(broker_rows), rows, is_new)
+        if partitions.size:
+            self._orders.append((brokers.astype(np.int16), partitions.astype(np.int32), new.astype(np.bool_)))
+
+    def add_to_replicas(self, rows: Int32s, *, is_new: bool = False) -> None:
+        """States for all live replicas of these partitions."""
+        replicas = self._table.replicas__ps[rows]
+        chosen = replicas >= 0
+        self.add_leader_and_isr(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)), is_new)
+
+    def add_update_metadata(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike = ()) -> None:
+        """Partitions, none for the live brokers alone, to each of these brokers."""
+        chosen = np.zeros(len(self._table.brokers), np.bool_)
+        chosen[np.asarray(broker_rows, np.int64)] = True
+        self._shown.append((chosen & self._table.brokers.live, np.atleast_1d(np.asarray(rows, np.int32))))
+
+    def add_stop_replica(
+        self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, epochs: npt.ArrayLike, delete: npt.ArrayLike
+    ) -> None:
+        """Replicas that stop, under the partition's leader epoch; those of topics being deleted under -2."""
+        brokers, partitions, known, deleted = np.broadcast_arrays(np.atleast_1d(broker_rows), rows, epochs, delete)
+        if partitions.size:
+            partitions = partitions.astype(np.int32)
+            shown = self._situation.stop_epochs(partitions, known.astype(np.int32))
+            self._stops.append((brokers.astype(np.int16), partitions, shown, deleted.astype(np.bool_)))
+
+    def requests(self) -> list[ControlRequest]:
+        """UpdateMetadata first, so that a leader named in LeaderAndIsr is known (KAFKA-4443), then the others."""
+        return [*self._update_metadata(), *self._leader_and_isr(), *self._stop_replica()]
+
+    def _update_metadata(self) -> Iterator[ControlRequest]:
+        """Brokers that are shown the same share one body."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for row in (
+            np.flatnonzero(np.any([chosen for chosen, _ in self._shown], axis=0)).tolist() if self._shown else ()
+        ):
+            groups.setdefault(tuple(k for k, (chosen, _) in enumerate(self._shown) if chosen[row]), []).append(row)
+        live_brokers = live_brokers_of(self._table.brokers, self._listed)
+        for shown, broker_rows in sorted(groups.items()):  # In the order in which they were added.
+            rows = distinct(np.concatenate([self._shown[k][1] for k in shown]))
+            rows = rows[self._table.leader_epoch__p[rows] >= 0]
+            rows = rows[np.argsort(self._table.topic_row__p[rows], kind="stable")]
+            for begin in range(0, max(len(rows), 1), self._max):
+                part = rows[begin : begin + self._max]
+                columns = update_metadata_states(self._table, part, self._situation)
+                states = TopicStates(self._table, part, np.array([0, len(part)], np.int32), columns)
+                fields = {"topic_states": states.of(0), "live_brokers": live_brokers}
+                version = self._versions.update_metadata
+                yield self._request(UpdateMetadataRequest, version, np.array(broker_rows, np.int16), fields)
+
+    def _leader_and_isr(self) -> Iterator[ControlRequest]:
+        """To each broker its partitions, each once: new if it was new in any order."""
+        table = self._table
+        if not self._orders:
+            return
+        broker_rows, rows, is_new = (np.concatenate(each) for each in zip(*self._orders, strict=True))
+        wanted = table.brokers.live[broker_rows] & (table.leader_epoch__p[rows] >= 0)
+        wanted &= ~of_topics(table, rows, self._ended)
+        broker_rows, rows, is_new = broker_rows[wanted], rows[wanted], is_new[wanted]
+        order = np.lexsort((~is_new, rows, table.topic_row__p[rows], broker_rows))
+        broker_rows, rows, is_new = broker_rows[order], rows[order], is_new[order]
+        once = (np.diff(broker_rows, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
+        broker_rows, rows, is_new = broker_rows[once], rows[once], is_new[once]
+        begins = np.append(np.flatnonzero(np.diff(broker_rows, prepend=-1)), len(rows))
+        columns = leader_and_isr_states(table, rows) | {"is_new": is_new}
+        if not self._versions.leader_recovery_supported:
+            del columns["leader_recovery_state"]
+        states = TopicStates(table, rows, begins, columns)
+        receivers = broker_rows[begins[:-1]]
+        leaders = LiveLeaders(table.brokers, receivers, broker_rows, table.leader__p[rows], self._listener)
+        for request in range(len(receivers)):
+            yield self._request(
+                LeaderAndIsrRequest,
+                self._versions.leader_and_isr,
+                receivers[request : request + 1],
+                {"topic_states": states.of(request), "live_leaders": leaders.of(request), "type": NO_TYPE},
+            )
+
+    def _stop_replica(self) -> Iterator[ControlRequest]:
+        """To each broker what it stops. Before version 3 deleting is the whole request's."""
+        if not self._stops:
+            return
+        broker_rows, rows, epochs, delete = (np.concatenate(each) for each in zip(*self._stops, strict=True))
+        order = np.lexsort((~delete, rows, self._table.topic_row__p[rows], broker_rows))
+        broker_rows, rows, epochs, delete = broker_rows[order], rows[order], epochs[order], delete[order]
+        once = (np.diff(broker_rows, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
+        once &= self._table.brokers.live[broker_rows]
+        for broker_row in distinct(broker_rows[once].astype(np.int32)).tolist():
+            own = once & (broker_rows == broker_row)
+            for chosen in [own] if self._versions.stop_replica >= 3 else [own & delete, own & ~delete]:
+                if chosen.any():
+                    yield self._stop(broker_row, rows[chosen], epochs[chosen], delete[chosen])
+
+    def _stop(self, broker_row: int, rows: Int32s, epochs: Int32s, delete: Bools) -> ControlRequest:
+        columns: dict[str, Any] = {"partition_index": self._table.partition_index__p[rows]}
+        fields: dict[str, Any] = {}
+        if self._versions.stop_replica >= 3:  # KAFKA-9539, KIP-570
+            columns |= {"leader_epoch": epochs, "delete_partition": delete}
+        else:
+            fields["delete_partitions"] = delete[:1]
+        states = TopicStates(self._table, rows, np.array([0, len(rows)], np.int32), columns, with_ids=False)
+        fields["topic_states"] = states.of(0)
+        return self._request(StopReplicaRequest, self._versions.stop_replica, np.array([broker_row], np.int16), fields)
+
+    def _request(
+        self, message: type[Message], version: int, broker_rows: Int16s, fields: dict[str, Any]
+    ) -> ControlRequest:
+        brokers = self._table.brokers
+        columns = Columns.of_columns(message, self._head | fields, None)
+        return ControlRequest(message, version, brokers.ids[broker_rows], brokers.epochs[broker_rows], columns)

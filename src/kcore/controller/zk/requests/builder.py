@@ -1,0 +1,74 @@
+"""The control requests that follow a decision: who hears what."""
+
+import numpy as np
+
+from kcore.controller.zk.decision import Decision
+from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.states import distinct
+from kcore.controller.zk.requests.versions import RequestVersions
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.types import Bools, Int32s
+
+__all__ = ["ControlRequest", "RequestBatch", "RequestBuilder", "add_decision"]
+
+
+class RequestBuilder:
+    """Builds requests from the table as it stands after the decision."""
+
+    def __init__(
+        self, controller_id: int, controller_epoch: int, table: PartitionTable, versions: RequestVersions
+    ) -> None:
+        self._head, self._table, self._versions = (controller_id, controller_epoch), table, versions
+
+    def requests(self, decision: Decision) -> list[ControlRequest]:
+        """UpdateMetadata first, so that a leader named in LeaderAndIsr is known (KAFKA-4443), then the others."""
+        batch = RequestBatch(*self._head, self._table, self._versions)
+        add_decision(batch, self._table, decision)
+        return batch.requests()
+
+
+def add_decision(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
+    """What brokers must hear of a decision, once it is replayed; nothing of one that decided nothing."""
+    if decision.is_nothing:
+        return
+    _add_update_metadata(batch, table, decision)
+    _add_leader_and_isr(batch, table, decision)
+    if len(decision.stopped):  # A broker that shuts down stops following, and keeps its logs.
+        [broker_row] = table.brokers.rows(decision.shutting_down)
+        batch.add_stop_replica(broker_row, decision.stopped, decision.stopped_epochs, delete=False)
+
+
+def _add_update_metadata(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
+    """To all live brokers what changed, to those that started everything."""
+    brokers = table.brokers
+    started = _started(table, decision)
+    if started.any():
+        known = (table.topic_row__p != NO_TOPIC) & (table.leader_epoch__p >= 0)
+        batch.add_update_metadata(np.flatnonzero(started), np.flatnonzero(known))
+    batch.add_update_metadata(np.flatnonzero(brokers.live & ~started), _shown(table, decision))
+
+
+def _shown(table: PartitionTable, decision: Decision) -> Int32s:
+    """The partitions that changed, and those that now have a replica on or off line: Kafka sends both."""
+    turned = [*decision.failed, *(event.broker_id for event in decision.started)]
+    held = [table.index.rows(table.brokers.row(broker_id)) for broker_id in turned]
+    return distinct(np.concatenate([decision.changes.rows, decision.stopped, *held]))
+
+
+def _add_leader_and_isr(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
+    """To every live replica the partitions that changed; to a broker that started all that it holds."""
+    rows = decision.changes.rows
+    replicas = table.replicas__ps[rows]
+    started = np.flatnonzero(_started(table, decision))
+    chosen: Bools = (replicas >= 0) & ~np.isin(replicas, started)
+    for broker_id in decision.shutting_down:  # It hears of what it led; what it follows it is told to stop.
+        chosen &= ~((replicas == table.brokers.row(broker_id)) & np.isin(rows, decision.stopped)[:, None])
+    batch.order(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)))
+    for broker_row in started.tolist():
+        batch.order(broker_row, table.index.rows(broker_row))
+
+
+def _started(table: PartitionTable, decision: Decision) -> Bools:
+    started = np.zeros(len(table.brokers), np.bool_)
+    started[[table.brokers.row(event.broker_id) for event in decision.started]] = True
+    return started

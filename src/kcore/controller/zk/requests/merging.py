@@ -1,0 +1,217 @@
+"""Several control requests of one kind for one broker become one: of what two name, the later one counts.
+
+A state is the whole of what a broker must know of a partition, so one that was overtaken need not be sent. Two marks
+outlive the state that they came with: that a replica is new to the broker, and that it is to be deleted.
+
+Source: the combined control requests of LinkedIn's Kafka (ControllerRequestMerger).
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kcore.controller.zk.requests.batch import MAX_PARTITIONS, ControlRequest
+from kcore.controller.zk.requests.states import taken
+from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema.structure import Message
+from kcore.types import Int64s, UInt8s
+from kcore.wire.columns import Columns, Rows, Strings, Vectors
+
+_STATE: Final = ("partition_index", "controller_epoch", "leader", "leader_epoch", "isr", "replicas")
+_MOVES: Final = ("adding_replicas", "removing_replicas")
+_COLUMNS: Final[dict[type[Message], tuple[str, ...]]] = {
+    LeaderAndIsrRequest: (*_STATE, "partition_epoch", *_MOVES, "is_new", "leader_recovery_state"),
+    StopReplicaRequest: ("partition_index", "leader_epoch", "delete_partition"),
+    UpdateMetadataRequest: (*_STATE, "zk_version", "offline_replicas"),
+}
+_MARKS: Final = {"is_new", "delete_partition"}  # So if it was so in any of the requests.
+# As the last request has it.
+_OF_LAST: Final = (
+    *("controller_id", "controller_epoch", "is_kraft_controller", "broker_epoch", "type"),
+    *("delete_partitions", "live_brokers"),
+)
+_MEMORY: Final = 4  # Merged UpdateMetadata requests that are kept for the next broker.
+
+
+class Partitions(NamedTuple):
+    """The partitions of control requests, each once: p of them, those of a topic together, of t topics."""
+
+    names: list[str]  # t
+    ids: UInt8s | None  # t x 16; None where the requests have none
+    topics: Int64s  # p: which of the names
+    columns: dict[str, Any]  # p rows each
+
+    @property
+    def total(self) -> int:
+        return len(self.topics)
+
+    def of(self, rows: Int64s) -> "Partitions":
+        """Those partitions, in that order."""
+        columns = {name: taken(column, rows) for name, column in self.columns.items()}
+        return self._replace(topics=self.topics[rows], columns=columns)
+
+
+def count_of(request: ControlRequest) -> int:
+    """How many partitions a request names."""
+    return len(request.columns.topic_states.partition_states)
+
+
+def topics_of(request: ControlRequest) -> dict[str, bytes]:
+    """The topics that a request names, with their ids; without ids (StopReplica, before KIP-516) with none."""
+    topics = request.columns.topic_states
+    ids = topics.column("topic_id")
+    names = topics.topic_name.tolist()
+    return dict.fromkeys(names, b"") if ids is None else dict(zip(names, map(bytes, ids), strict=True))
+
+
+def have_in_common(one: ControlRequest, other: ControlRequest) -> bool:
+    """Whether both name a partition. Most often they have not even a topic in common."""
+    names = [each.columns.topic_states.topic_name.tolist() for each in (one, other)]
+    return not {*names[0]}.isdisjoint(names[1]) and not _named_by(one).isdisjoint(_named_by(other))
+
+
+def _named_by(request: ControlRequest) -> frozenset[tuple[str, int]]:
+    topics = request.columns.topic_states
+    states = topics.partition_states
+    counts = np.diff(states.row_offsets).tolist()
+    names = [name for name, count in zip(topics.topic_name.tolist(), counts, strict=True) for _ in range(count)]
+    return frozenset(zip(names, states.partition_index.tolist(), strict=True))
+
+
+def may_be_merged(requests: Sequence[ControlRequest]) -> int:
+    """How many of them, from the first on, can be one request.
+
+    Not two topics of one name, one after the other: what is meant for the first must not reach the second. Before
+    StopReplica 3 deleting is the whole request's, so those that delete stay apart from those that do not.
+    """
+    known: dict[str, bytes] = {}
+    for count, request in enumerate(requests):
+        topics = topics_of(request)
+        is_other = any(known.get(name, topic_id) != topic_id for name, topic_id in topics.items())
+        if is_other or _deletes_all(request) != _deletes_all(requests[0]):
+            return count
+        known |= topics
+    return len(requests)
+
+
+def _deletes_all(request: ControlRequest) -> bool:
+    return request.message is StopReplicaRequest and bool(request.columns.delete_partitions)
+
+
+def merged(
+    requests: Sequence[ControlRequest], most: int, most_new: int = MAX_PARTITIONS, *, whole: bool = False
+) -> list[ControlRequest]:
+    """One request for all, or two if they name too many partitions: what goes first, and what remains.
+
+    First goes what a broker has already, `most` of it, or all if it must be `whole`; only after that, new replicas,
+    which cost it far more: `most_new` of them.
+    """
+    last = requests[-1]
+    if sum(map(count_of, requests)) == count_of(last) <= min(most, most_new):
+        return [last]  # The others name no partition, and what they say beside is old.
+    partitions = _partitions_of(requests)
+    rows = np.arange(partitions.total)
+    is_new = partitions.columns.get("is_new", np.zeros(len(rows), np.bool_))
+    known, new = rows[~is_new], rows[is_new]
+    room = len(known) if whole else most
+    first = np.concatenate([known[:room], new[:most_new] if len(known) <= room else new[:0]])
+    rest = np.setdiff1d(rows, first, assume_unique=True)
+    if len(requests) == 1 and not len(rest):
+        return [last]
+    return [_request(requests, partitions.of(np.sort(part))) for part in (first, rest) if len(part) or part is first]
+
+
+class SharedMerges:
+    """`merged` for many brokers: UpdateMetadata, which all of them are sent, is merged and encoded once for all."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, ...], tuple[Sequence[ControlRequest], list[ControlRequest]]] = OrderedDict()
+
+    def merged(
+        self, requests: Sequence[ControlRequest], most: int, most_new: int = MAX_PARTITIONS, *, whole: bool = False
+    ) -> list[ControlRequest]:
+        """The very same objects, where the same requests were merged a short while ago."""
+        if requests[0].message is not UpdateMetadataRequest:
+            return merged(requests, most, most_new, whole=whole)
+        key = (most, *map(id, requests))  # The requests are kept as long as the key, so that the ids stay theirs.
+        if key not in self._known:
+            self._known[key] = requests, merged(requests, most)
+            if len(self._known) > _MEMORY:
+                self._known.popitem(last=False)
+        return self._known[key][1]
+
+
+def _partitions_of(requests: Sequence[ControlRequest]) -> Partitions:
+    """What all of them name, once each, the later one of two."""
+    places: dict[str, int] = {}
+    ids: list[UInt8s] = []
+    topics: list[Int64s] = []
+    for request in requests:
+        named = request.columns.topic_states
+        for name, topic_id in topics_of(request).items():
+            if name not in places:
+                places[name] = len(places)
+                ids.append(np.frombuffer(topic_id, np.uint8))
+        rows = np.array([places[name] for name in named.topic_name.tolist()], np.int64)
+        topics.append(np.repeat(rows, np.diff(named.partition_states.row_offsets)))
+    parts = [request.columns.topic_states.partition_states for request in requests]
+    columns = {
+        name: _joined([getattr(part, name) for part in parts])
+        for name in _COLUMNS[requests[0].message]
+        if any(part.column(name) is not None for part in parts)
+    }
+    has_ids = any(len(topic_id) for topic_id in ids)
+    every = Partitions(list(places), np.stack(ids) if has_ids else None, np.concatenate(topics), columns)
+    return every if len(requests) == 1 else _each_once(every)
+
+
+def _each_once(every: Partitions) -> Partitions:
+    if not every.total:
+        return every
+    keys = every.topics << 32 | every.columns["partition_index"]
+    order = np.argsort(keys, kind="stable")
+    begins = np.flatnonzero(np.diff(keys[order], prepend=-1) != 0)
+    once = every.of(order[np.append(begins[1:], len(order)) - 1])
+    for name in _MARKS & once.columns.keys():
+        once.columns[name] = np.logical_or.reduceat(every.columns[name][order], begins)
+    return once
+
+
+def _joined(columns: Sequence[Any]) -> Any:
+    """Columns one behind the other: arrays, Strings or Vectors."""
+    if not isinstance(columns[0], Vectors):
+        return np.concatenate(columns)
+    sizes = np.cumsum([0, *(len(each.values) for each in columns[:-1])], dtype=np.int32)
+    ends = [each.offsets[1:] + size for each, size in zip(columns, sizes, strict=True)]
+    values = np.concatenate([each.values for each in columns])
+    return type(columns[0])(np.concatenate([np.zeros(1, np.int32), *ends]), values)
+
+
+def _request(requests: Sequence[ControlRequest], partitions: Partitions) -> ControlRequest:
+    """The last of the requests, with these partitions for its own."""
+    last = requests[-1]
+    begins = np.flatnonzero(np.diff(partitions.topics, prepend=-1) != 0)
+    places = partitions.topics[begins]
+    topics: dict[str, Any] = {"topic_name": Strings.of(partitions.names[place] for place in places.tolist())}
+    if partitions.ids is not None:
+        topics["topic_id"] = partitions.ids[places]
+    states = Rows(np.append(begins, partitions.total).astype(np.int32), **partitions.columns)
+    fields = {name: last.columns.column(name) for name in _OF_LAST if last.columns.column(name) is not None}
+    fields["topic_states"] = Rows(np.array([0, len(places)], np.int32), partition_states=states, **topics)
+    if last.columns.column("live_leaders") is not None:
+        fields["live_leaders"] = _live_leaders(requests, partitions)
+    columns = Columns.of_columns(last.message, fields, None)
+    return ControlRequest(last.message, last.version, last.broker_ids, last.broker_epochs, columns)
+
+
+def _live_leaders(requests: Sequence[ControlRequest], partitions: Partitions) -> Rows:
+    """Where the partitions' leaders are reached, as the last request says that names them."""
+    lists = [each.columns.live_leaders for each in requests]
+    columns = {name: _joined([getattr(each, name) for each in lists]) for name in ("broker_id", "host_name", "port")}
+    place_of = {broker_id: place for place, broker_id in enumerate(columns["broker_id"].tolist())}
+    leaders = sorted(place_of.keys() & {*partitions.columns["leader"].tolist()})
+    rows = np.array([place_of[broker_id] for broker_id in leaders], np.int64)
+    counts = np.array([0, len(rows)], np.int32)
+    return Rows(counts, **{name: taken(column, rows) for name, column in columns.items()})

@@ -1,0 +1,158 @@
+"""What waits to be sent to one broker while it works on a request, and what it is sent next.
+
+A broker that takes long (new replicas cost it 5 to 15 ms each) must not be sent, one by one, all that has come up
+meanwhile. Requests of a kind that wait together become one, of which each partition's last state counts, and none is
+so large that the broker does not answer it in time. The order in which they take effect is kept:
+
+- UpdateMetadata goes before the LeaderAndIsr and StopReplica that came with it or after it (KAFKA-4443): those wait in
+  `_following` until it is sent, then they are `_ready`. It may overtake older ones, whose brokers it knows better.
+- LeaderAndIsr and StopReplica take turns, and overtake each other only where they name no partition in common.
+- The first LeaderAndIsr that an incarnation is sent holds all that it has on its disks (KAFKA-7235).
+
+Source: RequestSendThread of 3.9.1, which sends all of them one by one; the merged requests of LinkedIn's Kafka.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kcore.controller.zk.requests.batch import MAX_PARTITIONS, ControlRequest
+from kcore.controller.zk.requests.merging import SharedMerges, count_of, have_in_common, may_be_merged
+from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema.structure import Message
+
+MOST: Final[dict[type[Message], int]] = {  # Partitions of a request.
+    UpdateMetadataRequest: MAX_PARTITIONS,
+    LeaderAndIsrRequest: 10_000,
+    StopReplicaRequest: 2_000,
+}
+MOST_NEW: Final = 1_000  # Of a LeaderAndIsr: they take a broker 5 to 15 s, and it is given 30 s to answer.
+MOST_MERGED: Final = 20_000  # Partitions that requests may name together to become one: a few ms of work.
+# What waits for a broker that hangs is merged once there are so many requests, or so many partitions in them.
+MOST_WAITING: Final = 200
+MOST_PARTITIONS_WAITING: Final = 400_000
+
+
+class Waiting(NamedTuple):
+    """A request, and since when it waits, or the oldest that became part of it."""
+
+    request: ControlRequest
+    since_s: float
+
+    @property
+    def kind(self) -> type[Message]:
+        return self.request.message
+
+
+class Outbox:
+    """The requests that wait for one incarnation of a broker."""
+
+    def __init__(self, merges: SharedMerges) -> None:
+        """`merges` is the same for all brokers of a controller."""
+        self._merges = merges
+        self._ready: list[Waiting] = []
+        self._shown: list[Waiting] = []  # UpdateMetadata
+        self._following: list[Waiting] = []
+        self._last: type[Message] | None = None  # The kind that was sent last,
+        self._last_order: type[Message] | None = None  # and the last that was not UpdateMetadata.
+        self._is_introduced = False  # It was sent a LeaderAndIsr.
+        self._partitions = 0  # in all requests
+        self._most_partitions = MOST_PARTITIONS_WAITING
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._shown) + len(self._following)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        yield from (*self._ready, *self._shown, *self._following)
+
+    def add(self, request: ControlRequest, now_s: float) -> None:
+        """One more, after all that wait."""
+        if request.message is UpdateMetadataRequest:
+            self._shown.append(Waiting(request, now_s))
+        else:
+            (self._following if self._shown else self._ready).append(Waiting(request, now_s))
+        self._partitions += count_of(request)
+        if len(self) > MOST_WAITING or self._partitions > self._most_partitions:
+            self._compact()
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        for waiting in (self._ready, self._shown, self._following):
+            waiting.clear()
+        self._partitions = 0
+
+    def next(self) -> Waiting | None:
+        """What the broker is to be sent now that it has answered, out of the outbox. None if nothing waits."""
+        if self._shown and not (self._last is UpdateMetadataRequest and self._ready):
+            sent = self._taken(self._shown, _unblocked(self._shown, UpdateMetadataRequest))
+            if not self._shown:
+                self._ready += self._following
+                self._following = []
+        elif self._ready:
+            sent = self._next_order()
+            self._last_order = sent.kind
+        else:
+            return None
+        self._last = sent.kind
+        self._is_introduced |= sent.kind is LeaderAndIsrRequest
+        return sent
+
+    def _next_order(self) -> Waiting:
+        kinds: list[type[Message]] = [LeaderAndIsrRequest, StopReplicaRequest]
+        if self._last_order is LeaderAndIsrRequest:
+            kinds.reverse()
+        places = next(found for kind in kinds if (found := _unblocked(self._ready, kind)))
+        return self._taken(self._ready, places)
+
+    def _taken(self, waiting: list[Waiting], places: list[int]) -> Waiting:
+        """Those merged, as far as one request takes them; what remains stands where the first of them stood."""
+        places = places[: _few_enough([count_of(waiting[place].request) for place in places])]
+        chosen = [waiting[place] for place in places]
+        kind, since_s = chosen[0].kind, min(each.since_s for each in chosen)
+        whole = kind is LeaderAndIsrRequest and not self._is_introduced
+        first, *rest = self._merges.merged([each.request for each in chosen], MOST[kind], MOST_NEW, whole=whole)
+        for place in reversed(places):
+            del waiting[place]
+        waiting[places[0] : places[0]] = [Waiting(each, since_s) for each in rest]
+        self._partitions = sum(count_of(each.request) for each in self)
+        return Waiting(first, since_s)
+
+    def _compact(self) -> None:
+        """As few requests as possible wait, however large: they are cut when they are sent."""
+        self._ready, self._shown, self._following = map(self._compacted, (self._ready, self._shown, self._following))
+        self._partitions = sum(count_of(each.request) for each in self)
+        self._most_partitions = max(MOST_PARTITIONS_WAITING, 2 * self._partitions)
+
+    def _compacted(self, waiting: list[Waiting]) -> list[Waiting]:
+        found: list[Waiting] = []
+        while waiting:
+            places = _unblocked(waiting, waiting[0].kind)
+            chosen = [waiting[place] for place in places]
+            count = sum(count_of(each.request) for each in chosen)
+            [one] = self._merges.merged([each.request for each in chosen], count, count)
+            found.append(Waiting(one, min(each.since_s for each in chosen)))
+            waiting = [each for place, each in enumerate(waiting) if place not in places]
+        return found
+
+
+def _few_enough(counts: list[int]) -> int:
+    """How many requests, one at least, name no more than MOST_MERGED partitions together."""
+    total = 0
+    for place, count in enumerate(counts):
+        total += count
+        if total > MOST_MERGED and place:
+            return place
+    return len(counts)
+
+
+def _unblocked(waiting: list[Waiting], kind: type[Message]) -> list[int]:
+    """Places of that kind's requests that may go next, as one: none that an older one of another kind must precede."""
+    places: list[int] = []
+    others: list[ControlRequest] = []
+    for place, each in enumerate(waiting):
+        if each.kind is not kind:
+            others.append(each.request)
+        elif any(have_in_common(other, each.request) for other in others):
+            break
+        else:
+            places.append(place)
+    return places[: may_be_merged([waiting[place].request for place in places])] if places else places

@@ -1,0 +1,251 @@
+"""Who replicates what, as ZooKeeper has it: read into the table, and mended where it cannot be meant."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from kcore.constants import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.requests.versions import at_least
+from kcore.controller.zk.znode_reading import pass_over, read_topic
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.arrays import padded
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.change_sets import no_changes
+from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.topics import TopicTable
+from kcore.metadata.znode_operations import OperationResult, SetData
+from kcore.metadata.znode_topics import TopicAssignments
+from kcore.metadata.znodes import TopicAssignment
+from kcore.types import ZERO_UUID, Bools, Int32s
+
+logger = logging.getLogger(__name__)
+MOST_NAMES: Final = 5  # Topics that one line of the log names.
+
+
+def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
+    """What PartitionTable.from_arrays takes, for partitions of which no state is known yet; `brokers` may grow."""
+    count = len(topics.partition_indexes)
+    unknown = np.full(count, NO_EPOCH, np.int32)
+    name_brokers(brokers, np.unique(topics.replicas).tolist())
+    return {
+        "replicas": topics.replicas,
+        "isr": np.empty((count, 0), np.int32),
+        "leaders": np.full(count, NO_LEADER, np.int32),
+        "leader_epochs": unknown,
+        "partition_epochs": unknown,
+        "controller_epochs": unknown,
+        "topics": TopicTable(topics.names, [topic_id or ZERO_UUID for topic_id in topics.topic_ids]),
+        "topic_rows": topics.topic_rows,
+        "partition_indexes": topics.partition_indexes,
+        "brokers": brokers,
+        "adding": topics.adding_replicas,
+        "removing": topics.removing_replicas,
+    }
+
+
+def _numbers(values: Iterable[int]) -> Int32s:
+    return np.array(list(values), np.int32)
+
+
+def _lists(lists: Iterable[Iterable[int]]) -> Int32s:
+    kept = [tuple(each) for each in lists]
+    return padded(np.cumsum([0, *map(len, kept)]), _numbers(broker for each in kept for broker in each))
+
+
+def name_brokers(brokers: BrokerTable, ids: Iterable[int]) -> None:
+    """Brokers that are named and not registered get a row too: not live, no epoch, no endpoints."""
+    for broker_id in sorted({*ids} - {NO_LEADER}):
+        brokers.name(broker_id)
+
+
+def know_brokers(table: PartitionTable, *ids: Int32s) -> None:
+    """The same for columns of ids."""
+    name_brokers(table.brokers, np.unique(np.concatenate(ids)).tolist())
+
+
+def add_topic(table: PartitionTable, name: str, topic: TopicAssignment) -> Int32s:
+    """A topic that ZooKeeper has and the table has not: its partitions without a state. Returns their rows."""
+    table.topics.add(name, topic.topic_id or ZERO_UUID)
+    return add_partitions(table, name, topic.partitions)
+
+
+def add_partitions(table: PartitionTable, name: str, partitions: Mapping[int, ReplicaAssignment]) -> Int32s:
+    """Partitions of a topic that the table has not yet, without a state. Returns their rows, ascending.
+
+    One without replicas can never have a state, and is left out.
+    """
+    name_brokers(table.brokers, (broker for each in partitions.values() for broker in each.replicas))
+    rows = []
+    for run in _runs(sorted(index for index, each in partitions.items() if each.replicas)):
+        replicas = _lists(partitions[index].replicas for index in run)
+        rows.append(table.add_partitions(name, replicas, first_partition=run[0]))
+    added = np.sort(np.concatenate(rows)) if rows else np.empty(0, np.int32)
+    table.apply(_no_states(added), controller_epoch=NO_EPOCH)
+    return added
+
+
+def _runs(indexes: list[int]) -> list[list[int]]:
+    """Ascending numbers, cut where one is missing."""
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return runs
+
+
+def _no_states(rows: Int32s) -> PartitionChanges:
+    nothing, unknown = no_changes(), np.full(len(rows), NO_EPOCH, np.int32)
+    return PartitionChanges(
+        rows=rows,
+        leaders=np.full(len(rows), NO_LEADER, np.int32),
+        isr_offsets=np.zeros(len(rows) + 1, np.int32),
+        isr=nothing.isr,
+        leader_epochs=unknown,
+        partition_epochs=unknown,
+        recovery=np.zeros(len(rows), np.int8),
+    )
+
+
+def of_topic(table: PartitionTable, name: str) -> TopicAssignment:
+    """A topic's assignment as the table has it, to be written to its znode."""
+    topic_id = table.topics.ids[table.topics.row(name)]
+    states = [table.state(row) for row in table.rows_of_topic(name).tolist()]
+    partitions = {each.partition: ReplicaAssignment(each.replicas, each.adding, each.removing) for each in states}
+    return TopicAssignment(None if topic_id == ZERO_UUID else topic_id, partitions)
+
+
+def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
+    """Topics from before KIP-516 get an id, in ZooKeeper first (KafkaZkClient.setTopicIds)."""
+    topics = context.table.topics
+    without = [name for name in names if topics.ids[topics.row(name)] == ZERO_UUID]
+    if not without or not at_least(context.config.inter_broker_protocol, "2.8-IV0"):
+        return
+    given = {name: context.new_uuid() for name in without}
+    outcomes = yield from write_nodes(
+        [
+            SetData(
+                znodes.topic_path(name),
+                znodes.encode_topic(of_topic(context.table, name)._replace(topic_id=given[name])),
+            )
+            for name in without
+        ]
+    )
+    for name, outcome in zip(without, outcomes, strict=True):
+        if outcome is OperationResult.DONE:
+            topics.set_id(name, given[name])
+
+
+def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
+    """New partitions with replicas on brokers that are unfit for their topic get live brokers in their place.
+
+    Brokers that create topics by themselves choose among all that UpdateMetadata lists: a controller that holds no
+    replicas, and for the internal topics brokers that coordinate nothing, are included. It is undone in one
+    transaction for each topic, before any state exists, and the log says so.
+    """
+    table = context.table
+    wrong, moved_from, names = _on_unfit(context, rows), set[int](), list[str]()
+    replaced = 0
+    for topic_row in np.unique(table.topic_row__p[wrong]).tolist():
+        name = table.topics.names[topic_row]
+        unfit = context.unfit_for(name)
+        fit = {row: _mended(table, row, unfit) for row in wrong[table.topic_row__p[wrong] == topic_row].tolist()}
+        mended = _numbers(row for row, replicas in fit.items() if replicas != table.state(row).replicas)
+        replicas = [fit[row] for row in mended.tolist()]
+        [node] = yield from read_nodes([znodes.topic_path(name)])
+        if node is None or not replicas:
+            continue
+        try:
+            topic = read_topic(name, node.data)
+        except TableError as error:
+            yield from pass_over(context, [error])
+            continue
+        for index, each in zip(table.partition_index__p[mended].tolist(), replicas, strict=True):
+            topic.partitions[index] = ReplicaAssignment(each)
+        [outcome] = yield from write_nodes(
+            [SetData(znodes.topic_path(name), znodes.encode_topic(topic), node.version)], atomic=True
+        )
+        if outcome is OperationResult.DONE:
+            moved_from |= _holders(table, mended) & unfit
+            table.set_replicas(mended, _lists(replicas))
+            replaced += len(mended)
+            names.append(name)
+    if replaced:
+        logger.warning(
+            "%s new partitions of %s were assigned to brokers %s, which may hold no replicas of them: live brokers "
+            "take their places",
+            *(replaced, _listed(names), _ids(moved_from)),
+        )
+
+
+def tell_of_unfit(context: ControllerContext) -> None:
+    """After a failover: what an earlier controller, or a tool, left on brokers that are unfit for it stays there."""
+    table = context.table
+    wrong = _on_unfit(context, np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32), new=False)
+    if len(wrong):
+        names = [table.topics.names[row] for row in np.unique(table.topic_row__p[wrong]).tolist()]
+        unfit = {broker for name in names for broker in context.unfit_for(name)}
+        logger.warning(
+            "%s partitions of %s have replicas on brokers %s, which cannot serve them: this controller holds no "
+            "replicas, and kcore's brokers coordinate no groups and transactions; kafka-reassign-partitions moves them",
+            *(len(wrong), _listed(names), _ids(unfit & _holders(table, wrong))),
+        )
+
+
+def _on_unfit(context: ControllerContext, rows: Int32s, *, new: bool = True) -> Int32s:
+    """Those of the partitions that have a replica on a broker that is unfit for their topic.
+
+    `new`: of those that have no state yet; else of the others.
+    """
+    table = context.table
+    if not any(each in table.brokers for each in context.unfit_for("") | context.not_coordinating):
+        return rows[:0]
+    rows = rows[(table.leader_epoch__p[rows] < 0) == new]
+    internal = [table.topics.row(name) for name in INTERNAL_TOPICS if name in table.topics]
+    is_internal = np.isin(table.topic_row__p[rows], internal)
+    on_controller = _have_any(table, rows, context.unfit_for(""))
+    return rows[on_controller | (is_internal & _have_any(table, rows, context.not_coordinating))]
+
+
+def _have_any(table: PartitionTable, rows: Int32s, broker_ids: Iterable[int]) -> Bools:
+    """Whether each of the partitions has a replica on any of these brokers."""
+    broker_rows = [table.brokers.row(each) for each in broker_ids if each in table.brokers]
+    return np.asarray(np.isin(table.replicas__ps[rows], broker_rows).any(axis=1), np.bool_)
+
+
+def _holders(table: PartitionTable, rows: Int32s) -> set[int]:
+    """The brokers that have replicas of any of the partitions."""
+    broker_rows = np.unique(table.replicas__ps[rows])
+    return {*table.brokers.ids[broker_rows[broker_rows >= 0]].tolist()}
+
+
+def _listed(names: list[str]) -> str:
+    """Topics, few of them by name."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{len(names)} topics ({', '.join(names[:MOST_NAMES])}{more})"
+
+
+def _ids(broker_ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(broker_ids)))
+
+
+def _mended(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
+    """Its replicas with other live brokers for those that are unfit: the next by id, round about; or fewer replicas."""
+    replicas = table.state(row).replicas
+    live = sorted({*table.brokers.ids[table.brokers.live].tolist()} - {*unfit})
+    mended: list[int] = []
+    for each in replicas:
+        start = int(table.partition_index__p[row]) + sum(other < each for other in live)
+        others = (live[(start + k) % len(live)] for k in range(len(live)))
+        spare = next((other for other in others if other not in (*replicas, *mended)), None)
+        place = spare if each in unfit else each
+        mended += [] if place is None else [place]
+    return tuple(mended) or replicas

@@ -1,0 +1,43 @@
+"""Topic configurations that changed, as far as the controller cares: a topic may now elect uncleanly.
+
+Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUncleanLeaderElectionEnable of 3.9.1.
+"""
+
+from kcore.controller.zk import events
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_children, read_nodes
+from kcore.controller.zk.leaders import unclean
+from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.znode_reading import pass_over
+from kcore.errors import TableError
+from kcore.metadata import znodes
+
+
+def on_config_change(context: ControllerContext, event: events.ConfigChange) -> Steps[None]:
+    """The notes that were not there before: whose configuration each says, the configuration tells the rest."""
+    names = yield from read_children(znodes.CONFIG_CHANGES, watch=True)
+    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in context.config_changes_seen]
+    context.config_changes_seen = {*names}
+    nodes = yield from read_nodes(paths)
+    entities = set()
+    for path, node in zip(paths, nodes, strict=True):
+        try:
+            entities |= set() if node is None else {znodes.decode_config_change(path, node.data)}
+        except TableError as error:
+            yield from pass_over(context, [error])
+    for entity in sorted(entities):
+        kind, _, topic = entity.partition("/")
+        if kind == "topics" and topic in context.table.topics:
+            yield from on_topic_unclean_enable(context, events.TopicUncleanLeaderElectionEnable(topic))
+
+
+def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
+    """Partitions of the topic that nobody leads are led by whoever lives, if the topic's configuration allows it."""
+    if event.topic not in context.table.topics:
+        return
+    rows = context.table.rows_of_topic(event.topic)
+    rows.sort()
+    yield from unclean.learn(context, rows)
+    why = f"settings of topic {event.topic} changed"
+    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows), why)
+    yield from context.send_decision(decision)

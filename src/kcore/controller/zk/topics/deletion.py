@@ -1,0 +1,191 @@
+"""Topics are deleted: every replica is stopped and deleted by its broker, then the znodes go.
+
+A topic that somebody wishes to be deleted goes through this, in `TopicDeletions`:
+1. It waits while it is ineligible: one of its partitions is being reassigned, or a broker of its replicas is away.
+2. `to_start`: all brokers are told that nobody leads it, and those of its replicas to stop and to delete them.
+3. `started`: brokers answer. One that failed or died makes the topic ineligible until a broker starts.
+4. `to_remove`: all replicas are deleted. Its znodes go, the wish last, so that a later controller goes on if this
+   one dies; then it leaves the table, and whoever waited is answered.
+
+Steps 2 and 4 are done in parts of bounded size, one an event (`deletion_steps.py`), and the work of an answer is in
+proportion to what it names. The doomed partitions' states stay as they are in ZooKeeper: nobody reads them again.
+
+Source: TopicDeletionManager of 3.9.1, with its replica states ReplicaDeletionStarted, -Ineligible and -Successful.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_children, tell, write_nodes
+from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
+from kcore.controller.zk.notices import Topics
+from kcore.controller.zk.requests.states import distinct
+from kcore.controller.zk.topics import deletion_steps
+from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, AwaitedDeletion
+from kcore.controller.zk.topics.deletion_steps import AWAY, make_ineligible
+from kcore.metadata import znodes
+from kcore.metadata.partition_table import NO_TOPIC
+from kcore.metadata.znode_operations import Delete
+from kcore.protocol_errors import Errors
+from kcore.schema import DeleteTopicsResponse
+from kcore.types import Bools, Int32s
+from kcore.wire.columns import Columns
+
+BEING_REASSIGNED: Final = "partitions of theirs are being reassigned"
+
+
+def resume(context: ControllerContext) -> Steps[None]:
+    """After a failover: what was asked of the last controller goes on."""
+    known = yield from _wishes(context)
+    yield from enqueue(context, known)
+
+
+def on_topic_deletion(context: ControllerContext, event: TopicDeletion) -> Steps[None]:
+    """The children of `/admin/delete_topics` changed."""
+    known = yield from _wishes(context)
+    yield from enqueue(context, known - context.topics_to_be_deleted)
+
+
+def _wishes(context: ControllerContext) -> Steps[set[str]]:
+    """The topics that somebody wants to be deleted; wishes that cannot be granted are removed."""
+    names = yield from read_children(znodes.DELETE_TOPICS, watch=True)
+    known = {name for name in names if name in context.table.topics and context.config.delete_topic_enable}
+    refused = [name for name in names if name not in known]
+    if refused:
+        yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in refused])
+    context.topics_to_be_deleted.difference_update(refused)
+    return known
+
+
+def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+    """From now on these topics are to be deleted; one that is being reassigned waits for the end of that.
+
+    Or for a broker to start: nothing but a broker that comes back may be what the reassignment waits for.
+    """
+    context.topics_to_be_deleted.update(names)
+    table = context.table
+    moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
+    yield from _tell(context, names)
+    yield from make_ineligible(
+        context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()}, BEING_REASSIGNED
+    )
+    yield from _resume_deletions(context, names)
+
+
+def _tell(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+    if names:
+        yield from tell(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
+
+
+def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
+    """What these topics waited for may have come true (resumeDeletionForTopics)."""
+    again = context.topics_to_be_deleted.intersection(names)
+    if again:
+        context.deletion.ineligible -= again
+        yield from _resume_deletions(context, again)
+
+
+def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
+    """Brokers started: the topics that they have replicas of go on (KafkaController.onBrokerStartup)."""
+    table = context.table
+    if context.topics_to_be_deleted:
+        held = np.concatenate([table.index.rows(table.brokers.row(broker)) for broker in broker_ids])
+        names = [table.topics.names[row] for row in distinct(table.topic_row__p[held]).tolist()]
+        yield from resume_for(context, names)
+
+
+def fail_replicas(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
+    """A broker, or a log directory of it, is gone: its replicas cannot be deleted now (failReplicaDeletion)."""
+    table, deletion = context.table, context.deletion
+    names = [table.topics.names[row] for row in distinct(table.topic_row__p[rows]).tolist()]
+    rows = np.concatenate([rows[:0], *(deletion.started[name].rows for name in names if name in deletion.started)])
+    replicas__ps, states__ps = table.replicas__ps[rows], deletion.states.of(table)[rows]
+    held = (replicas__ps == table.brokers.row(broker_id)) & (states__ps != SUCCESSFUL)
+    yield from _note(context, rows, held, np.zeros(len(rows), np.bool_))
+    yield from make_ineligible(context, names, AWAY)
+    yield from _resume_deletions(context, names)
+
+
+def on_stop_replica_response(context: ControllerContext, event: StopReplicaResponseReceived) -> Steps[None]:
+    """A broker answered. Only what it was told to delete counts as deleted (KAFKA-9946)."""
+    table, brokers = context.table, context.table.brokers
+    if not event.delete or event.broker_id not in brokers:
+        return
+    broker_row = brokers.row(event.broker_id)
+    if brokers.epochs[broker_row] != event.broker_epoch:
+        return  # Of an incarnation that is gone: the one that is there now was asked anew.
+    rows, codes = _answered(context, event.response)
+    states__ps = context.deletion.states.of(table)[rows]
+    asked = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
+    answered = yield from _note(context, rows, asked, codes == Errors.NONE)
+    yield from _resume_deletions(context, answered)
+
+
+def _answered(context: ControllerContext, response: Columns) -> tuple[Int32s, Int32s]:
+    """Partition rows, ascending, and error codes; an error of the whole request is one of every partition.
+
+    Topics whose deletion has not begun are left out.
+    """
+    table, errors = context.table, response.partition_errors
+    names: list[str] = errors.topic_name.tolist()
+    started = context.deletion.started
+    topic_row_of = {name: table.topics.row(name) if name in started else NO_TOPIC for name in dict.fromkeys(names)}
+    topic_rows = np.array([topic_row_of[name] for name in names], np.int32)
+    known = topic_rows != NO_TOPIC
+    rows = table.rows_of(topic_rows[known], errors.partition_index[known])
+    codes = np.where(response.error_code == Errors.NONE, errors.error_code[known], response.error_code)
+    rows, first = np.unique(rows, return_index=True)
+    return rows[rows >= 0], codes[first][rows >= 0].astype(np.int32)
+
+
+def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_deleted: Bools) -> Steps[list[str]]:
+    """What became of the chosen replicas of these partitions. Returns the topics; those of failures are ineligible."""
+    table, deletion = context.table, context.deletion
+    states__ps = deletion.states.of(table)
+    places, slots = np.nonzero(chosen__ps)
+    changed, deleted = rows[places], is_deleted[places]
+    was_asked = states__ps[changed, slots] == STARTED
+    states__ps[changed, slots] = np.where(deleted, SUCCESSFUL, INELIGIBLE)
+    topic_rows, owners = np.unique(table.topic_row__p[changed], return_inverse=True)
+    names = [table.topics.names[row] for row in topic_rows.tolist()]
+    counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_asked, deleted, ~deleted)]
+    waiting = []
+    for name, asked, gone, failed in zip(names, *counts, strict=True):
+        doomed = deletion.started[name]
+        doomed.asked -= asked
+        doomed.left -= gone
+        if failed:
+            waiting.append(name)
+    yield from make_ineligible(context, waiting, AWAY)
+    return names
+
+
+def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+    """Each of the topics that is to be deleted takes its next step, if it can take one."""
+    deletion = context.deletion
+    for name in sorted(context.topics_to_be_deleted.intersection(names)):
+        doomed = deletion.started.get(name)
+        if doomed is not None and not doomed.left:
+            deletion.to_remove.setdefault(name, 0)
+        elif name not in deletion.ineligible and (doomed is None or not doomed.asked):
+            deletion.to_start[name] = None
+    yield from deletion_steps.schedule(context)
+
+
+def expire(context: ControllerContext, event: Tick) -> Steps[None]:
+    """DeleteTopics whose time is up: the topics that are still there are being deleted all the same."""
+    for request_id, awaited in list(context.deletion.awaited.items()):
+        if awaited.deadline_ms <= context.now_ms:
+            del context.deletion.awaited[request_id]
+            yield from context.answer(request_id, timed_out(awaited))
+
+
+def timed_out(awaited: AwaitedDeletion) -> DeleteTopicsResponse:
+    """The answer to whoever waits no longer."""
+    for result in awaited.response.responses:
+        if result.name in awaited.topics:
+            result.error_code = Errors.REQUEST_TIMED_OUT
+    return awaited.response

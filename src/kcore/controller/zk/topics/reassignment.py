@@ -1,0 +1,297 @@
+"""Partitions move to other brokers (KIP-455), step by step as KafkaController.onPartitionReassignment of 3.9.1 does.
+
+ORS are the replicas that there were, TRS the target, RS both. First A, and B once all of TRS is in the ISR:
+A1. The topic's znode says RS, with those that come and those that go; replicas of an overruled move stop.
+A2. The leader epoch is raised and all of RS hear of it, which starts those that come.
+B1. The leader moves if it is not in TRS; the leader epoch is raised in any case.
+B2. Those that go leave the ISR, stop, and are deleted.
+B3. The topic's znode says TRS, `/admin/reassign_partitions` forgets the move, all brokers hear of it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from kcore.controller.rules.replica_assignments import (
+    assignment_of,
+    is_being_reassigned,
+    reassign_to,
+    target_replicas,
+    without,
+)
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_node, tell, write_nodes
+from kcore.controller.zk.events import ZkPartitionReassignment
+from kcore.controller.zk.leaders import one_by_one
+from kcore.controller.zk.notices import Reassignments
+from kcore.controller.zk.requests.states import distinct
+from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.topics import assignments, deletion, deletion_steps
+from kcore.controller.zk.znode_reading import are_replicas, read_states
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.znode_operations import Delete, Operation, OperationResult, SetData
+from kcore.metadata.znodes import TopicPartition
+from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
+from kcore.types import Int32s
+
+Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.
+Removed: TypeAlias = Mapping[int, tuple[int, ...]]  # Broker ids by partition row, ascending.
+REASSIGNMENT: Final = "reassignment"  # As the reason of a change.
+
+
+def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
+    """A1 and what follows from it, for partitions that there are; returns the rows whose topic has no znode."""
+    table = context.table
+    yield from deletion_steps.make_ineligible(context, _topics(table, moves), deletion.BEING_REASSIGNED)
+    before = {row: assignment_of(table, row) for row in moves}
+    written = yield from _write_assignments(context, {row: each for row, each in moves.items() if each != before[row]})
+    yield from _tell(table, "begun", {row: target_replicas(each) for row, each in written.items()})
+    overruled = {row: without(before[row].replicas, each.replicas) for row, each in written.items()}
+    _assign(table, written)
+    yield from _stop_removed(context, {row: brokers for row, brokers in overruled.items() if brokers})
+    lost = {row for row, each in moves.items() if each != before[row]} - written.keys()
+    yield from _go_on(context, {row: each for row, each in moves.items() if row not in lost}, start=True)
+    return lost
+
+
+def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
+    """Finishes those of the partitions whose target replicas are all in the ISR now (maybeCompleteReassignment)."""
+    table = context.table
+    moving = _going_on(context, [row for row in rows.tolist() if row in table.adding or row in table.removing])
+    if moving:
+        yield from _go_on(context, {row: assignment_of(table, row) for row in moving}, start=False)
+
+
+def _going_on(context: ControllerContext, rows: list[int]) -> list[int]:
+    """Those whose topic is not being deleted: that ends with all of its replicas, whatever they were to be."""
+    return [row for row in rows if _name(context.table, row)[0] not in context.deletion.started]
+
+
+def resume(context: ControllerContext) -> Steps[None]:
+    """After a failover: moves asked for in ZooKeeper overrule those under way, which go on."""
+    handled = yield from take_up(context)
+    table = context.table
+    others = sorted((table.adding.keys() | table.removing.keys()) - handled)
+    under_way = {row: target_replicas(assignment_of(table, row)) for row in others}
+    yield from _tell(table, "under way since before this controller", under_way)
+    yield from begin(context, {row: assignment_of(table, row) for row in others})
+
+
+def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
+    """Brokers started: moves to them go on (KafkaController.onBrokerStartup)."""
+    table = context.table
+    moving = _going_on(context, sorted(table.adding.keys() | table.removing.keys()))
+    under_way = {row: assignment_of(table, row) for row in moving}
+    waiting = {row: each for row, each in under_way.items() if not {*broker_ids}.isdisjoint(target_replicas(each))}
+    yield from begin(context, waiting)
+
+
+def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
+    """Topics are gone: what `/admin/reassign_partitions` still wants of them cannot be."""
+    gone = {*names}
+    yield from strike_out(context, lambda partition, _: partition[0] in gone)
+
+
+def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:
+    """Somebody made `/admin/reassign_partitions`."""
+    yield from take_up(context)
+
+
+def take_up(context: ControllerContext) -> Steps[set[int]]:
+    """Begins what `/admin/reassign_partitions` asks for, and strikes out there what cannot be; returns the rows."""
+    table = context.table
+    wanted = yield from _asked_in_zookeeper(watch=True)
+    moves, unknown = {}, set()
+    for partition, target in wanted.items():
+        row = movable_row(context, partition)
+        is_possible = row is not None and target and are_replicas(target)
+        move = reassign_to(assignment_of(table, row), target) if row is not None and is_possible else None
+        if row is None or move is None or not are_replicas(move.replicas) or not keeps_data(table, row, move):
+            unknown.add(partition)
+        else:
+            assignments.name_brokers(table.brokers, target)
+            moves[row] = move
+    lost = yield from begin(context, dict(sorted(moves.items())))
+    unknown |= {_name(table, row) for row in lost}
+    if unknown:
+        yield from strike_out(context, lambda partition, _: partition in unknown)
+    return moves.keys() - lost
+
+
+def keeps_data(table: PartitionTable, row: int, move: ReplicaAssignment) -> bool:
+    """Whether a replica that has everything is still among them.
+
+    3.9.1's ZooKeeper mode does not ask: it would delete the last one, where a move is called off or overruled that has
+    come so far that only those who came are in sync. KRaft does (PartitionReassignmentRevert).
+    """
+    isr = table.state(row).isr
+    return not isr or not {*isr}.isdisjoint(move.replicas)
+
+
+def movable_row(context: ControllerContext, partition: TopicPartition) -> int | None:
+    """The row of a partition that there is, unless its topic is to be deleted."""
+    topic, index = partition
+    if topic not in context.table.topics or topic in context.topics_to_be_deleted:
+        return None
+    with suppress(TableError):
+        return context.table.row_of(topic, index)
+    return None
+
+
+def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
+    """Takes moves out of `/admin/reassign_partitions`; without any the znode goes (maybeRemoveFromZkReassignment)."""
+    asked = yield from _asked_in_zookeeper(watch=False)
+    left = {partition: target for partition, target in asked.items() if not is_over(partition, target)}
+    if not asked or len(left) == len(asked):
+        return
+    if left:
+        yield from write_nodes([SetData(znodes.REASSIGN_PARTITIONS, znodes.encode_reassign_partitions(left))])
+        return
+    yield from write_nodes([Delete(znodes.REASSIGN_PARTITIONS)])
+    yield from take_up(context)  # The watch is spent: the next request may be there already.
+
+
+def _asked_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
+    node = yield from read_node(znodes.REASSIGN_PARTITIONS, watch=watch)
+    with suppress(TableError):  # Kafka passes over what it cannot read, too.
+        return {} if node is None else znodes.decode_reassign_partitions(node.data)
+    return {}
+
+
+def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[None]:
+    """What each partition needs by its state in ZooKeeper; `start`: A2 where the target is not reached yet."""
+    if not moves:
+        return
+    table = context.table
+    found = yield from read_states(context, np.array(sorted(moves), np.int32))
+    table.apply(found.changes, controller_epoch=found.controller_epochs)
+    reached: dict[int, ReplicaAssignment] = {}
+    others: dict[int, ReplicaAssignment] = {}
+    for row in found.changes.rows.tolist():
+        isr = one_by_one.state_of(table, row).isr
+        # Every target replica, or one that never caught up would be left alone with the partition (KAFKA-15665).
+        is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*isr}
+        (reached if is_over else others)[row] = moves[row]
+    if start:
+        yield from _start_new_replicas(context, others)
+    yield from _finish(context, reached)
+
+
+def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
+    """A2. The raised epoch is in the table before anything is sent: no broker learns an older one (KAFKA-9212)."""
+    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised), REASSIGNMENT)
+    orders = [
+        (broker, row, broker in moves[row].adding_replicas)
+        for row in decision.changes.rows.tolist()
+        for broker in moves[row].replicas
+    ]
+    if orders:
+        broker_ids, rows, is_new = zip(*orders, strict=True)
+        batch = context.batch()
+        batch.add_leader_and_isr(context.table.brokers.rows(broker_ids), rows, is_new)
+        yield from context.send(batch)
+
+
+def _raised(row: int, state: LeaderAndIsr) -> LeaderAndIsr:
+    return replace(state, leader_epoch=state.leader_epoch + 1)
+
+
+def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
+    """B, for partitions whose target is reached."""
+    if not moves:
+        return
+    table, rows = context.table, np.array(sorted(moves), np.int32)
+    targets = {row: ReplicaAssignment(target_replicas(each)) for row, each in sorted(moves.items())}
+    _assign(table, targets)
+
+    def lead(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
+        replicas, online = targets[row].replicas, one_by_one.online_brokers(table, row, context.offline_dirs)
+        if state.leader in replicas and state.leader in online:
+            return _raised(row, state)
+        return elect_one("reassign", replicas, state, live=online)
+
+    yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead), REASSIGNMENT)
+    removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
+    yield from _stop_removed(context, removed, tell=rows)
+    # After the replicas have stopped: a controller that dies in between finds the move under way, and ends it.
+    yield from _write_assignments(context, targets)
+    done = {_name(table, row): each.replicas for row, each in targets.items()}
+    yield from strike_out(context, lambda partition, target: done.get(partition) == target)
+    batch = context.batch()
+    batch.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
+    yield from context.send(batch)
+    yield from _tell(table, "ended", {row: each.replicas for row, each in targets.items()})
+    yield from deletion.resume_for(context, _topics(table, targets))
+
+
+def _stop_removed(context: ControllerContext, removed: Removed, tell: Int32s | None = None) -> Steps[None]:
+    """B2: out of the ISR, which the others hear (and of `tell`, in the same request); stopped; deleted."""
+
+    def shrink(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
+        after = state
+        for broker in removed[row]:
+            after = remove_from_isr(broker, after) or after
+        return None if after == state else after
+
+    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, removed, shrink), REASSIGNMENT)
+    rows = decision.changes.rows if tell is None else distinct(np.concatenate([decision.changes.rows, tell]))
+    batch = context.batch()
+    if len(rows):
+        batch.add_to_replicas(rows)
+    yield from context.send(batch)
+    broker_ids = [broker for gone in removed.values() for broker in gone]
+    rows = np.repeat(np.array([*removed], np.int32), [len(gone) for gone in removed.values()])
+    broker_rows, leader_epochs = context.table.brokers.rows(broker_ids), context.table.leader_epoch__p[rows]
+    for delete in (False, True):
+        batch = context.batch()
+        batch.add_stop_replica(broker_rows, rows, leader_epochs, delete)
+        yield from context.send(batch)
+
+
+def _assign(table: PartitionTable, moves: Moves) -> None:
+    if not moves:
+        return
+    width = max(len(each.replicas) for each in moves.values())
+    table.set_replicas(
+        list(moves),
+        [[*each.replicas, *[-1] * (width - len(each.replicas))] for each in moves.values()],
+        adding={row: each.adding_replicas for row, each in moves.items()},
+        removing={row: each.removing_replicas for row, each in moves.items()},
+    )
+
+
+def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[int, ReplicaAssignment]]:
+    """The topics' znodes, each once; returns the moves whose topic has one."""
+    table = context.table
+    by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
+    for row, each in moves.items():
+        topic, index = _name(table, row)
+        by_topic.setdefault(topic, {})[index] = each
+    operations: list[Operation] = []
+    for topic, changed in by_topic.items():
+        known = assignments.of_topic(table, topic)
+        after = known._replace(partitions=known.partitions | changed)
+        operations.append(SetData(znodes.topic_path(topic), znodes.encode_topic(after)))
+    outcomes = (yield from write_nodes(operations)) if operations else []
+    written = {topic for topic, outcome in zip(by_topic, outcomes, strict=True) if outcome is OperationResult.DONE}
+    return {row: each for row, each in moves.items() if _name(table, row)[0] in written}
+
+
+def _tell(table: PartitionTable, what: str, replicas: Removed) -> Steps[None]:
+    if replicas:
+        names = {row: "{}-{}".format(*_name(table, row)) for row in replicas}
+        yield from tell(Reassignments(what, {names[row]: each for row, each in replicas.items()}))
+
+
+def _name(table: PartitionTable, row: int) -> TopicPartition:
+    return table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
+
+
+def _topics(table: PartitionTable, rows: Iterable[int]) -> set[str]:
+    return {_name(table, row)[0] for row in rows}

@@ -1,0 +1,103 @@
+"""Topics come and go in ZooKeeper, and grow (KafkaController.processTopicChange, processPartitionModifications)."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from kcore.controller.zk import events
+from kcore.controller.zk.brokers.broker_changes import create_states
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell, write_nodes
+from kcore.controller.zk.notices import Said, Topics, counted
+from kcore.controller.zk.topics import assignments
+from kcore.controller.zk.znode_reading import pass_over, read_topic
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.znode_operations import Delete, SetData
+from kcore.metadata.znodes import TopicAssignment
+from kcore.types import Int32s
+
+
+def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
+    """Topics that somebody wrote to ZooKeeper, a tool or a broker, get ids, leaders and ISRs."""
+    names = yield from read_children(znodes.TOPICS, watch=True)
+    topics = context.table.topics
+    if gone := {*topics.names} - {*names, ""}:
+        sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
+        yield from tell(Topics("removed from ZooKeeper by somebody else", sizes))
+        yield from _remove_wishes(context, gone)
+        yield from remove_topics(context, gone)
+    new = [name for name in names if name not in topics]
+    nodes = yield from read_nodes([znodes.topic_path(name) for name in new], watch=True)
+    found: dict[str, TopicAssignment] = {}
+    errors: list[TableError] = []
+    for name, node in zip(new, nodes, strict=True):
+        try:
+            found |= {} if node is None else {name: read_topic(name, node.data)}
+        except TableError as error:
+            errors.append(error)
+    yield from pass_over(context, errors)
+    rows = [assignments.add_topic(context.table, name, assignment) for name, assignment in found.items()]
+    yield from assignments.give_topic_ids(context, found)
+    if found:
+        yield from tell(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
+    if rows:
+        yield from _begin(context, np.sort(np.concatenate(rows)))
+
+
+def _remove_wishes(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
+    """Of topics that somebody else removed while they were being deleted: the next of that name must not go, too."""
+    if wishes := sorted(context.topics_to_be_deleted.intersection(gone)):
+        yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in wishes])
+
+
+def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+    """Topics that ZooKeeper has no more are known no more; whoever waits for the end of them all is answered."""
+    table, deletion = context.table, context.deletion
+    if context.offline_dirs:
+        rows = {row for name in names for row in table.rows_of_topic(name).tolist()}
+        for held in context.offline_dirs.values():
+            held -= rows
+    context.topics_to_be_deleted.difference_update(names)
+    deletion.forget(table, names)
+    table.remove_topics(names)
+    for request_id, awaited in list(deletion.awaited.items()):
+        awaited.topics.difference_update(names)
+        if not awaited.topics:
+            del deletion.awaited[request_id]
+            yield from context.answer(request_id, awaited.response)
+
+
+def on_partition_modifications(context: ControllerContext, event: events.PartitionModifications) -> Steps[None]:
+    """A topic grew, unless it is being deleted: then it shrinks back to what it was.
+
+    One that could not be read so far, and was mended, is a new topic.
+    """
+    node = yield from read_node(znodes.topic_path(event.topic), watch=True)
+    if node is None:
+        return
+    if event.topic not in context.table.topics:
+        yield from on_topic_change(context, events.TopicChange())
+        return
+    try:
+        written = read_topic(event.topic, node.data)
+    except TableError as error:
+        yield from pass_over(context, [error])
+        return
+    known = {*context.table.partition_index__p[context.table.rows_of_topic(event.topic)].tolist()}
+    added = {index: replicas for index, replicas in written.partitions.items() if index not in known}
+    if not added:
+        return
+    if event.topic in context.topics_to_be_deleted:
+        before = znodes.encode_topic(assignments.of_topic(context.table, event.topic))
+        yield from write_nodes([SetData(znodes.topic_path(event.topic), before)])
+        return
+    yield from tell(
+        Said(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
+    )
+    yield from _begin(context, assignments.add_partitions(context.table, event.topic, added))
+
+
+def _begin(context: ControllerContext, rows: Int32s) -> Steps[None]:
+    yield from assignments.replace_unfit(context, rows)
+    yield from create_states(context, rows)

@@ -1,0 +1,64 @@
+"""What the handler of a request knows beyond the message: who asks, from where, at which listener."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import NamedTuple, TypeVar
+
+from kcore.net.principal import ANONYMOUS, KafkaPrincipal
+from kcore.schema.headers import RequestHeader
+
+T = TypeVar("T")
+
+
+class ClientSession:
+    """A client's connection, as all of its requests see it (Session of Kafka's network package)."""
+
+    def __init__(self, listener_name: str, client_address: str) -> None:
+        self.listener_name = listener_name
+        self.client_address = client_address  # Without the port.
+        self.principal = ANONYMOUS
+
+    def authenticated(self, principal: KafkaPrincipal) -> None:
+        """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed."""
+        self.principal = principal
+
+
+class RequestContext(NamedTuple):
+    """One request's: its header, and the session that it came in (RequestContext of Kafka)."""
+
+    peer: str  # Address and port, for the log.
+    connection_id: int  # Of this server, never used twice.
+    header: RequestHeader
+    session: ClientSession
+    gone: "asyncio.Future[None] | None" = None  # Done once the client is: nobody will read the response.
+
+    @property
+    def version(self) -> int:
+        """Of the request."""
+        return self.header.request_api_version
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """The user that SASL authenticated, else the subject of the TLS certificate, else ANONYMOUS."""
+        return self.session.principal
+
+    @property
+    def listener_name(self) -> str:
+        """Of the listener that the client connected to."""
+        return self.session.listener_name
+
+    @property
+    def client_address(self) -> str:
+        """The IP address of the client."""
+        return self.session.client_address
+
+    async def while_here(self, response: Awaitable[T]) -> T | None:
+        """Waits for the response, which may take long; None, and it is cancelled, if the client is gone before."""
+        waiting = asyncio.ensure_future(response)
+        if self.gone is None or waiting.done():
+            return await waiting
+        try:
+            await asyncio.wait((waiting, self.gone), return_when=asyncio.FIRST_COMPLETED)
+            return await waiting if waiting.done() else None
+        finally:
+            waiting.cancel()
