@@ -16,7 +16,9 @@ move its end without asking the machine. An append behind such a record is refus
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
+from kcore.errors import DecodeError
 from kcore.raft.batches import split_batches
+from kcore.raft.loading import MOST_UNREAD_BYTES
 from kcore.raft.log import RaftLog, SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
 
@@ -114,6 +116,8 @@ class SnapshotReader:
                 raise problem
             size = sum(len(batch.data) for batch in batches)
             self._unread = data[size:]
+            if len(self._unread) > MOST_UNREAD_BYTES:
+                raise DecodeError(f"a batch of a snapshot has more than {MOST_UNREAD_BYTES} bytes", self._position)
             if size:
                 return data[:size]
         raise StopIteration
