@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Never
+from typing import ClassVar, Never
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class Watch:
         )
 
     # The state machine of an observer: it keeps how far the log is committed.
+
+    reads_batches: ClassVar = False
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
         self.committed = end_offset

@@ -1,24 +1,17 @@
 """The seam between a node and its state machine: what a machine is told, in which order; what becomes of appends."""
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from kcore.errors import DecodeError, RaftLogError
-from kcore.raft import snapshots, state_machine
+from kcore.errors import RaftLogError
 from kcore.raft.batches import split_batches
 from kcore.raft.driver import StateMachineDriver
-from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
-from kcore.raft.log import Appended, Refused, SnapshotPiece
-from kcore.raft.node import RaftNode
-from kcore.raft.state_machine import AnyAppend, Append, AppendBatches, Resign, SnapshotReader
-from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.raft.effects import Committed, LeaderChanged
+from kcore.raft.log import Appended, Refused
+from kcore.raft.state_machine import Append, AppendBatches, Resign
 from kcore.schema.raft_voters import RemoveRaftVoterRequest
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.wire.record_building import encode_records, encode_values
-from kcore.wire.records import Record, decode_records
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
+from raft.machines import Ledger, Stage, leading
 from raft.nodes import begin_request, follower, log_of, sent, started
 from raft.replication import (
     FetchRequest,
@@ -31,109 +24,7 @@ from raft.replication import (
     fetch_response,
     flush,
     values,
-    write_snapshot,
 )
-
-
-class Ledger:
-    """A machine whose state is a list of (offset, value); it replays its appends when it decides them."""
-
-    def __init__(self, *, reads: bool = True) -> None:
-        self.told: list[Any] = []
-        self.state: list[tuple[int, bytes]] = []
-        self.committed = 0
-        self.epoch: int | None = None
-        self.next_offset = -1
-        self.reader: SnapshotReader | None = None
-        self._reads = reads
-
-    def decide(self, *records: bytes) -> Append:
-        assert self.epoch is not None
-        self.state += enumerate(records, self.next_offset)
-        self.next_offset += len(records)
-        return Append(records, self.epoch, self.next_offset - len(records))
-
-    def on_leader(self, epoch: int, offset: int) -> Sequence[AnyAppend | Resign | str]:
-        self.told.append(("leader", epoch, offset))
-        self.epoch, self.next_offset = epoch, offset
-        return ()
-
-    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[AnyAppend | Resign | str]:
-        given = [(each.offset, each.value or b"") for each in decode_records(batches) if each.control is None]
-        self.told.append(("committed", [value for _, value in given], end_offset))
-        self.state += given
-        self.committed = end_offset
-        return ()
-
-    def on_resigned(self, epoch: int) -> Sequence[AnyAppend | Resign | str]:
-        self.told.append(("resigned", epoch))
-        self.state = [each for each in self.state if each[0] < self.committed]
-        self.epoch = None
-        return ()
-
-    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[AnyAppend | Resign | str]:
-        """The same decisions again, at their new place."""
-        self.told.append(("refused", append.expected_offset, next_offset))
-        again = [value for offset, value in self.state if offset >= append.expected_offset]
-        self.state = [each for each in self.state if each[0] < append.expected_offset]
-        self.next_offset = next_offset
-        return [self.decide(*again)]
-
-    def on_snapshot(self, reader: SnapshotReader) -> Sequence[AnyAppend | Resign | str]:
-        self.told.append(("snapshot", reader.snapshot))
-        self.state, self.committed, self.reader = [], reader.snapshot.offset, reader
-        if self._reads:
-            for batches in reader:
-                self.read(batches)
-        return ()
-
-    def read(self, batches: bytes) -> None:
-        self.state += [(-1, each.value or b"") for each in decode_records(batches) if each.control is None]
-
-
-class Stage:
-    """A node, its machine and what is between them."""
-
-    def __init__(self, node: RaftNode, machine: Ledger | None = None) -> None:
-        self.node, self.machine = node, machine or Ledger()
-        self.driver = StateMachineDriver[str](node, self.machine)
-        self.catch_up()
-
-    def hear(self, effects: Iterable[Effect]) -> list[Effect]:
-        """All effects of an event, and of what the machine makes of them."""
-        done, outputs = [*effects], list[Any]()
-        for effect in done:
-            if isinstance(effect, Committed | LeaderChanged | SnapshotLoaded):
-                outputs += self.driver.note(effect)
-        done += self.submit(outputs)
-        self.catch_up()
-        return done
-
-    def submit(self, outputs: Sequence[AnyAppend | Resign | str]) -> list[Effect]:
-        effects, _ = self.driver.submit(outputs, 1000)
-        return self.hear(effects) if effects else []
-
-    def catch_up(self) -> None:
-        while self.driver.has_more:
-            self.submit(self.driver.catch_up())
-
-    def decide(self, *records: bytes) -> list[Effect]:
-        return self.submit([self.machine.decide(*records)])
-
-    def commit(self, effects: Iterable[Effect] = ()) -> None:
-        """All that the leader has: flushed, and fetched by node 2."""
-        end = self.node.log.end_offset
-        self.hear(flush(self.node, effects, 1000))
-        self.hear(fetch(self.node, fetch_request(end, max_wait_ms=0), 1000)[1])
-
-
-def leading() -> Stage:
-    """Of epoch 1; the machine's first append is expected at 1."""
-    stage = Stage(committed_leader())
-    assert stage.machine.told == [("committed", [], 1), ("leader", 1, 1)]
-    stage.machine.told.clear()
-    return stage
-
 
 # What a machine is told.
 
@@ -218,6 +109,19 @@ def test_a_high_watermark_within_a_batch_waits_for_the_whole_batch() -> None:
     assert stage.machine.told == [("committed", [b"x"], 1)] and not stage.driver.has_more
     stage.hear([Committed(3)])
     assert stage.machine.told[1:] == [("committed", [b"a", b"b"], 3)]
+
+
+def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told offsets alone: a workload that only appends costs its followers no reads."""
+
+    class Stateless(Ledger):
+        reads_batches = False
+
+    node = committed_leader()
+    append(node, b"a")
+    fetch(node, fetch_request(2, max_wait_ms=0), 1000)
+    monkeypatch.delattr("kcore.raft.memory_log.MemoryLog.read")
+    assert Stage(node, Stateless()).machine.told == [("committed", [], 2), ("leader", 1, 2)]
 
 
 def test_an_observer_without_an_id_never_leads() -> None:
@@ -328,193 +232,3 @@ def test_what_are_no_batches_of_data_is_not_written(batches: bytes) -> None:
     with pytest.raises(RaftLogError, match="appends"):
         node.append_batches(batches, 1, 1, 1000)
     assert (node.log.end_offset, node.next_offset) == (1, 1)
-
-
-# Snapshots, written.
-
-
-def state_of(machine: Ledger) -> list[bytes]:
-    return [value for offset, value in machine.state if offset < machine.committed]
-
-
-def test_a_snapshot_is_written_slice_by_slice_while_its_machine_leads() -> None:
-    """It has what was committed when it was begun; the log goes on between the slices. A restart reads both."""
-    stage = leading()
-    stage.commit(stage.decide(b"a", b"b"))
-    at, state = OffsetAndEpoch(3, 1), state_of(stage.machine)
-    uncommitted = stage.decide(b"c")
-    writer = stage.node.begin_snapshot(at, 7, 1000)
-    assert writer is not None and stage.node.begin_snapshot(at, 7, 1000) is None, "it is being written"
-    writer.add(encode_values(state[:1], base_offset=9, timestamp=0, partition_leader_epoch=9))
-    stage.commit(uncommitted)
-    writer.add_values(state[1:])
-    uncommitted = stage.decide(b"d")
-    writer.flush()()
-    assert stage.node.log.latest_snapshot is None
-    assert writer.freeze()
-    stage.commit(uncommitted)
-    piece = stage.node.log.snapshot_piece(at, 0, 1 << 20)
-    assert piece is not None
-    records = list(decode_records(piece.data))
-    assert [each.offset for each in records] == [0, 1, 2, 3]
-    assert [each.value for each in records[1:3]] == [b"a", b"b"]
-    assert snapshots.delete_before(stage.node, at)
-    again = Stage(stage.node)
-    assert again.machine.told[:2] == [("snapshot", at), ("committed", [b"c", b"d"], 5)]
-    assert [value for _, value in again.machine.state] == [value for _, value in stage.machine.state]
-
-
-def test_a_snapshot_that_comes_too_late_is_dropped() -> None:
-    """A newer one has moved the start of the log; an older one than that is none of the log's."""
-    node = committed_leader()
-    append(node, b"a")
-    append(node, b"b")
-    fetch(node, fetch_request(3, max_wait_ms=0), 1000)
-    late = node.begin_snapshot(OffsetAndEpoch(2, 1), 0, 0)
-    assert late is not None
-    late.add_values([b"state"])
-    late.flush()()
-    newest = OffsetAndEpoch(3, 1)
-    assert write_snapshot(node, newest, [b"newer"])
-    assert snapshots.delete_before(node, newest)
-    assert not late.freeze()
-    assert (node.log.snapshots, node.writing, node.log._begun) == ([newest], set(), {})  # type: ignore[attr-defined]
-    with pytest.raises(RaftLogError, match="any more"):
-        late.add(values(b"a"))
-
-
-@pytest.mark.parametrize("batches", [values(b"a")[:-1], encode_records([Record(0, 0, b"\0\0\0\2", b"")], control=True)])
-def test_a_snapshot_takes_whole_batches_of_data(batches: bytes) -> None:
-    node = committed_leader()
-    writer = node.begin_snapshot(OffsetAndEpoch(1, 1), 0, 0)
-    assert writer is not None
-    with pytest.raises(RaftLogError, match="snapshot"):
-        writer.add(batches)
-    writer.drop()
-    writer.drop()
-    assert node.writing == set() and node.begin_snapshot(OffsetAndEpoch(1, 1), 0, 0) is not None
-
-
-def test_a_snapshot_is_made_durable_in_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left for `freeze` has nothing to write; and the writer may be gone before the thread is done."""
-    with DiskRaftLog(tmp_path / "__cluster_metadata-0") as log:
-        log.append_as_leader(values(b"a"), 1)
-        log.update_high_watermark(1)
-        at = OffsetAndEpoch(1, 1)
-        log.begin_snapshot(at)
-        log.append_snapshot(at, b"state")
-        synced: list[int] = []
-        monkeypatch.setattr("kcore.storage.raft_log.os.fsync", lambda file: synced.append(file))
-        make_durable = log.snapshot_flush(at)
-        log.drop_snapshot(at)
-        assert synced == []
-        make_durable()
-        assert len(synced) == 1
-        with pytest.raises(RaftLogError, match="was not begun"):
-            log.snapshot_flush(at)
-
-
-# Snapshots, read.
-
-
-def with_snapshot() -> tuple[RaftNode, OffsetAndEpoch]:
-    """A leader whose log begins at a snapshot, and has one record behind it."""
-    node = committed_leader()
-    append(node, b"a")
-    append(node, b"b")
-    fetch(node, fetch_request(3, max_wait_ms=0), 1000)
-    at = OffsetAndEpoch(2, 1)
-    assert write_snapshot(node, at, [b"state", b"more"])
-    assert snapshots.delete_before(node, at)
-    return node, at
-
-
-def test_a_machine_that_reads_a_snapshot_is_told_nothing_else() -> None:
-    """In its own time, slice by slice; then the log behind it, and only then that it leads."""
-    node, at = with_snapshot()
-    stage = Stage(node, Ledger(reads=False))
-    machine = stage.machine
-    assert machine.told == [("snapshot", at)] and not stage.driver.has_more
-    append(node, b"c")
-    stage.hear(fetch(node, fetch_request(4, max_wait_ms=0), 1000)[1])
-    assert machine.told == [("snapshot", at)]
-    assert machine.reader is not None
-    for batches in machine.reader:
-        machine.read(batches)
-    stage.catch_up()
-    assert machine.told[1:] == [("committed", [b"b", b"c"], 4), ("leader", 1, 4)]
-    assert [value for _, value in machine.state] == [b"state", b"more", b"b", b"c"]
-
-
-def test_a_machine_may_want_no_more_of_a_snapshot() -> None:
-    node, _ = with_snapshot()
-    stage = Stage(node, Ledger(reads=False))
-    assert stage.machine.reader is not None
-    stage.machine.reader.close()
-    assert list(stage.machine.reader) == []
-    stage.catch_up()
-    assert stage.machine.told[1:] == [("committed", [b"b"], 3), ("leader", 1, 3)]
-
-
-def test_a_snapshot_that_is_deleted_while_it_is_read_gives_way_to_a_newer_one() -> None:
-    node, at = with_snapshot()
-    stage = Stage(node, Ledger(reads=False))
-    machine, newer = stage.machine, OffsetAndEpoch(3, 1)
-    assert write_snapshot(node, newer, [b"newer"])
-    assert snapshots.delete_before(node, newer)
-    assert machine.reader is not None and list(machine.reader) == [] and machine.reader.is_lost
-    machine._reads = True
-    stage.catch_up()
-    assert machine.told == [("snapshot", at), ("snapshot", newer), ("leader", 1, 3)]
-    assert machine.state == [(-1, b"newer")]
-
-
-def test_a_machine_that_is_behind_the_start_of_the_log_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcore.raft.driver.SLICE_BYTES", 10)
-    node = committed_leader()
-    append(node, b"a")
-    fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    machine = Ledger()
-    driver = StateMachineDriver[str](node, machine)
-    driver.catch_up()
-    at = OffsetAndEpoch(2, 1)
-    assert write_snapshot(node, at, [b"state"])
-    assert snapshots.delete_before(node, at)
-    driver.catch_up()
-    assert machine.told == [("committed", [], 1), ("snapshot", at)]
-
-
-def test_a_snapshot_s_slices_are_whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than a batch and a slice of it is in memory at once."""
-    monkeypatch.setattr(state_machine, "SLICE_BYTES", 100)
-    batches = [values(b"x" * 250, base_offset=k) for k in range(20)]
-    data, largest = b"".join(batches), 0
-
-    def split(piece: bytes) -> Any:
-        nonlocal largest
-        largest = max(largest, len(piece))
-        return split_batches(piece)
-
-    monkeypatch.setattr(state_machine, "split_batches", split)
-    reader = SnapshotReader(OffsetAndEpoch(20, 1), piece_of(data))
-    assert [*reader] == batches
-    assert (reader.is_done, reader.is_lost, largest < len(batches[0]) + 100) == (True, False, True)
-
-
-def test_a_damaged_snapshot_is_an_error() -> None:
-    data = values(b"a")[:-1] + b"?"
-    with pytest.raises(DecodeError):
-        next(SnapshotReader(OffsetAndEpoch(1, 1), piece_of(data)))
-
-
-def test_a_batch_of_a_snapshot_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged length must not bring the whole file into memory."""
-    monkeypatch.setattr(state_machine, "MOST_UNREAD_BYTES", 1000)
-    monkeypatch.setattr(state_machine, "SLICE_BYTES", 100)
-    whole = values(b"x" * 50_000)
-    with pytest.raises(DecodeError, match="more than 1000 bytes"):
-        next(SnapshotReader(OffsetAndEpoch(1, 1), piece_of(whole)))
-
-
-def piece_of(data: bytes) -> Callable[[int, int], SnapshotPiece]:
-    return lambda position, size: SnapshotPiece(data[position : position + size], len(data))

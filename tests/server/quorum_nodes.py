@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kcore.hollow.kafka import free_ports
 from kcore.raft.config import RaftConfig
@@ -22,6 +22,8 @@ QUICK = {"election_timeout_ms": 300, "fetch_timeout_ms": 600, "election_backoff_
 
 class Recorder:
     """A state machine that replays what it appends, and keeps what it was told."""
+
+    reads_batches: ClassVar = True
 
     def __init__(self) -> None:
         self.led_epoch: int | None = None

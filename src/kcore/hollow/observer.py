@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Final, Never
+from typing import ClassVar, Final, Never
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class Observer:
 
     The latter with `counts_only`. No raft node is under it: the brokers' fetches give it the log, and it never leads.
     """
+
+    reads_batches: ClassVar = True
 
     def __init__(self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False) -> None:
         self.image = ClusterImage()

@@ -6,7 +6,7 @@ without one, so that this is for quorums of kcore's alone.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from kcore.errors import DecodeError
 from kcore.raft.batches import StoredBatch, split_batches
@@ -44,6 +44,8 @@ class ClusterIdMaker:
 
     A leader that finds none among the records before its own epoch draws one.
     """
+
+    reads_batches: ClassVar = True
 
     def __init__(self, draw: Callable[[], str]) -> None:
         self._draw = draw

@@ -59,7 +59,7 @@ class StateMachineDriver(Generic[E]):
         elif isinstance(effect, SnapshotLoaded):
             self._needs_snapshot = True
         else:
-            is_own = effect.leader_id == self._node.local.id >= 0
+            is_own = effect.leader_id == self._node.local.id
             self._unled_epoch = effect.epoch if is_own else None
             return self._resigned()
         return ()
@@ -67,7 +67,7 @@ class StateMachineDriver(Generic[E]):
     def _resigned(self) -> Sequence[AnyAppend | Resign | E]:
         if self._led_epoch is None:
             return ()
-        outputs = [*self._committed_own(), *self._machine.on_resigned(self._led_epoch)]
+        outputs = [*self._committed_unread(), *self._machine.on_resigned(self._led_epoch)]
         self._led_epoch = None
         return outputs
 
@@ -80,9 +80,8 @@ class StateMachineDriver(Generic[E]):
 
     @property
     def _wants_snapshot(self) -> bool:
-        """At the start, or the log begins behind what the machine has, or its snapshot was deleted under its hands."""
-        is_lost = self._reader is not None and self._reader.is_lost
-        return self._needs_snapshot or is_lost or self.position < self._node.log.start_offset
+        """At the start, or the log begins behind what the machine has: also where its snapshot was deleted."""
+        return self._needs_snapshot or self.position < self._node.log.start_offset
 
     @property
     def _has_committed(self) -> bool:
@@ -100,8 +99,8 @@ class StateMachineDriver(Generic[E]):
         if self._wants_snapshot:
             return self._snapshot()
         self._reader = None
-        if self._led_epoch is not None:
-            return self._committed_own()
+        if self._led_epoch is not None or (self._has_committed and not self._machine.reads_batches):
+            return self._committed_unread()
         if self._has_committed:
             return self._read()
         assert self._unled_epoch is not None
@@ -116,8 +115,8 @@ class StateMachineDriver(Generic[E]):
         self._reader = SnapshotReader.of_log(self._node.log, snapshot)
         return self._machine.on_snapshot(self._reader)
 
-    def _committed_own(self) -> Sequence[AnyAppend | Resign | E]:
-        """All that was committed since the machine leads is its own, or control records."""
+    def _committed_unread(self) -> Sequence[AnyAppend | Resign | E]:
+        """All that was committed since the machine leads is its own, or control records: none of it is read."""
         if not self._has_committed:
             return ()
         self.position = self._committed

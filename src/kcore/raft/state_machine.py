@@ -14,7 +14,7 @@ move its end without asking the machine. An append behind such a record is refus
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from kcore.errors import DecodeError
 from kcore.raft.batches import split_batches
@@ -57,6 +57,8 @@ E_co = TypeVar("E_co", covariant=True)  # Effects of a machine's own.
 class StateMachine(Protocol[E_co]):
     """What a machine is told. Each method returns what must be done next, in order."""
 
+    reads_batches: ClassVar[bool]  # False: it has no state, and of what is committed the end offset is enough for it.
+
     def on_leader(self, epoch: int, offset: int) -> Sequence[AnyAppend | Resign | E_co]:
         """Its node leads `epoch`; all records below `offset` were given, and the first append is expected there."""
 
@@ -64,7 +66,7 @@ class StateMachine(Protocol[E_co]):
         """All below `end_offset` is committed. `batches` are those that the machine has not replayed, as in the log.
 
         Whole batches, in order, each once; those with control records are marked in their headers. There are none while
-        the machine leads: it has replayed them.
+        the machine leads, since it has replayed them, and none for a machine that reads none.
         """
 
     def on_snapshot(self, reader: "SnapshotReader") -> Sequence[AnyAppend | Resign | E_co]:

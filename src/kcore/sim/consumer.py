@@ -6,7 +6,7 @@ expected it. `checkers/consumers.py` says what else must hold.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kcore.raft.batches import split_batches
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
@@ -42,6 +42,7 @@ class Given(NamedTuple):
 class Consumer:
     """Of one process. Those of odd incarnations read a snapshot slice by slice, the others at once."""
 
+    reads_batches: ClassVar = True
     __slots__ = (
         *("_facts", "_is_slow", "_machine", "acknowledged", "epoch", "given", "high_watermark", "journal", "leader"),
         *("may_repeat", "next_offset", "position", "reader", "resigned"),

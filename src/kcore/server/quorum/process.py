@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Never, Protocol, Self
 
 from kcore.errors import KcoreError
 from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
@@ -97,7 +97,7 @@ class QuorumServer:
         *,
         host: str,
         port: int,
-        machine: StateMachine[Any] | None,
+        machine: StateMachine[Never] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
     ) -> None:

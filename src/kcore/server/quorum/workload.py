@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -91,6 +91,8 @@ class AppendWorkload:
 
     A record's latency runs from when it was due, also if the append itself was late.
     """
+
+    reads_batches: ClassVar = False
 
     def __init__(self, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
         """`rate`: records a second. `report` hears every `REPORT_S`."""

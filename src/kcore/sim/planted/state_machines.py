@@ -44,7 +44,7 @@ def resigned_machine_is_not_told(patches: Patches) -> None:
 def leader_is_given_what_it_replayed(patches: Patches) -> None:
     """Its machine would apply its own records twice."""
     patches.put(
-        StateMachineDriver, "_committed_own", lambda _: lambda self: self._read() if self._has_committed else ()
+        StateMachineDriver, "_committed_unread", lambda _: lambda self: self._read() if self._has_committed else ()
     )
 
 
