@@ -11,18 +11,19 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
+from typing import ClassVar, Never
 
 import numpy as np
 
 from kcore.errors import KcoreError
 from kcore.raft.config import RaftConfig
-from kcore.raft.effects import Committed, Effect
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.state_machine import AnyAppend, SnapshotReader
 from kcore.server.quorum.describe import describe_quorum
 from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.storage.log import segment_files
@@ -66,12 +67,30 @@ class Watch:
             quorum.cluster_id, 999, Uuid(bytes(15) + b"\7"), {}, dice, voters=voters, can_become_voter=False
         )
         self.server = QuorumServer(
-            config, self.log, MemoryElections(), host="127.0.0.1", port=0, listener=self._hear, stop_ms=100
+            config, self.log, MemoryElections(), host="127.0.0.1", port=0, machine=self, stop_ms=100
         )
 
-    def _hear(self, effect: Effect) -> None:
-        if isinstance(effect, Committed):
-            self.committed = effect.high_watermark
+    # The state machine of an observer: it keeps how far the log is committed.
+
+    reads_batches: ClassVar = False
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
+        self.committed = end_offset
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Never]:
+        reader.close()
+        self.committed = reader.snapshot.offset
+        return ()
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
+        raise AssertionError(f"an observer leads epoch {epoch}")
+
+    def on_resigned(self, epoch: int) -> Sequence[Never]:
+        raise AssertionError(f"an observer led epoch {epoch}")
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
+        raise AssertionError(f"an observer appended {append}")
 
     async def ask(self) -> None:
         """Until it is cancelled."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Answer, Committed, Effect, Flush, LeaderChanged, Send, StoreElection
+from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState
@@ -180,7 +181,8 @@ class Cluster:
         """By the leader; the offset behind them."""
         leader = self.leader
         assert leader is not None
-        appended, effects = leader.append(values, leader.epoch, self.now_ms)
+        appended, effects = leader.append(values, leader.epoch, leader.next_offset, self.now_ms)
+        assert isinstance(appended, Appended)
         self._perform(leader, effects)
         return appended.last_offset + 1
 

@@ -1,11 +1,11 @@
 """A leader and its followers for tests: fetches, flushes and what comes of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Answer, Committed, Effect, Flush
-from kcore.raft.log import RaftLog
+from kcore.raft.log import Appended, RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Voter
@@ -158,8 +158,30 @@ def committed_leader(**settings: Any) -> RaftNode:
 
 def append(node: RaftNode, *records: bytes, now_ms: int = 1000) -> list[Effect]:
     """Written and flushed; all effects."""
-    _, effects = node.append(records, node.epoch, now_ms)
+    _, effects = take(node, records, now_ms)
     return effects + flush(node, effects, now_ms)
+
+
+def take(node: RaftNode, records: Sequence[bytes], now_ms: int = 1000) -> tuple[Appended, list[Effect]]:
+    """The leader takes records at its next offset; where they are, and what came of it."""
+    outcome, effects = node.append(records, node.epoch, node.next_offset, now_ms)
+    assert isinstance(outcome, Appended)
+    return outcome, effects
+
+
+def write_snapshot(
+    node: RaftNode, snapshot: OffsetAndEpoch, values: Iterable[bytes], timestamp: int = 0, now_ms: int = 0
+) -> bool:
+    """All of it at once; whether the log has it now."""
+    writer = node.begin_snapshot(snapshot, timestamp, now_ms)
+    if writer is None:
+        return False
+    try:
+        writer.add_values(values)
+        writer.flush()()
+        return writer.freeze()
+    finally:
+        writer.drop()
 
 
 # A follower's.

@@ -3,8 +3,8 @@
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.cluster_id import ClusterIdHook
-from kcore.raft.effects import Committed, LeaderChanged
+from kcore.raft.cluster_id import ClusterIdMaker
+from kcore.raft.driver import StateMachineDriver
 from kcore.raft.replicas import Address, ElectionState
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
@@ -37,15 +37,15 @@ def test_the_cluster_id_is_stored_in_the_log_and_propagated_through_the_replicat
     cluster.add(9)
     leader = cluster.elect()
     assert cluster.told[leader.local.id][-1] == (leader.local.id, leader.epoch)
-    hook = ClusterIdHook(leader.log, leader.local.id, lambda: "drawn")
-    record = hook.hear(LeaderChanged(leader.local.id, leader.epoch, 0))
-    assert record is not None
-    end = cluster.append(record)
+    (append,) = ClusterIdMaker(lambda: "drawn").on_leader(leader.epoch, leader.next_offset)
+    end = cluster.append(*append.records)
     assert cluster.run(5000, lambda: all(cluster.committed.get(i) == end for i in (1, 2, 3, 9)))
     for node_id in (1, 2, 3, 9):
-        found = ClusterIdHook(cluster.nodes[node_id].log, node_id, lambda: "another")
-        assert found.hear(Committed(end)) is None
-        assert found.cluster_id == "drawn"
+        maker = ClusterIdMaker(lambda: "another")
+        driver = StateMachineDriver(cluster.nodes[node_id], maker)
+        while driver.has_more:
+            driver.catch_up()
+        assert maker.cluster_id == "drawn"
 
 
 @pytest.mark.covers("KIP-595 bootstrapping 5")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft import snapshots
 from kcore.raft.effects import Committed, Effect, Notice
 from kcore.raft.memory_log import MemoryLog
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -13,7 +12,16 @@ from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from raft.batches import batch
 from raft.nodes import begin_request, end_request, follower, leaders, log_of, of, sent, started
-from raft.replication import dynamic_log, dynamic_voters, fetch_response, flush, open_fetch, values, whole
+from raft.replication import (
+    dynamic_log,
+    dynamic_voters,
+    fetch_response,
+    flush,
+    open_fetch,
+    values,
+    whole,
+    write_snapshot,
+)
 from raft.test_snapshots import NEW, loading, piece, snapshot_bytes
 
 DAMAGED = values(b"a")[:-1] + b"\xff"
@@ -147,7 +155,7 @@ def test_a_snapshot_whose_records_fail_leaves_nothing() -> None:
         raise ValueError("the state machine's own")
 
     with pytest.raises(ValueError, match="own"):
-        snapshots.write(node, OffsetAndEpoch(2, 1), broken(), 0, 0)
+        write_snapshot(node, OffsetAndEpoch(2, 1), broken(), 0, 0)
     assert begun(node) == 0
 
 

@@ -10,7 +10,7 @@ from kcore.raft.node import RaftNode
 from kcore.replication.raft_log import OffsetAndEpoch
 from raft.batches import snapshot
 from raft.nodes import leader, log_of, started
-from raft.replication import flush
+from raft.replication import flush, take, write_snapshot
 
 NO_LIMIT = {"metadata_max_retention_bytes": -1, "metadata_max_retention_ms": -1}
 NEVER = 1 << 60
@@ -23,8 +23,8 @@ def with_snapshots(*timestamps: int, **limits: int) -> RaftNode:
     flush(node, effects, 0)
     for k, timestamp in enumerate(timestamps, 1):
         while node.log.end_offset < 3 * k:
-            flush(node, node.append([b"x" * 10], 1, 1000)[1], 1000)
-        assert snapshots.write(node, OffsetAndEpoch(3 * k, 1), [b"state" * 10], timestamp, 1000)
+            flush(node, take(node, [b"x" * 10], 1000)[1], 1000)
+        assert write_snapshot(node, OffsetAndEpoch(3 * k, 1), [b"state" * 10], timestamp, 1000)
     return node
 
 
@@ -85,7 +85,7 @@ def test_the_log_below_counts_as_it_goes() -> None:
 
 def test_what_stays_can_be_read() -> None:
     node = with_snapshots(0, 0, metadata_max_retention_bytes=0)
-    node.append([b"y"], 1, 1000)
+    take(node, [b"y"], 1000)
     end = node.log.end_offset
     assert cleaned(node) == [6]
     assert node.log.read(6, 1 << 20, end) and node.log.end_offset == end
@@ -133,7 +133,7 @@ def test_it_is_looked_at_once_a_minute() -> None:
     assert cleaned(node, INTERVAL_MS - 1) == [3, 6]
     assert cleaned(node, INTERVAL_MS) == [6]
     assert node.next_deadline_ms == 2 * INTERVAL_MS
-    flush(node, node.append([b"x"], 1, INTERVAL_MS)[1], INTERVAL_MS)
-    assert snapshots.write(node, OffsetAndEpoch(7, 1), [], 0, INTERVAL_MS)
+    flush(node, take(node, [b"x"], INTERVAL_MS)[1], INTERVAL_MS)
+    assert write_snapshot(node, OffsetAndEpoch(7, 1), [], 0, INTERVAL_MS)
     assert cleaned(node, 2 * INTERVAL_MS - 1) == [6, 7]
     assert cleaned(node, 2 * INTERVAL_MS) == [7]

@@ -13,7 +13,7 @@ from kcore.schema.describe_quorum import (
 )
 from kcore.types import Uuid
 from raft.nodes import directory, follower, of, started
-from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, flush
+from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, flush, take
 
 
 def request(topic: str = "__cluster_metadata", partition: int = 0) -> DescribeQuorumRequest:
@@ -66,7 +66,7 @@ def test_only_one_partition_has_a_quorum(asked: DescribeQuorumRequest) -> None:
 @pytest.mark.covers("KIP-595 describe 2")
 def test_the_leader_describes_voters_and_observers() -> None:
     node = committed_leader()
-    node.append([b"a"], 1, 1000)  # Written, not flushed yet.
+    take(node, [b"a"], 1000)  # Written, not flushed yet.
     fetch(node, fetch_request(1, replica=7), 1200)
     partition = described(node, 1500).topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)

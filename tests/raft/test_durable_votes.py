@@ -11,7 +11,17 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_votes import VoteRequest
 from raft.batches import batch, snapshot
 from raft.nodes import answer, begin_request, grant, log_of, partition, sent, started, state, vote_request
-from raft.replication import append, committed_leader, fetch, fetch_request, fetch_response, flush, open_fetch, values
+from raft.replication import (
+    append,
+    committed_leader,
+    fetch,
+    fetch_request,
+    fetch_response,
+    flush,
+    open_fetch,
+    take,
+    values,
+)
 
 TIMEOUT_MS = 2000  # Without fetching.
 
@@ -73,7 +83,7 @@ def test_behind_a_snapshot_that_was_loaded() -> None:
 def test_a_snapshot_ahead_of_the_own_disk() -> None:
     """A leader's high watermark is a majority's: its own disk may be behind that, and so behind a snapshot there."""
     node = committed_leader()
-    _, effects = node.append([b"a"], 1, 1000)
+    _, effects = take(node, [b"a"], 1000)
     for replica in (2, 3):
         fetch(node, fetch_request(2, replica=replica, max_wait_ms=0), 1000)
     assert (node.high_watermark, node.flushed_end_offset) == (2, 1)

@@ -19,6 +19,7 @@ from raft.replication import (
     fetch_request,
     fetched,
     flush,
+    take,
     values,
     whole,
 )
@@ -277,7 +278,7 @@ def test_records_up_to_max_bytes() -> None:
 def test_what_is_not_flushed_is_sent() -> None:
     """The leader's disk and the followers' work at the same time: a majority of flushed ends counts, nothing else."""
     node = committed_leader()
-    _, effects = node.append([b"a"], 1, 1000)
+    _, effects = take(node, [b"a"], 1000)
     data, _ = fetch(node, fetch_request(1), 1000)
     assert bytes(data.records) == values(b"a", base_offset=1)
     _, later = fetch(node, fetch_request(2, max_wait_ms=0), 1000)
@@ -330,7 +331,7 @@ def waiting(node: Any, now_ms: int = 1000, **changed: Any) -> object:
 def test_waits_for_records() -> None:
     node = committed_leader()
     reply_to = waiting(node)
-    _, effects = node.append([b"a"], 1, 1100)
+    _, effects = take(node, [b"a"], 1100)
     data = fetched(effects, reply_to)
     assert bytes(data.records) == values(b"a", base_offset=1, now_ms=1100)
     assert of(Answer, node.on_timer(5000)) == []  # Once.

@@ -8,7 +8,7 @@ from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_log
-from kcore.raft.effects import Answer, StoreElection
+from kcore.raft.effects import StoreElection
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState
 from kcore.raft.voters import VoterHistory, VoterSet
@@ -16,7 +16,6 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_voters import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kcore.schema.raft_votes import VoteRequest
-from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.wire.records import control_message, decode_records
 from raft.cluster import Cluster
 from raft.nodes import (
@@ -41,6 +40,7 @@ from raft.replication import (
     fetch_response,
     flush,
     open_fetch,
+    write_snapshot,
 )
 from raft.voter_requests import (
     add_request,
@@ -310,7 +310,7 @@ def test_a_snapshot_behind_the_upgrade_has_version_and_voters() -> None:
     flush(node, effects, 1000)
     fetch(node, fetch_request(3, max_wait_ms=0), 1000)
     for offset, expected in ((1, (0, VoterSet.of(STATIC))), (3, (1, NAMED))):
-        assert snapshots.write(node, OffsetAndEpoch(offset, 1), [b"x"], 0, 0)
+        assert write_snapshot(node, OffsetAndEpoch(offset, 1), [b"x"], 0, 0)
         history = VoterHistory(VoterSet.of(STATIC))
         log = node.log
         assert snapshots.delete_before(node, OffsetAndEpoch(offset, 1))
@@ -337,89 +337,3 @@ def test_a_quorum_goes_up_and_its_next_leader_is_up_too() -> None:
     second = cluster.elect()
     assert second.voter_history.kraft_version == 1
     assert cluster.run(10_000, lambda: all(node.voters == NAMED for node in cluster.nodes.values()))
-
-
-# Asked by an administrator.
-
-
-def features(*levels: int, feature: str = "kraft.version", **fields: Any) -> UpdateFeaturesRequest:
-    names = [feature, *["kraft.version"] * (len(levels) - 1)]
-    updates = [
-        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=fields.get("upgrade_type", 1))
-        for name, level in zip(reversed(names), levels, strict=True)
-    ]
-    return UpdateFeaturesRequest(feature_updates=updates, validate_only=fields.get("validate_only", False))
-
-
-def features_answer(node: RaftNode, request: UpdateFeaturesRequest, version: int = 2) -> UpdateFeaturesResponse:
-    return answer(node.on_request(request, version, "features", 1000))  # type: ignore[no-any-return]
-
-
-def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
-    """Version 1 has a result for each feature, version 2 one for all (KIP-1022)."""
-    node = static_leader()
-    effects = node.on_request(features(1), 2, "change", 1000)
-    again = node.on_request(features(1), 1, "again", 1000)
-    assert of(Answer, effects + again) == []
-    flush(node, effects, 1000)
-    _, effects = fetch(node, fetch_request(3, max_wait_ms=0), 1000)
-    first, second = [effect.response for effect in effects if getattr(effect, "reply_to", None) in ("change", "again")]
-    assert first == UpdateFeaturesResponse(error_message=None)
-    assert [(each.feature, each.error_code, each.error_message) for each in second.results] == [
-        ("kraft.version", 0, "NONE")
-    ]
-    assert features_answer(node, features(1)).error_code == Errors.NONE
-    assert node.log.end_offset == 3
-
-
-def test_an_administrator_hears_that_it_leads_no_more() -> None:
-    node = static_leader()
-    effects = node.on_request(features(1), 2, "change", 1000)
-    effects += node.on_request(begin_request(2, leader_id=3), 1, "begin", 1000)
-    assert error(effects) == Errors.NOT_CONTROLLER
-
-
-def test_who_does_not_lead_or_not_yet_is_no_controller() -> None:
-    node, _ = leader(voters=STATIC)
-    assert features_answer(node, features(1)).error_code == Errors.NOT_CONTROLLER
-    response = features_answer(follower(voters=STATIC), features(1))
-    assert response.error_code == Errors.NOT_CONTROLLER
-    assert response.error_message == "The active controller appears to be node 2."
-
-
-@pytest.mark.parametrize(
-    ("request_", "why"),
-    [
-        (features(2), "only supports versions 0-1"),
-        (features(-1), "cannot be less than 0"),
-        (features(1, upgrade_type=0), "does not support the given upgrade type"),
-        (features(1, upgrade_type=2), "Can't downgrade to a newer version"),
-        (features(27, feature="metadata.version"), "does not support this feature"),
-        (features(1, 27, feature="metadata.version"), "does not support this feature"),
-    ],
-)
-def test_what_is_no_upgrade_changes_nothing(request_: UpdateFeaturesRequest, why: str) -> None:
-    """Nor does one that comes beside another that is none."""
-    node = static_leader()
-    response = features_answer(node, request_)
-    assert response.error_code == Errors.INVALID_UPDATE_VERSION
-    assert response.error_message is not None and why in response.error_message
-    assert (node.log.end_offset, node.voter_history.kraft_version) == (1, 0)
-
-
-@pytest.mark.parametrize(("upgrade_type", "why"), [(1, "without setting the upgrade type"), (3, "Can't downgrade the")])
-def test_there_is_no_way_back(upgrade_type: int, why: str) -> None:
-    node, _ = upgraded()
-    response = features_answer(node, features(0, upgrade_type=upgrade_type))
-    assert response.error_code == Errors.INVALID_UPDATE_VERSION
-    assert response.error_message is not None and why in response.error_message
-
-
-def test_a_refusal_is_the_nodes() -> None:
-    assert features_answer(static_leader(2), features(1)).error_code == Errors.INVALID_UPDATE_VERSION
-
-
-def test_an_administrator_may_only_ask_whether_it_would_do() -> None:
-    node = static_leader()
-    assert features_answer(node, features(1, validate_only=True)).error_code == Errors.NONE
-    assert node.voter_history.kraft_version == 0

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kcore.raft import snapshots
 from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.raft.states import Follower
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -15,7 +14,7 @@ from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.wire.record_batch import scan_batches
 from raft.nodes import answer, begin_request, leader, sent, started
-from raft.replication import fetch, fetch_request, flush, open_fetch
+from raft.replication import fetch, fetch_request, flush, open_fetch, write_snapshot
 
 END = OffsetAndEpoch(1, 1)
 MEBIBYTE = 1 << 20
@@ -35,7 +34,7 @@ def leader_with_large_snapshot(folder: Path, mebibytes: int) -> Any:
     node, effects = leader(log=disk_log(folder))
     flush(node, effects, 1000)
     fetch(node, fetch_request(1, max_wait_ms=0), 1000)
-    assert snapshots.write(node, END, values(mebibytes), 0, 1000)
+    assert write_snapshot(node, END, values(mebibytes), 0, 1000)
     return node
 
 

@@ -8,7 +8,7 @@ from kcore.errors import RaftLogError
 from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Committed, Flush, LeaderChanged
-from kcore.raft.log import Appended
+from kcore.raft.log import Appended, Refused
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NEVER_MS
 from kcore.raft.voters import VoterSet
@@ -26,6 +26,7 @@ from raft.replication import (
     fetch,
     fetch_request,
     flush,
+    take,
     values,
     whole,
 )
@@ -109,7 +110,7 @@ def test_nothing_is_committed_before_the_first_record_is() -> None:
 
 def test_the_leader_counts_what_it_has_flushed() -> None:
     node = committed_leader()
-    _, effects = node.append([b"a"], 1, 1000)
+    _, effects = take(node, [b"a"], 1000)
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
     assert node.high_watermark == 1
     assert committed(flush(node, effects, 1000)) == [2]
@@ -232,7 +233,7 @@ def test_successors_are_those_with_the_longest_logs() -> None:
 
 def test_an_append_is_one_batch() -> None:
     node = committed_leader()
-    appended, effects = node.append([b"a", b"b"], 1, 1000)
+    appended, effects = take(node, [b"a", b"b"], 1000)
     assert appended == Appended(1, 2)
     assert of(Flush, effects) == [Flush(3)]
     assert node.log.read(1, 1 << 20, 3) == values(b"a", b"b", base_offset=1)
@@ -241,8 +242,8 @@ def test_an_append_is_one_batch() -> None:
 def test_appends_that_linger_are_one_batch() -> None:
     """Kafka's way, counted from the first."""
     node = committed_leader(append_linger_ms=25)
-    first, effects = node.append([b"a"], 1, 1000)
-    second, later = node.append([b"b", b"c"], 1, 1020)
+    first, effects = take(node, [b"a"], 1000)
+    second, later = take(node, [b"b", b"c"], 1020)
     assert (first, second, node.log.end_offset, of(Flush, effects + later)) == (Appended(1, 1), Appended(2, 3), 1, [])
     assert node.next_deadline_ms == 1025
     assert of(Flush, node.on_timer(1024)) == []
@@ -253,8 +254,8 @@ def test_appends_that_linger_are_one_batch() -> None:
 def test_what_does_not_fit_begins_the_next_batch() -> None:
     node = committed_leader(append_linger_ms=25)
     large = bytes(MAX_BATCH_BYTES * 2 // 3)
-    node.append([large], 1, 1000)
-    node.append([large, b"b"], 1, 1000)
+    take(node, [large], 1000)
+    take(node, [large, b"b"], 1000)
     assert node.log.end_offset == 2  # The first has gone.
     node.on_timer(1025)
     assert len(scan_batches(node.log.read(1, 1 << 30, 4))) == 2
@@ -263,15 +264,15 @@ def test_what_does_not_fit_begins_the_next_batch() -> None:
 def test_what_fits_into_no_batch_is_refused() -> None:
     node = committed_leader()
     with pytest.raises(RaftLogError, match="exceed a batch"):
-        node.append([bytes(MAX_BATCH_BYTES)], 1, 1000)
-    assert node.append([b"a"], 1, 1000)[0] == Appended(1, 1)
+        take(node, [bytes(MAX_BATCH_BYTES)], 1000)
+    assert take(node, [b"a"], 1000)[0] == Appended(1, 1)
 
 
 def test_a_control_record_does_not_overtake_what_lingers() -> None:
     node, effects = dynamic_leader(1, 2, 3, append_linger_ms=25)
     flush(node, effects, 1000)
     fetch(node, fetch_request(3, max_wait_ms=0), 1000)
-    node.append([b"a"], 1, 1000)
+    take(node, [b"a"], 1000)
     remove(node, 3)
     assert [type(record).__name__ for record in control_records(node)][-1] == "VotersRecord"
     assert node.log.read(3, 0, 5) == values(b"a", base_offset=3)
@@ -279,17 +280,16 @@ def test_a_control_record_does_not_overtake_what_lingers() -> None:
 
 def test_another_epoch_takes_nothing() -> None:
     node = committed_leader()
-    with pytest.raises(RaftLogError, match="epoch 2"):
-        node.append([b"a"], 2, 1000)
+    assert node.append([b"a"], 2, 1, 1000) == (Refused(1, 1), [])
     node.on_request(begin_request(5, leader_id=3), 1, "begin", 1000)
-    with pytest.raises(RaftLogError, match="epoch 1"):
-        node.append([b"a"], 1, 1000)
+    assert node.append([b"a"], 1, 1, 1000) == (Refused(-1, -1), [])
+    assert node.log.end_offset == 1
 
 
 def test_what_lingers_goes_with_the_leader() -> None:
     """It is in no log; a later leader's records have those offsets."""
     node = committed_leader(append_linger_ms=25)
-    node.append([b"a"], 1, 1000)
+    take(node, [b"a"], 1000)
     node.on_request(begin_request(5, leader_id=3), 1, "begin", 1000)
     node.on_timer(1100)
     assert node.log.end_offset == 1
@@ -298,12 +298,12 @@ def test_what_lingers_goes_with_the_leader() -> None:
 def test_adaptive_linger_waits_only_behind_a_flush() -> None:
     """The default: at low load nothing waits, under load batches are as large as a flush is long."""
     node = committed_leader(append_linger_ms=None)
-    _, effects = node.append([b"a"], 1, 1000)
+    _, effects = take(node, [b"a"], 1000)
     assert of(Flush, effects) == [Flush(2)]
     for value in (b"b", b"c"):
-        assert of(Flush, node.append([value], 1, 1000)[1]) == []
+        assert of(Flush, take(node, [value], 1000)[1]) == []
     assert of(Flush, node.on_flushed(Flush(2), 1005)) == [Flush(4)]
     assert node.log.read(2, 1 << 20, 4) == values(b"b", b"c", base_offset=2)
-    node.append([b"d"], 1, 1006)
+    take(node, [b"d"], 1006)
     assert of(Flush, node.on_timer(1006 + LONGEST_LINGER_MS - 1)) == []
     assert of(Flush, node.on_timer(1006 + LONGEST_LINGER_MS)) == [Flush(5)]  # No longer than Kafka's linger.

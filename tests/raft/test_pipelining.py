@@ -9,7 +9,17 @@ from kcore.raft.node import RaftNode
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from raft.cluster import Cluster
 from raft.nodes import begin_request, of, sent, started
-from raft.replication import append, committed_leader, fetch, fetch_request, fetch_response, flush, open_fetch, values
+from raft.replication import (
+    append,
+    committed_leader,
+    fetch,
+    fetch_request,
+    fetch_response,
+    flush,
+    open_fetch,
+    take,
+    values,
+)
 
 
 def told(response: FetchResponse, counted: int = 0) -> FetchResponse:
@@ -157,7 +167,7 @@ def test_who_says_nothing_of_its_disk_hears_nothing_of_it() -> None:
 def test_a_fetch_that_has_waited_takes_nothing_back() -> None:
     """It was sent before the flush that was told of since."""
     leader = committed_leader()
-    leader.append([b"a"], 1, 1000)
+    take(leader, [b"a"], 1000)
     assert fetch(leader, asking(2, 1), 1010)[0] is None
     fetch(leader, asking(2, 2, max_wait_ms=0), 1020)
     append(leader, b"b", now_ms=1030)

@@ -35,6 +35,7 @@ from raft.replication import (
     fetch_response,
     flush,
     open_fetch,
+    write_snapshot,
 )
 
 END = OffsetAndEpoch(2, 1)
@@ -45,7 +46,7 @@ def leader_with_snapshot() -> Any:
     node = committed_leader()
     append(node, b"a")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    assert snapshots.write(node, END, [b"state"], 77, 2000)
+    assert write_snapshot(node, END, [b"state"], 77, 2000)
     return node
 
 
@@ -57,7 +58,7 @@ def snapshot_bytes(*voter_ids: int) -> bytes:
     flush(node, effects, 1000)
     fetch(node, fetch_request(3, max_wait_ms=0), 1000)
     end = OffsetAndEpoch(3, 1)
-    assert snapshots.write(node, end, [b"state"], 77, 2000)
+    assert write_snapshot(node, end, [b"state"], 77, 2000)
     return bytes(node.log.snapshot_piece(end, 0, 1 << 20).data)
 
 
@@ -89,7 +90,7 @@ def test_a_snapshot_has_the_voters_of_its_end(end: tuple[int, int], ids: list[in
     flush(node, node.on_request(removal, 0, "remove", 1000), 1000)
     fetch(node, fetch_request(4, max_wait_ms=0), 1000)
     assert (node.voter_history.last_voters_offset, node.high_watermark) == (3, 4)
-    assert snapshots.write(node, OffsetAndEpoch(*end), [], 0, 0)
+    assert write_snapshot(node, OffsetAndEpoch(*end), [], 0, 0)
     records = list(decode_records(node.log.snapshot_piece(OffsetAndEpoch(*end), 0, 1 << 20).data))
     (voters,) = [control_message(record) for record in records if record.control == "KRAFT_VOTERS"]
     assert [voter.voter_id for voter in voters.voters] == ids
@@ -105,13 +106,13 @@ def test_a_snapshot_is_of_what_is_committed(end: tuple[int, int], may_be: bool) 
     append(node, b"a")
     append(node, b"b")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    assert snapshots.write(node, OffsetAndEpoch(*end), [], 0, 0) == may_be
+    assert write_snapshot(node, OffsetAndEpoch(*end), [], 0, 0) == may_be
     assert (node.log.latest_snapshot is not None) == may_be
 
 
 def test_a_snapshot_is_written_once() -> None:
     node = leader_with_snapshot()
-    assert not snapshots.write(node, END, [b"other"], 0, 0)
+    assert not write_snapshot(node, END, [b"other"], 0, 0)
     assert node.log.snapshot_piece(END, 0, 1 << 20).data == snapshot_bytes()
 
 
@@ -131,7 +132,7 @@ def test_voters_from_before_the_log_are_forgotten() -> None:
     fetch(node, fetch_request(3, max_wait_ms=0), 1000)
     assert node.voter_history.voters.offsets == [-1, 2]
     end = OffsetAndEpoch(3, 1)
-    snapshots.write(node, end, [], 0, 0)
+    write_snapshot(node, end, [], 0, 0)
     snapshots.delete_before(node, end)
     assert node.voter_history.voters.offsets == [2]
 

@@ -14,7 +14,6 @@ from kcore.schema.raft_voters import Listener, RemoveRaftVoterRequest
 from raft.batches import snapshot
 from raft.nodes import directory, of, state
 from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, fetched, flush, values
-from raft.test_kraft_version import features, static_leader
 from raft.test_snapshots import served, snapshot_request
 from raft.test_voter_changes import added, dynamic, versions
 from raft.voter_requests import ask, error, listeners, update_request
@@ -27,7 +26,6 @@ MANY = 60  # Few enough for a quick test.
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcore.raft.leading.MOST_OBSERVERS", MANY)
     monkeypatch.setattr("kcore.raft.fetching.MOST_WAITING", MANY)
-    monkeypatch.setattr("kcore.raft.kraft_version.MOST_WAITING", MANY)
 
 
 def stranger(number: int, **changed: Any) -> Any:
@@ -128,16 +126,6 @@ def test_a_wait_that_ended_early_leaves_the_others_theirs() -> None:
     node.on_request(fetch_request(2, replica=FORGED, max_wait_ms=300), 18, "long", 1050)
     assert of(Answer, node.on_timer(1100)) == []
     assert [answer.reply_to for answer in of(Answer, node.on_timer(1350))] == ["long"]
-
-
-def test_so_many_wait_for_kraft_version_at_most() -> None:
-    """While the upgrade is not committed."""
-    node, request = static_leader(), features(1)
-    for number in range(MANY):
-        assert of(Answer, node.on_request(request, 2, number, 1000)) == []
-    (answer,) = of(Answer, node.on_request(request, 2, "one more", 1000))
-    assert answer.response.error_code == Errors.REQUEST_TIMED_OUT  # type: ignore[attr-defined]
-    assert len(node.leading.upgrades) == MANY
 
 
 # Voters.

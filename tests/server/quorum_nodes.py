@@ -1,17 +1,17 @@
 """Nodes of a quorum in one process, each with a port of loopback and a log in memory or on the disk."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kcore.processes.machine import free_ports
 from kcore.raft.config import RaftConfig
-from kcore.raft.effects import Effect, LeaderChanged
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from net.loops import until
@@ -20,19 +20,57 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 QUICK = {"election_timeout_ms": 300, "fetch_timeout_ms": 600, "election_backoff_max_ms": 200, "append_linger_ms": 0}
 
 
-class Heard(list[Effect]):
-    """What a state machine would be told."""
+class Recorder:
+    """A state machine that replays what it appends, and keeps what it was told."""
 
-    @property
-    def led_epoch(self) -> int | None:
-        """Of the epoch that this node was told that it leads, if it is the last one."""
-        changes = [each for each in self if isinstance(each, LeaderChanged)]
-        last = changes[-1] if changes else None
-        return last.epoch if last is not None and last.epoch_start_offset >= 0 else None
+    reads_batches: ClassVar = True
+
+    def __init__(self) -> None:
+        self.led_epoch: int | None = None
+        self.next_offset = -1
+        self.committed = 0
+        self.told: list[tuple[Any, ...]] = []
+
+    def decide(self, records: Sequence[bytes]) -> Append:
+        assert self.led_epoch is not None
+        self.next_offset += len(records)
+        return Append(records, self.led_epoch, self.next_offset - len(records))
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
+        self.told.append(("leader", epoch, offset))
+        self.led_epoch, self.next_offset = epoch, offset
+        return ()
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
+        self.told.append(("committed", batches, end_offset))
+        self.committed = end_offset
+        return ()
+
+    def on_resigned(self, epoch: int) -> Sequence[Append]:
+        self.told.append(("resigned", epoch))
+        self.led_epoch = None
+        return ()
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
+        raise AssertionError(f"{append} was refused: {next_offset}")
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Append]:
+        self.told.append(("snapshot", reader.snapshot, b"".join(reader)))
+        self.committed = reader.snapshot.offset
+        return ()
+
+
+def append(server: QuorumServer, records: Sequence[bytes]) -> Append:
+    """As its state machine, which leads."""
+    machine = server._machine
+    assert isinstance(machine, Recorder)
+    made = machine.decide(records)
+    server.submit([made])
+    return made
 
 
 class Nodes:
-    """So many static voters; `heard` by node."""
+    """So many static voters; `heard` has their state machines, by node."""
 
     def __init__(self, count: int, level: str = "4.3", **settings: Any) -> None:
         ports = free_ports(count)
@@ -41,7 +79,7 @@ class Nodes:
         )
         self.settings = {**QUICK, **settings, "level": level}
         self.servers: list[QuorumServer] = []
-        self.heard: list[Heard] = []
+        self.heard: list[Recorder] = []
         self.cluster_ids: list[tuple[int, str]] = []  # As they were to be stored: by which node.
 
     def config(self, node_id: int, **settings: Any) -> RaftConfig:
@@ -53,7 +91,7 @@ class Nodes:
         return RaftConfig(cluster_id, node_id, directory_id, endpoints, dice, voters=self.voters, **settings)
 
     def server(self, node_id: int, log: RaftLog | None = None, **settings: Any) -> QuorumServer:
-        config, heard = self.config(node_id, **settings), Heard()
+        config, heard = self.config(node_id, **settings), Recorder()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
         made = QuorumServer(
             config,
@@ -61,7 +99,7 @@ class Nodes:
             MemoryElections(),
             host="127.0.0.1",
             port=port,
-            listener=heard.append,
+            machine=heard,
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
         )

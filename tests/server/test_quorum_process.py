@@ -3,22 +3,30 @@
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from kcore.errors import NewerReleaseError, RaftLogError, StorageError
+from kcore.errors import NewerReleaseError, StorageError
 from kcore.net.connect import connect
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Answer, Effect, Flush, Notice, Stopped, StoreElection
+from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.state_machine import Append, Resign
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
+from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.quorum import process
 from kcore.server.quorum.process import Clock, MemoryElections, QuorumServer
 from kcore.types import Uuid
+from kcore.wire.record_building import encode_values
+from kcore.wire.records import decode_records
 from net.loops import story, until
-from server.quorum_nodes import Nodes, committed_everywhere, started
+from server.quorum_nodes import Nodes, append, committed_everywhere, started
 
 RECORDS = [b"one", b"two", b"three"]
 
@@ -29,9 +37,8 @@ RECORDS = [b"one", b"two", b"three"]
 async def test_a_leader_is_elected_and_what_it_appends_is_committed_everywhere(count: int, level: str) -> None:
     async with started(count, level) as nodes:
         leader = await nodes.leader()
-        appended = leader.append(RECORDS, leader.node.epoch)
-        assert appended.last_offset - appended.first_offset == 2
-        await committed_everywhere(nodes, appended.last_offset + 1)
+        appended = append(leader, RECORDS)
+        await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
         logs = {each.log.read(0, 1 << 20, each.log.end_offset) for each in nodes.servers}
         assert len(logs) == 1
         assert all(record in logs.pop() for record in RECORDS[:1])
@@ -42,8 +49,8 @@ async def test_a_leader_is_elected_and_what_it_appends_is_committed_everywhere(c
 async def test_an_observer_follows() -> None:
     async with started(3) as nodes, nodes.server(9, can_become_voter=False) as observer:
         leader = await nodes.leader()
-        appended = leader.append(RECORDS, leader.node.epoch)
-        await committed_everywhere(nodes, appended.last_offset + 1)
+        appended = append(leader, RECORDS)
+        await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
         assert not observer.node.is_voter
         end_offset = observer.log.end_offset
         assert observer.log.read(0, 1 << 20, end_offset) == leader.log.read(0, 1 << 20, end_offset)
@@ -60,10 +67,11 @@ async def test_a_leader_that_stops_hands_over() -> None:
         assert successor.node.epoch > epoch
         nodes.servers.remove(leader)
         nodes.heard = [heard for heard in nodes.heard if heard.led_epoch != epoch]
-        appended = successor.append(RECORDS, successor.node.epoch)
-        await committed_everywhere(nodes, appended.last_offset + 1)
-        with pytest.raises(RaftLogError):
-            leader.append(RECORDS, epoch)
+        appended = append(successor, RECORDS)
+        await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
+        end_offset = leader.log.end_offset
+        leader.submit([Append(RECORDS, epoch, end_offset)])
+        assert leader.log.end_offset == end_offset, "it has ended"
 
 
 @story
@@ -134,7 +142,7 @@ class Votes(MemoryElections):
 
 def scripted(node: Scripted, log: MemoryLog | None = None) -> tuple[QuorumServer, Votes]:
     votes = Votes()
-    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, host="127.0.0.1", port=0, listener=None)
+    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, host="127.0.0.1", port=0, machine=None)
     server.node = node  # type: ignore[assignment]
     return server, votes
 
@@ -210,14 +218,16 @@ async def test_a_bug_ends_the_process() -> None:
 
 @story
 async def test_a_disk_that_refuses_an_append_ends_the_process() -> None:
-    class Refusing(Scripted):
-        def append(self, records: Any, epoch: int, now_ms: int) -> Any:
-            raise StorageError("no space left")
+    class Full(MemoryLog):
+        def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
+            if b"one" in batches:
+                raise StorageError("no space left")
+            return super().append_as_leader(batches, epoch)
 
-    server, _ = scripted(Refusing())
-    async with server:
-        with pytest.raises(StorageError, match="no space left"):
-            server.append(RECORDS, 1)
+    nodes = Nodes(1)
+    async with nodes.server(1, Full()) as server:
+        await nodes.leader()
+        append(server, RECORDS)
         with pytest.raises(StorageError, match="no space left"):
             await server.wait_failed()
 
@@ -241,7 +251,7 @@ async def test_what_only_a_newer_release_can_read_ends_the_process_with_a_senten
     caplog.set_level("INFO")
     log = MemoryLog()
     log.append_as_leader(control_batch([kraft_version_record(2)], 0, 1, 0), 1)
-    server = QuorumServer(Nodes(1).config(1), log, MemoryElections(), host="127.0.0.1", port=0, listener=None)
+    server = QuorumServer(Nodes(1).config(1), log, MemoryElections(), host="127.0.0.1", port=0, machine=None)
     with pytest.raises(NewerReleaseError, match=r"kraft\.version 2"):
         await server.__aenter__()
     (told,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
@@ -263,7 +273,7 @@ async def test_a_notice_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -
 async def test_an_address_that_is_taken() -> None:
     taken, _ = scripted(Scripted())
     async with taken:
-        other = QuorumServer(Nodes(1).config(1), MemoryLog(), Votes(), host="127.0.0.1", port=taken.port, listener=None)
+        other = QuorumServer(Nodes(1).config(1), MemoryLog(), Votes(), host="127.0.0.1", port=taken.port, machine=None)
         other.node = Scripted()  # type: ignore[assignment]
         with pytest.raises(OSError, match="in use"):
             await other.__aenter__()
@@ -290,16 +300,16 @@ async def test_the_first_leader_makes_the_cluster_s_id_and_all_keep_it() -> None
             assert (await connection.send(VoteRequest(cluster_id="another"))).error_code == 104
         await leader.__aexit__()
         successor = await nodes.leader(but=leader)
-        appended = successor.append(RECORDS, successor.node.epoch)
+        appended = append(successor, RECORDS)
         nodes.servers.remove(leader)
-        await committed_everywhere(nodes, appended.last_offset + 1)
+        await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
         assert len(nodes.cluster_ids) == 4, "another leader makes no other one"
 
 
 @story
 async def test_a_node_that_knows_its_cluster_looks_for_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots may be large."""
-    monkeypatch.setattr(process, "ClusterIdHook", None)
+    monkeypatch.setattr(process, "ClusterIdMaker", None)
     async with started(1) as nodes:
         await nodes.leader()
 
@@ -314,3 +324,97 @@ async def test_a_node_that_starts_again_without_having_kept_the_id_finds_it_in_t
         async with nodes.server(1, server.log, cluster_id=None):
             await until(lambda: len(nodes.cluster_ids) == 2)
             assert nodes.cluster_ids[0] == nodes.cluster_ids[1]
+
+
+# The state machine.
+
+
+@story
+async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has_replayed() -> None:
+    """The leader's is told how far that is committed, and when it must take back what is not."""
+    async with started(3) as nodes:
+        leader = await nodes.leader()
+        machines = dict(zip(nodes.servers, nodes.heard, strict=True))
+        ours = machines[leader]
+        offset = append(leader, RECORDS).expected_offset
+        end = offset + len(RECORDS)
+        await until(lambda: all(machine.committed >= end for machine in machines.values()))
+        assert ours.told[-2:] == [("leader", leader.node.epoch, offset), ("committed", b"", end)]
+        for server, machine in machines.items():
+            given = b"".join(told[1] for told in machine.told if told[0] == "committed")
+            assert (RECORDS[0] in given) == (server is not leader)
+        epoch = leader.node.epoch
+        leader.submit([Resign(epoch)])
+        await until(lambda: ("resigned", epoch) in ours.told)
+
+
+@story
+async def test_a_machine_that_is_far_behind_is_told_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in its own turn of the loop, so that no heartbeat waits for all of it."""
+    monkeypatch.setattr("kcore.raft.driver.SLICE_BYTES", 100)
+    log = MemoryLog()
+    for offset in range(50):
+        batch = encode_values([b"x" * 50], base_offset=offset, timestamp=0, partition_leader_epoch=1)
+        log.append_as_leader(batch, 1)
+    nodes = Nodes(1)
+    server = nodes.server(1, log)
+    turns: list[int] = []
+    run = server._run_machine
+    monkeypatch.setattr(server, "_run_machine", lambda: (turns.append(nodes.heard[0].committed), run())[1])
+    async with server:
+        await nodes.leader()
+        [machine] = nodes.heard
+        assert machine.told[-1] == ("leader", server.node.epoch, server.node.next_offset)
+        assert max(after - before for before, after in pairwise(turns)) == 1
+
+
+@story
+async def test_a_snapshot_is_written_while_the_leader_appends() -> None:
+    """Slice by slice: what is committed meanwhile is not in it, and the node goes on between two slices."""
+    async with started(1) as nodes:
+        server = await nodes.leader()
+        [machine] = nodes.heard
+        append(server, RECORDS)
+        await until(lambda: machine.committed == machine.next_offset)
+        at = OffsetAndEpoch(machine.committed, server.node.epoch)
+        ends: list[int] = []
+
+        def slices() -> Iterator[bytes]:
+            for number in range(5):
+                append(server, [b"later"])
+                ends.append(server.node.log.end_offset)
+                yield encode_values([b"state %d" % number], base_offset=0, timestamp=0, partition_leader_epoch=0)
+
+        assert await server.write_snapshot(at, 0, slices())
+        assert len(ends) == 5 and server.log.latest_snapshot == at
+        piece = server.log.snapshot_piece(at, 0, 1 << 20)
+        assert piece is not None
+        values = [record.value for record in decode_records(piece.data) if record.control is None]
+        assert values == [b"state %d" % number for number in range(5)]
+        assert not await server.write_snapshot(at, 0, slices()), "there is one"
+
+
+@story
+async def test_a_snapshot_whose_state_machine_fails_leaves_nothing() -> None:
+    async with started(1) as nodes:
+        server = await nodes.leader()
+        at = OffsetAndEpoch(nodes.heard[0].committed, server.node.epoch)
+
+        def slices() -> Iterator[bytes]:
+            yield encode_values([b"state"], base_offset=0, timestamp=0, partition_leader_epoch=0)
+            raise ValueError("the state machine's own")
+
+        with pytest.raises(ValueError, match="own"):
+            await server.write_snapshot(at, 0, slices())
+        assert (server.log.latest_snapshot, server.node.writing) == (None, set())
+
+
+@story
+async def test_an_administrator_asks_the_server_for_kraft_version() -> None:
+    """Not the node: what is no request of raft's the server answers."""
+    async with started(1) as nodes, await connect("127.0.0.1", nodes.servers[0].port) as connection:
+        await nodes.leader()
+        update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+        answer = await connection.send(UpdateFeaturesRequest(feature_updates=[update]))
+        assert (answer.error_code, answer.error_message) == (0, None)
+        assert nodes.servers[0].node.voter_history.kraft_version == 1

@@ -1,14 +1,14 @@
 """What the records that a leader appends for a measurement come to."""
 
 import asyncio
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from kcore.errors import RaftLogError
 from kcore.raft.accumulator import max_records
-from kcore.raft.effects import Committed, LeaderChanged
-from kcore.raft.log import Appended
+from kcore.raft.state_machine import Append, SnapshotReader
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.server.quorum.workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, no_op_of, stats_of
 from kcore.wire.metadata_frames import decode_metadata_record
@@ -20,15 +20,13 @@ class Leader:
 
     def __init__(self) -> None:
         self.end, self.epochs = 0, set[int]()
-        self.resigned = False
 
-    def append(self, records: list[bytes], epoch: int) -> Appended:
-        if self.resigned:
-            raise RaftLogError("it leads no more")
-        assert {len(each) for each in records} == {100}
-        self.epochs.add(epoch)
-        self.end += len(records)
-        return Appended(self.end - len(records), self.end - 1)
+    def submit(self, outputs: Sequence[Append]) -> None:
+        for append in outputs:
+            assert {len(each) for each in append.records} == {100}
+            assert append.expected_offset == self.end
+            self.epochs.add(append.epoch)
+            self.end += len(append.records)
 
 
 @pytest.mark.parametrize("size", [4, 5, 6, 7, 100, 133, 134, 135, 256, 1024, 16_384, 16_392, 70_000])
@@ -54,19 +52,17 @@ def test_the_line_is_that_of_kafkas_tool() -> None:
 @story
 async def test_records_go_to_the_log_at_the_rate_while_the_node_leads() -> None:
     leader = Leader()
-    workload = AppendWorkload(1, 2_000, 100, lambda stats: None)
-    running = asyncio.create_task(workload.run(leader.append))
-    await asyncio.sleep(0.05)
-    assert leader.end == 0
-    workload.hear(LeaderChanged(2, 4))
+    workload = AppendWorkload(2_000, 100, lambda stats: None)
+    running = asyncio.create_task(workload.run(leader.submit))
     await asyncio.sleep(0.05)
     assert leader.end == 0
     began = asyncio.get_running_loop().time()
-    workload.hear(LeaderChanged(1, 5, 3))
+    leader.end = 3
+    workload.on_leader(5, 3)
     while leader.end < 200:
         await asyncio.sleep(0.001)
-        assert leader.end <= (asyncio.get_running_loop().time() - began) * 2_000
-    workload.hear(LeaderChanged(2, 6))
+        assert leader.end - 3 <= (asyncio.get_running_loop().time() - began) * 2_000
+    workload.on_resigned(5)
     end = leader.end
     await asyncio.sleep(0.05)
     assert leader.end == end
@@ -79,45 +75,59 @@ async def test_records_go_to_the_log_at_the_rate_while_the_node_leads() -> None:
 async def test_latency_runs_from_when_a_record_was_due() -> None:
     """Also if the process was late to append it: waiting for its turn is part of it."""
     leader, reports = Leader(), list[Stats]()
-    workload = AppendWorkload(1, 1_000, 100, reports.append)
-    workload.hear(LeaderChanged(1, 5, 0))
+    workload = AppendWorkload(1_000, 100, reports.append)
+    workload.on_leader(5, 0)
     await asyncio.sleep(0.1)  # Some hundred are due, and none is appended.
-    workload._append_due(leader.append, 5)
+    leader.submit(workload._append_due())
     appended = leader.end
     assert appended >= 99
-    workload.hear(Committed(appended - 1))  # Not the last one: all went in one batch.
+    workload.on_committed(b"", appended - 1)  # Not the last one: all went in one batch.
     [(_, counts)] = workload._windows
     assert counts.sum() == 0
-    workload.hear(Committed(appended))
+    workload.on_committed(b"", appended)
     buckets = counts.nonzero()[0]
     assert counts.sum() == appended
     assert len(buckets) > 0.9 * appended  # A millisecond lies between the latencies of one record and the next.
     assert buckets[-1] >= 99 * BUCKETS_A_MS
-    workload.hear(LeaderChanged(1, 6, appended))
+    workload.on_resigned(5)
+    workload.on_leader(6, appended)
     [(_, counts)] = workload._windows
     assert counts.sum() == 0  # The time between two reigns counts for neither.
 
 
 @story
-async def test_a_leader_that_lost_its_place_appends_nothing() -> None:
+async def test_what_was_refused_is_due_again() -> None:
+    """A control record came between: it goes behind that, and its latency still counts from when it was due."""
     leader = Leader()
-    leader.resigned = True
-    workload = AppendWorkload(1, 1_000, 100, lambda stats: None)
-    workload.hear(LeaderChanged(1, 5, 0))
-    running = asyncio.create_task(workload.run(leader.append))
-    await asyncio.sleep(0.05)
-    assert not running.done()
-    assert leader.end == 0
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    workload = AppendWorkload(1_000, 100, lambda stats: None)
+    workload.on_leader(5, 0)
+    await asyncio.sleep(0.02)
+    (refused,) = workload._append_due()
+    assert workload.on_refused(refused, 2) == ()
+    workload.on_committed(b"", 2)
+    leader.end = 2
+    leader.submit(workload._append_due())
+    assert leader.end >= 2 + len(refused.records)
+    [(_, counts)] = workload._windows
+    assert counts.sum() == 0
+    workload.on_committed(b"", leader.end)
+    assert counts.sum() == leader.end - 2
+    assert counts.nonzero()[0][-1] >= 19 * BUCKETS_A_MS
+
+
+def test_a_snapshot_is_not_read() -> None:
+    """The workload has no state: it lets the node go on at once."""
+    reader = SnapshotReader(OffsetAndEpoch(7, 1), lambda position, size: None)
+    assert AppendWorkload(1_000, 100, lambda stats: None).on_snapshot(reader) == ()
+    assert reader.is_done
 
 
 @story
 async def test_what_is_late_is_appended_in_parts_that_a_batch_can_hold() -> None:
     leader = Leader()
-    workload = AppendWorkload(1, 1e9, 100, lambda stats: None)
-    workload.hear(LeaderChanged(1, 5, 0))
+    workload = AppendWorkload(1e9, 100, lambda stats: None)
+    workload.on_leader(5, 0)
     await asyncio.sleep(0.01)  # Some ten million are due.
     for parts in (1, 2):
-        workload._append_due(leader.append, 5)
+        leader.submit(workload._append_due())
         assert leader.end == parts * max_records(100)

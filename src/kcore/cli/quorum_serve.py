@@ -146,7 +146,7 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
         can_become_voter=plan.data is not None,
         **settings,
     )
-    workload = AppendWorkload(plan.node_id, rate, record_bytes, _report) if rate else None
+    workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
         return asyncio.run(_serve(config, opened, where, workload))
     finally:
@@ -226,7 +226,6 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    listener = workload.hear if workload else None
     try:
         server = QuorumServer(
             config,
@@ -234,14 +233,14 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
             opened.elections,
             host=where.host,
             port=where.port,
-            listener=listener,
+            machine=workload,
             store_cluster_id=opened.store_cluster_id,
         )
         async with server:
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
             ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
             if workload:
-                ends.append(asyncio.create_task(workload.run(server.append)))
+                ends.append(asyncio.create_task(workload.run(server.submit)))
             _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in rest:
                 task.cancel()

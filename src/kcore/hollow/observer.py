@@ -1,8 +1,9 @@
 """The metadata log as all hollow brokers of a process see it: decoded once, into one image that they share."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import ClassVar, Final, Never
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from kcore.hollow.quorum import Quorum
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
+from kcore.raft.log import SnapshotPiece
+from kcore.raft.state_machine import AnyAppend, SnapshotReader
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import fetch_snapshot as snapshots
 from kcore.schema import metadata_records_brokers as broker_records
 from kcore.schema.fetch import FetchRequest, FetchResponse, PartitionData
@@ -33,7 +37,12 @@ _ELSEWHERE: Final = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.BROKER_NOT_AVAILABLE)
 
 
 class Observer:
-    """Applies what is committed to `image`; with `counts_only`, of all records only those of brokers."""
+    """The state machine of hollow brokers: applies what is committed to `image`, or of it the records of brokers alone.
+
+    The latter with `counts_only`. No raft node is under it: the brokers' fetches give it the log, and it never leads.
+    """
+
+    reads_batches: ClassVar = True
 
     def __init__(self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False) -> None:
         self.image = ClusterImage()
@@ -55,7 +64,33 @@ class Observer:
         count = int(np.searchsorted(found.last_offset, committed))
         end = int(found.position[count]) if count < len(found) else found.end
         ready, self._waiting = self._waiting[:end], self._waiting[end:]
-        self._seen.append(self._apply(decode_records(ready)))
+        if ready:
+            self.on_committed(ready, int(found.last_offset[count - 1]) + 1)
+
+    # As of `kcore.raft.state_machine.StateMachine`.
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
+        self._seen.append(self._apply(decode_records(batches)))
+        self.end_offset = end_offset
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Never]:
+        self.image, self.end_offset, self._waiting = ClusterImage(), 0, b""
+        for batches in reader:
+            self._apply(decode_records(batches))
+        self.end_offset = reader.snapshot.offset
+        return ()
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
+        raise TargetError("an observer cannot lead")
+
+    def on_resigned(self, epoch: int) -> Sequence[Never]:
+        raise TargetError("an observer cannot lead")
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
+        raise TargetError("an observer cannot append")
+
+    # What is known of the log.
 
     def types(self, from_offset: int = 0) -> tuple[Int64s, Int32s]:
         """Offset and type (as in `kcore.schema.index.METADATA_RECORDS`) of each record seen from there on."""
@@ -84,8 +119,6 @@ class Observer:
                 self.image.apply(decode_metadata_record(value)[0])
         else:
             replay(self.image, records, self.end_offset)
-        if len(records.batches):
-            self.end_offset = int(records.batches.last_offset[-1]) + 1
         return records.offset[rows], types
 
     # What the loop leaves to Python.
@@ -136,9 +169,7 @@ class Observer:
                 if end_offset > self.end_offset:
                     data += piece
             if end_offset > self.end_offset:
-                self.image, self.end_offset, self._waiting = ClusterImage(), 0, b""
-                self._apply(decode_records(data))
-                self.end_offset = end_offset
+                self.on_snapshot(SnapshotReader(OffsetAndEpoch(end_offset, epoch), partial(_piece_of, data)))
                 self._loop.seek_tape(end_offset)
         self._loop.fetch(row, False, offset=end_offset, last_epoch=epoch)
 
@@ -162,3 +193,8 @@ class Observer:
                 raise TargetError(f"FetchSnapshot: {Errors.of(piece.error_code).name}")
             position, size = piece.position + len(piece.unaligned_records), piece.size
             yield bytes(piece.unaligned_records)
+
+
+def _piece_of(data: bytearray, position: int, size: int) -> SnapshotPiece:
+    """Of a snapshot that was fetched."""
+    return SnapshotPiece(bytes(data[position : position + size]), len(data))

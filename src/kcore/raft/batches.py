@@ -12,6 +12,8 @@ from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
 from kcore.wire.record_building import CONTROL
 
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
+_BASE_OFFSET: Final = Struct(">q")
+_EPOCH: Final = Struct(">i")
 MAGIC: Final = 2
 CRC_END: Final = 21
 ATTRIBUTES_END: Final = 23
@@ -58,6 +60,12 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBa
         batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))
         position = end
     return batches, None
+
+
+def restamped(batch: StoredBatch, base_offset: int, epoch: int) -> bytes:
+    """The same batch at another offset, of another epoch: neither is covered by the CRC."""
+    data = batch.data
+    return _BASE_OFFSET.pack(base_offset) + data[8:LENGTH_END] + _EPOCH.pack(epoch) + data[LENGTH_END + 4 :]
 
 
 def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:

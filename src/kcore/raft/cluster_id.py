@@ -5,18 +5,17 @@ without one, so that this is for quorums of kcore's alone.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import ClassVar, Final, NamedTuple
 
 from kcore.errors import DecodeError
 from kcore.raft.batches import StoredBatch, split_batches
-from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
-from kcore.raft.log import RaftLog
+from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
 CLUSTER_ID_TAG: Final = 101  # Of a no-op, so that whoever does not know of it passes over it.
-PIECE_BYTES: Final = 1 << 20
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -34,53 +33,63 @@ def decode_cluster_id(value: bytes) -> str | None:
         return None
 
 
-class ClusterIdHook:
-    """Hears the effects of a node that knows no cluster id, until it is committed: then `cluster_id` is set.
+class ClusterIdKnown(NamedTuple):
+    """It is committed; `ClusterIdMaker` has nothing more to do."""
 
-    The first one in the log counts. A leader that finds none among the records before its own epoch draws one.
+    cluster_id: str
+
+
+class ClusterIdMaker:
+    """The state machine of a node that knows no cluster id: its state is the first one in the log.
+
+    A leader that finds none among the records before its own epoch draws one.
     """
 
-    def __init__(self, log: RaftLog, node_id: int, draw: Callable[[], str]) -> None:
-        self._log, self._node_id, self._draw = log, node_id, draw
-        self._position = log.start_offset
+    reads_batches: ClassVar = True
+
+    def __init__(self, draw: Callable[[], str]) -> None:
+        self._draw = draw
+        self._drawn: tuple[int, str] | None = None  # Appended by this leader, and at which offset; not committed.
         self.cluster_id: str | None = None
-        self._read_snapshot()
 
-    def hear(self, effect: Effect) -> bytes | None:
-        """A record that this leader is to append, in the epoch that it was told of."""
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
         if self.cluster_id is not None:
-            return None  # Another leader makes no other one.
-        match effect:
-            case Committed(high_watermark):
-                self._read_to(high_watermark)
-            case SnapshotLoaded():
-                self._position = self._log.start_offset
-                self._read_snapshot()
-            case LeaderChanged(leader_id, _, _) if leader_id == self._node_id:
-                return encode_cluster_id(self._draw())
-        return None
+            return ()  # Another leader makes no other one.
+        return self._append(self._draw(), epoch, offset)
 
-    def _read_to(self, high_watermark: int) -> None:
-        while self.cluster_id is None and self._position < high_watermark:
-            batches, _ = split_batches(self._log.read(self._position, PIECE_BYTES, high_watermark), check_crc=False)
-            if not batches:
-                return
-            self._look(batches)
-            self._position = batches[-1].last_offset + 1
+    def _append(self, cluster_id: str, epoch: int, offset: int) -> Sequence[Append]:
+        self._drawn = offset, cluster_id
+        return (Append((encode_cluster_id(cluster_id),), epoch, offset),)
 
-    def _read_snapshot(self) -> None:
-        """Batch by batch: a snapshot may be larger than the memory should be."""
-        snapshot, position, unread = self._log.latest_snapshot, 0, b""
-        if snapshot is None:
-            return
-        while (piece := self._log.snapshot_piece(snapshot, position, PIECE_BYTES)) is not None and piece.data:
-            position += len(piece.data)
-            unread += piece.data
-            batches, problem = split_batches(unread, check_crc=False)
-            self._look(batches)
-            if self.cluster_id is not None or problem is not None:
-                return
-            unread = unread[sum(len(batch.data) for batch in batches) :]
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
+        assert self._drawn is not None
+        return self._append(self._drawn[1], append.epoch, next_offset)
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[ClusterIdKnown]:
+        if self.cluster_id is not None:
+            return ()
+        self._look(split_batches(batches, check_crc=False)[0])
+        if self._drawn is not None and self._drawn[0] < end_offset:
+            self.cluster_id = self._drawn[1]
+        return self._found()
+
+    def on_resigned(self, epoch: int) -> Sequence[Append]:
+        self._drawn = None
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[ClusterIdKnown]:
+        """A damaged snapshot has none: whoever replays the log finds what is wrong with it."""
+        self.cluster_id = None
+        with suppress(DecodeError):
+            for batches in reader:
+                self._look(split_batches(batches, check_crc=False)[0])
+                if self.cluster_id is not None:
+                    break
+        reader.close()
+        return self._found()
+
+    def _found(self) -> Sequence[ClusterIdKnown]:
+        return () if self.cluster_id is None else (ClusterIdKnown(self.cluster_id),)
 
     def _look(self, batches: Sequence[StoredBatch]) -> None:
         """Compressed batches are passed over: no leader compresses this record, and they may hold any number of bytes.

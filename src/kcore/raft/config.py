@@ -12,7 +12,7 @@ MAX_BATCH_BYTES = 8 << 20
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
 # What a leader keeps for replicas that anybody can make up: far more of each than a cluster has brokers.
 MOST_OBSERVERS = 4096
-MOST_WAITING = 4096  # Fetches, and requests for kraft.version.
+MOST_WAITING = 4096  # Fetches.
 
 
 @dataclass(frozen=True, slots=True)

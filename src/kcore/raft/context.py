@@ -44,6 +44,7 @@ class NodeContext:
         "quorum",
         "shutdown_deadline_ms",
         "voter_history",
+        "writing",
     )
 
     quorum: "Quorum"
@@ -65,6 +66,7 @@ class NodeContext:
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
         self.is_stopped = False
         self.noticed: set[str] = set()  # Kinds of notices that were given in this state.
+        self.writing: set[OffsetAndEpoch] = set()  # Snapshots that a SnapshotWriter has begun.
         self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
 
     @property

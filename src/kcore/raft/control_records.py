@@ -62,6 +62,24 @@ def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[in
     )
 
 
+def snapshot_header(
+    epoch: int, last_contained_log_timestamp: int, kraft_version: int, voters: VoterSet | None, now_ms: int
+) -> tuple[bytes, int]:
+    """The first batch of a snapshot, with the version and the voters; and how many records it has, from offset 0 on."""
+    header: list[Data] = [
+        SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp),
+    ]
+    if kraft_version > 0:
+        header.append(kraft_version_record(kraft_version))
+        header += [voters.to_record()] if voters else []
+    return control_batch(header, 0, epoch, now_ms), len(header)
+
+
+def snapshot_footer(epoch: int, offset: int, now_ms: int) -> bytes:
+    """The last batch of a snapshot."""
+    return control_batch([SnapshotFooterRecord(version=0)], offset, epoch, now_ms)
+
+
 def snapshot_batches(
     epoch: int,
     values: Iterable[bytes],
@@ -70,22 +88,17 @@ def snapshot_batches(
     voters: VoterSet | None,
     now_ms: int,
 ) -> Iterator[bytes]:
-    """A snapshot: its header with the version and the voters, the records, its footer; offsets from 0 on."""
-    header: list[Data] = [
-        SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp),
-    ]
-    if kraft_version > 0:
-        header.append(kraft_version_record(kraft_version))
-        header += [voters.to_record()] if voters else []
-    yield control_batch(header, 0, epoch, now_ms)
-    filling = Accumulator(len(header))
+    """A whole snapshot, where no node writes it: its header, the records, its footer."""
+    header, count = snapshot_header(epoch, last_contained_log_timestamp, kraft_version, voters, now_ms)
+    yield header
+    filling = Accumulator(count)
     for value in values:
         if not filling.has_room([value]):
             yield filling.drain(epoch)
         filling.add([value], now_ms, 0)
     if filling.records:
         yield filling.drain(epoch)
-    yield control_batch([SnapshotFooterRecord(version=0)], filling.next_offset, epoch, now_ms)
+    yield snapshot_footer(epoch, filling.next_offset, now_ms)
 
 
 def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:

@@ -7,11 +7,12 @@ far that is (`following.pipelines`); of the leader, what `on_flushed` has told. 
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
-from kcore.raft import fetching, kraft_version, voter_changes
+from kcore.raft import fetching, voter_changes
 from kcore.raft.accumulator import Accumulator
-from kcore.raft.batches import split_batches
-from kcore.raft.config import LONGEST_LINGER_MS, MOST_OBSERVERS
+from kcore.raft.batches import restamped, split_batches
+from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES, MOST_OBSERVERS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.effects import Committed, LeaderChanged
@@ -23,7 +24,6 @@ from kcore.raft.states import NEVER_MS, Leader
 from kcore.raft.voter_changes import PendingChange
 from kcore.raft.voters import VoterSet
 from kcore.schema.structure import Data
-from kcore.schema.update_features import UpdateFeaturesResponse
 
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 
@@ -44,7 +44,6 @@ class LeaderState:
         "known_voters",
         "local",
         "observers",
-        "upgrades",
         "voters",
     )
 
@@ -62,7 +61,6 @@ class LeaderState:
         self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: what the voters said of themselves.
-        self.upgrades: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Who waits for kraft.version, and for what.
         self.set_voters(node.voter_history.last_voters)
         self.restart_check_quorum(node, now_ms)
 
@@ -180,7 +178,6 @@ class LeaderState:
         node.effects.append(Committed(offset))
         if known is None:  # Not before: a state machine leads once it has all that comes before (KAFKA-12619).
             node.effects.append(LeaderChanged(self.local.id, self.epoch, self.epoch_start_offset))
-        kraft_version.on_high_watermark(node, offset)
         voter_changes.on_high_watermark(node, offset)
         fetching.complete(node, now_ms)
 
@@ -198,6 +195,24 @@ class LeaderState:
         if linger_ms is None and not self.flushing:
             self.drain(node, now_ms)  # Nothing is on its way that it could wait for.
         return appended
+
+    def append_batches(self, node: NodeContext, batches: bytes, now_ms: int) -> Appended:
+        """Writes whole batches of data, with their offsets and this epoch in their headers; RaftLogError for others."""
+        found, problem = split_batches(batches, check_crc=False)
+        if problem is not None or not found or sum(len(each.data) for each in found) < len(batches):
+            raise RaftLogError(f"a leader appends whole batches: {problem or 'the last one is cut off'}")
+        if any(each.is_control or len(each.data) > MAX_BATCH_BYTES for each in found):
+            raise RaftLogError(f"a state machine appends batches of data, of at most {MAX_BATCH_BYTES} bytes each")
+        self.drain(node, now_ms)
+        first = self.accumulator.next_offset
+        parts = []
+        for each in found:
+            parts.append(restamped(each, self.accumulator.next_offset, self.epoch))
+            self.accumulator.next_offset += each.last_offset - each.base_offset + 1
+        self._write(node, b"".join(parts))
+        self._advance(node, now_ms)
+        fetching.complete(node, now_ms, below=node.log.end_offset)
+        return Appended(first, self.accumulator.next_offset - 1)
 
     def append_control(self, node: NodeContext, messages: Sequence[Data], now_ms: int) -> int:
         """Writes control records in a batch of their own, at once; the last one's offset."""
@@ -260,7 +275,6 @@ def _own_voters(node: NodeContext) -> list[Data]:
 
 def end(node: NodeContext) -> None:
     """It leads no more: whoever waits hears of it, and what lingered is dropped."""
-    kraft_version.fail(node)
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     node.leading = None  # type: ignore[assignment]  # As `NodeContext` has it.

@@ -6,6 +6,7 @@ since the process before may have been killed between a write and its flush.
 Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
@@ -16,6 +17,13 @@ class Appended(NamedTuple):
 
     first_offset: int
     last_offset: int
+
+
+class Refused(NamedTuple):
+    """An append that was not taken, nothing of it: the node leads another epoch, or its next offset is another."""
+
+    epoch: int  # That the node leads; -1 if it does not lead.
+    next_offset: int  # Of its next append; -1 if it does not lead.
 
 
 class SnapshotPiece(NamedTuple):
@@ -102,6 +110,12 @@ class RaftLog(Protocol):
 
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         """More bytes of one that was begun; its size so far."""
+
+    def snapshot_flush(self, snapshot: OffsetAndEpoch) -> Callable[[], None]:
+        """What makes durable, when it is called, all that was appended to one that was begun; from any thread, once.
+
+        Then `freeze_snapshot` has nothing left to wait for.
+        """
 
     def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Removes one that was begun and is not whole; nothing happens if there is none of that id."""

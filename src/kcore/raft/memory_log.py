@@ -1,7 +1,7 @@
 """A RaftLog in memory: for tests, and for simulators, which ask it what a crash would leave of it."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kcore.errors import RaftLogError
 from kcore.raft.batches import StoredBatch, check_sequence, split_batches
@@ -166,6 +166,9 @@ class MemoryLog:
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         self._begun[snapshot] += data
         return len(self._begun[snapshot])
+
+    def snapshot_flush(self, snapshot: OffsetAndEpoch) -> Callable[[], None]:
+        return lambda: None
 
     def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         self._begun.pop(snapshot, None)

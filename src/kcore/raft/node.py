@@ -22,11 +22,13 @@ from kcore.raft.config import RaftConfig
 from kcore.raft.connections import FIRST_BOOTSTRAP_ID
 from kcore.raft.context import NodeContext
 from kcore.raft.effects import Answer, Effect, Flush
-from kcore.raft.log import Appended, RaftLog
+from kcore.raft.log import Appended, RaftLog, Refused
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState
+from kcore.raft.snapshot_writing import SnapshotWriter
 from kcore.raft.states import Leader
 from kcore.raft.transitions import Event
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.fetch import FetchRequest
@@ -34,7 +36,6 @@ from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest
 from kcore.schema.structure import Message
-from kcore.schema.update_features import UpdateFeaturesRequest
 
 # (node, request, version, reply_to, now_ms): the response, or None if it is answered later, to `reply_to`.
 RequestHandler: TypeAlias = Callable[[NodeContext, Any, int, Hashable, int], Message | None]
@@ -53,7 +54,6 @@ REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
     AddRaftVoterRequest: voter_changes.on_add_raft_voter_request,
     RemoveRaftVoterRequest: voter_changes.on_remove_raft_voter_request,
     UpdateRaftVoterRequest: voter_changes.on_update_raft_voter_request,
-    UpdateFeaturesRequest: kraft_version.on_update_features_request,
 }
 RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of the request.
     VoteRequest: votes.on_vote_response,
@@ -149,23 +149,71 @@ class RaftNode(NodeContext):
                 following.on_flushed(self, now_ms)
         return self._finish(now_ms)
 
-    def append(self, records: Sequence[bytes], epoch: int, now_ms: int) -> tuple[Appended, list[Effect]]:
-        """Takes records (value bytes) as the leader of `epoch`, all in one batch; the offsets that they will have.
+    @property
+    def leads(self) -> bool:
+        return type(self.quorum.state) is Leader
 
-        RaftLogError if it does not lead that epoch. They are in the log for ever once Committed says so; a leader
-        that loses its place before may lose them.
+    @property
+    def next_offset(self) -> int:
+        """Of the next append; -1 unless it leads."""
+        return self.leading.accumulator.next_offset if self.leads else -1
+
+    def append(
+        self, records: Sequence[bytes], epoch: int, expected_offset: int, now_ms: int
+    ) -> tuple[Appended | Refused, list[Effect]]:
+        """Takes records (value bytes) as the leader of `epoch`, all in one batch, the first at `expected_offset`.
+
+        Refused, and nothing written, if it does not lead that epoch or its next offset is another. What is taken is in
+        the log for ever once Committed says so; a leader that loses its place before may lose it. RaftLogError for
+        records that do not fit into a batch. Source: KafkaRaftClient.prepareAppend, schedulePreparedAppend.
         """
-        self._check_leads(epoch)
+        refused = self._refused(epoch, expected_offset)
+        if refused is not None:
+            return refused, []
         appended = self.leading.append(self, records, now_ms)
         return appended, self._finish(now_ms)
+
+    def append_batches(
+        self, batches: bytes, epoch: int, expected_offset: int, now_ms: int
+    ) -> tuple[Appended | Refused, list[Effect]]:
+        """The same of whole batches of data, encoded from offset 0 on; RaftLogError for what is none of that."""
+        refused = self._refused(epoch, expected_offset)
+        if refused is not None:
+            return refused, []
+        appended = self.leading.append_batches(self, batches, now_ms)
+        return appended, self._finish(now_ms)
+
+    def _refused(self, epoch: int, expected_offset: int) -> Refused | None:
+        if not self.leads:
+            return Refused(-1, -1)
+        led_epoch, next_offset = self.quorum.state.epoch, self.next_offset
+        return None if (epoch, expected_offset) == (led_epoch, next_offset) else Refused(led_epoch, next_offset)
 
     def upgrade_kraft_version(
         self, version: int, epoch: int, now_ms: int, *, validate_only: bool = False
     ) -> tuple[kraft_version.Problem | None, list[Effect]]:
-        """The log names the voters from now on; why not, or None. RaftLogError if it does not lead that epoch."""
+        """The log names the voters from now on; why not, or None. RaftLogError if it does not lead that epoch.
+
+        It is done once `is_kraft_version_committed`, unless the node loses its place before.
+        """
         self._check_leads(epoch)
         problem = kraft_version.upgrade(self, version, now_ms, validate_only=validate_only)
         return problem, self._finish(now_ms)
+
+    @property
+    def is_kraft_version_committed(self) -> bool:
+        """The version and the voters that it knows are committed; so they are at version 0, where no log has them."""
+        offset = self.voter_history.last_voters_offset
+        return offset is None or offset < (self.quorum.high_watermark or 0)
+
+    def begin_snapshot(
+        self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, now_ms: int
+    ) -> SnapshotWriter | None:
+        """For the state at `snapshot`, which the edge writes slice by slice; None where there can be no such one.
+
+        `last_contained_log_timestamp`: of the last record in it. Source: KafkaRaftClient.createSnapshot.
+        """
+        return SnapshotWriter.begin(self, snapshot, last_contained_log_timestamp, now_ms)
 
     def _check_leads(self, epoch: int) -> None:
         state = self.quorum.state

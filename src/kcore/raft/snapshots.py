@@ -1,9 +1,9 @@
-"""Snapshots (KIP-630): written of the state machine's records, served to followers, loaded from a leader.
+"""Snapshots (KIP-630): served to followers, loaded from a leader. `snapshot_writing.py` writes them.
 
-Source: KafkaRaftClient.handleFetchSnapshotRequest and handleFetchSnapshotResponse, RecordsSnapshotWriter.
+Source: KafkaRaftClient.handleFetchSnapshotRequest and handleFetchSnapshotResponse.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Final
 
 from kcore.constants import METADATA_TOPIC
@@ -11,7 +11,6 @@ from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
 from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES
 from kcore.raft.context import NodeContext
-from kcore.raft.control_records import snapshot_batches
 from kcore.raft.effects import Committed, SnapshotLoaded
 from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
 from kcore.raft.loading import LoadingSnapshot
@@ -40,36 +39,6 @@ from kcore.schema.fetch_snapshot import (
 
 MOST_OFFSET: Final = 1 << 62  # No log comes that far; at 2^63 - 1 a leader could write nothing any more.
 ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
-
-# Written.
-
-
-def write(
-    node: NodeContext,
-    snapshot: OffsetAndEpoch,
-    values: Iterable[bytes],
-    last_contained_log_timestamp: int,
-    now_ms: int,
-) -> bool:
-    """Writes the state at `snapshot`, as records' values, with the version and the voters as they were there.
-
-    False, and nothing written, where the log cannot begin there or has that snapshot. Source: createSnapshot.
-    """
-    log, history = node.log, node.voter_history
-    is_known = log.snapshot_piece(snapshot, 0, 0) is not None
-    if is_known or snapshot.offset < log.start_offset or log.why_no_snapshot(snapshot) is not None:
-        return False
-    last = snapshot.offset - 1  # The id is an end: the state is that behind the record before it (KAFKA-14618).
-    version, voters = history.kraft_version_at(last), history.voters_at(last)
-    log.begin_snapshot(snapshot)
-    try:
-        for batch in snapshot_batches(snapshot.epoch, values, last_contained_log_timestamp, version, voters, now_ms):
-            log.append_snapshot(snapshot, batch)
-        log.freeze_snapshot(snapshot)
-    except BaseException:
-        log.drop_snapshot(snapshot)
-        raise
-    return True
 
 
 def delete_before(node: NodeContext, snapshot: OffsetAndEpoch) -> bool:

@@ -5,17 +5,22 @@ from typing import TYPE_CHECKING, Final
 
 from kcore.raft import snapshots
 from kcore.raft.replicas import ReplicaKey
+from kcore.raft.snapshot_writing import SnapshotWriter
 from kcore.raft.states import Leader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_voters import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.sim.machine import LISTENER, Machine
+from kcore.wire.record_building import encode_values
 
 if TYPE_CHECKING:
     from kcore.sim.world import World
 
 AUDIT_US: Final = 250_000
+AT_ONCE: Final = 0.5  # So often several appends are decided in one event.
 PAD_BYTES: Final = 300  # Of a snapshot's second record.
+SLICE_US: Final = 20_000  # Between two slices of a snapshot.
+MOST_WRITING: Final = 2  # Snapshots of one node at a time.
 
 
 def begin(world: "World") -> None:
@@ -45,33 +50,68 @@ def append(world: "World") -> None:
     machines = leaders(world) or [each for each in world.machines if each.is_up and not each.gate]
     if machines:
         machine = world.random.choice(machines)
-        appends = [1] * world.random.choice((1, 1, 1, 3)) if world.dice() < 0.8 else [world.random.choice((2, 5))]
-        for count in appends:
+        counts = [1] * world.random.choice((1, 1, 1, 3)) if world.dice() < 0.8 else [world.random.choice((2, 5))]
+        appends = []
+        for count in counts:
+            appends.append([b"record %d" % (world.sequence + k) for k in range(count)])
+            world.sequence += count
+        if len(appends) > 1 and world.dice() < AT_ONCE:
+            world.append(machine, *appends)
+            return
+        for values in appends:
             if machine.is_up and not machine.gate:
-                world.append(machine, *(b"record %d" % (world.sequence + k) for k in range(count)))
-                world.sequence += count
+                world.append(machine, values)
 
 
 def snapshot(world: "World") -> None:
-    """A node makes one of what it knows to be committed, and mostly drops the log before it."""
+    """A node begins one of what it knows to be committed; or drops the log before its latest one."""
     machine = world.random.choice(world.machines)
-    if not machine.is_up or machine.gate:
+    if not machine.is_up or machine.gate or len(machine.node.writing) >= MOST_WRITING:
         return
-    log, committed = machine.log, world.facts.committed
-    offset = machine.node.high_watermark
+    log, node = machine.log, machine.node
+    offset = node.high_watermark
     if offset is None or offset < max(log.start_offset, 1):
         return
     epoch = log.epochs.epoch_for_offset(offset - 1)
     if epoch is None:
         return
     latest = OffsetAndEpoch(offset, epoch)
-    if log.latest_snapshot != latest:
-        values = [committed.checksums[offset].to_bytes(4), bytes(PAD_BYTES)]
-        if not snapshots.write(machine.node, latest, values, 0, 0):
-            world.seen["snapshot refused"] += 1
-            return
-        world.seen["snapshot made"] += 1
-    if world.dice() < 0.7 and snapshots.delete_before(machine.node, latest):
+    if log.latest_snapshot == latest:
+        _move_start(world, machine, latest)
+        return
+    writer = node.begin_snapshot(latest, 0, 0)
+    if writer is None:
+        world.seen["snapshot refused"] += 1
+        return
+    state = world.facts.committed.checksums[offset].to_bytes(4)
+    writer.add(encode_values([state], base_offset=0, timestamp=0, partition_leader_epoch=0))
+    incarnation = machine.incarnation
+
+    def go_on() -> None:
+        """While the node does other things; a crash in between leaves nothing of it."""
+        if not machine.is_up or machine.incarnation != incarnation:
+            world.seen["snapshot lost by a crash"] += 1
+        elif machine.gate:
+            world.after_us(SLICE_US, go_on)
+        else:
+            _finish(world, machine, writer)
+
+    world.after_us(int(world.random.choice((1, 1, 1, 10, 100)) * SLICE_US * world.dice()), go_on)
+
+
+def _finish(world: "World", machine: Machine, writer: SnapshotWriter) -> None:
+    writer.add_values([bytes(PAD_BYTES)])
+    writer.flush()()
+    if not writer.freeze():
+        world.seen["snapshot too late"] += 1
+        return
+    world.seen["snapshot made"] += 1
+    _move_start(world, machine, writer.snapshot)
+
+
+def _move_start(world: "World", machine: Machine, snapshot: OffsetAndEpoch) -> None:
+    """Mostly a node drops the log before its snapshot."""
+    if world.dice() < 0.7 and snapshots.delete_before(machine.node, snapshot):
         world.seen["log start moved"] += 1
 
 

@@ -1,12 +1,15 @@
 """All that was ever committed in a world, once for all its nodes."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kcore.raft.batches import split_batches
 from kcore.sim.disk import SimLog
-from kcore.sim.machine import Append
 from kcore.sim.violation import Violation
 from kcore.wire.record_batch import crc32c
+from kcore.wire.records import decode_records
+
+if TYPE_CHECKING:
+    from kcore.sim.consumer import Held
 
 ALL: Final = 1 << 40
 
@@ -22,6 +25,7 @@ class CommittedLog:
         self.epochs = {0: 0}  # Of the record before it.
         self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
+        self._decoded: tuple[int, dict[int, bytes | None]] = -1, {}  # Of one of them, by its last offset: its values.
 
     def extend(self, log: SimLog, high_watermark: int, leader_epoch: int, index: int) -> None:
         """The leader of an epoch has committed its log up to there."""
@@ -44,10 +48,14 @@ class CommittedLog:
 
     def check(self, log: SimLog, begin: int, end: int, index: int) -> None:
         """What a log has between two offsets is what was committed there."""
+        self.check_bytes(log.read(begin, ALL, end), begin, end, index)
+
+    def check_bytes(self, data: bytes, begin: int, end: int, index: int) -> None:
+        """These batches are what was committed between two offsets."""
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None:
             raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
-        if log.read(begin, ALL, end) != self.data[first:last]:
+        if data != self.data[first:last]:
             raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
 
     def check_leader(self, log: SimLog, epoch: int) -> None:
@@ -64,8 +72,14 @@ class CommittedLog:
             told = f"the log of epoch {epoch}'s leader is not what was committed between {begin} and {end}"
             raise Violation("LeaderCompleteness", told)
 
-    def check_append(self, append: Append) -> None:
-        """What was acknowledged is where its leader said."""
-        batch = next((self._values[at] for at in range(append.offset, self.end) if at in self._values), b"")
-        if append.value not in batch:
-            raise Violation("NoAckedAppendLost", f"{append.value!r} of epoch {append.epoch} is not at {append.offset}")
+    def check_append(self, held: "Held") -> None:
+        """What a leader replayed, and was told is committed, is where it replayed it."""
+        last_offset = next((at for at in range(held.end_offset - 1, self.end) if at in self._values), -1)
+        if last_offset >= 0 and last_offset != self._decoded[0]:
+            records = decode_records(self._values[last_offset], check_crc=False)
+            self._decoded = last_offset, {record.offset: record.value for record in records}
+        found = self._decoded[1] if last_offset >= 0 else {}
+        for offset, value in enumerate(held.values, held.offset):
+            if found.get(offset) != value:
+                told = f"{value!r} of epoch {held.epoch} is not at {offset}"
+                raise Violation("NoAckedAppendLost", f"{told}: {found.get(offset)!r}")

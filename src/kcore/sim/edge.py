@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kcore.protocol_errors import Errors
+from kcore.raft.driver import Told
 from kcore.raft.effects import (
     Answer,
     Committed,
@@ -16,6 +17,7 @@ from kcore.raft.effects import (
     Stopped,
     StoreElection,
 )
+from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.raft_votes import VoteResponse
 from kcore.schema.structure import Message
@@ -42,9 +44,9 @@ class Edge:
             Send: self._send,
             Answer: self._answer,
             Flush: self._flush,
-            Committed: self._checkers.on_committed,
-            LeaderChanged: self._checkers.on_leader_changed,
-            SnapshotLoaded: self._checkers.on_snapshot_loaded,
+            Committed: self._committed,
+            LeaderChanged: self._leader_changed,
+            SnapshotLoaded: self._snapshot_loaded,
             Stopped: self._stopped,
             Notice: self._checkers.on_notice,
         }
@@ -158,9 +160,9 @@ class Edge:
     # Effects.
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None:
-        """Performs what came of an event; then what the event can have changed is checked."""
-        self._checkers.on_event(machine)
-        if effects:
+        """Performs what came of an event, and what the state machine makes of it; then what has changed is checked."""
+        while True:
+            self._checkers.on_event(machine)
             for k, effect in enumerate(effects):
                 if type(effect) is StoreElection:
                     self._store(machine, effect, effects[k + 1 :])
@@ -168,8 +170,47 @@ class Edge:
                 self._performers[type(effect)](machine, effect)
             if not machine.is_up:
                 return
+            if not machine.is_told or machine.storing is not None:
+                break
+            effects = self._run_state_machine(machine)
+            if not effects:
+                break
         self._checkers.after_event(machine)
         self.arm(machine)
+
+    def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
+        """An event of the state machine's own has led to these."""
+        machine.outputs += outputs
+        machine.is_told = True
+        self.perform(machine, [])
+
+    def _run_state_machine(self, machine: Machine) -> list[Effect]:
+        """Tells it all that is to be told; the node's effects of what it returned."""
+        driver = machine.driver
+        machine.consumer.read_on()
+        while driver.has_more:
+            machine.outputs += driver.catch_up()
+        machine.is_told = machine.consumer.reader is not None
+        if not machine.outputs:
+            return []
+        outputs, machine.outputs = machine.outputs, []
+        return driver.submit(outputs, machine.clock.ms(self._world.now_us))[0]
+
+    def _committed(self, machine: Machine, effect: Committed) -> None:
+        self._checkers.on_committed(machine, effect)
+        self._note(machine, effect)
+
+    def _leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
+        self._checkers.on_leader_changed(machine, effect)
+        self._note(machine, effect)
+
+    def _snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
+        self._checkers.on_snapshot_loaded(machine, effect)
+        self._note(machine, effect)
+
+    def _note(self, machine: Machine, effect: Told) -> None:
+        machine.outputs += machine.driver.note(effect)
+        machine.is_told = True
 
     def _store(self, machine: Machine, effect: StoreElection, rest: list[Effect]) -> None:
         """A barrier: the rest, and all further events, wait until the file is on the disk."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from kcore.raft.state_machine import Resign
 from kcore.raft.states import Follower, Leader
 from kcore.sim import processes, traps
 from kcore.sim.clients import alive
@@ -128,7 +129,7 @@ def resign(world: "World") -> None:
     machine = chosen(world)
     if machine is not None and not machine.gate and type(machine.node.state) is Leader:
         note(world, "resign")
-        world.tell(machine, machine.node.resign(machine.node.epoch, machine.clock.ms(world.now_us)))
+        world.edge.submit(machine, [Resign(machine.node.epoch)])
 
 
 # Clocks and disks.

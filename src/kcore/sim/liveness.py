@@ -3,7 +3,8 @@
 from typing import Final
 
 from kcore.raft.states import Leader
-from kcore.sim.machine import Append, Machine
+from kcore.sim.consumer import Held
+from kcore.sim.machine import Machine
 from kcore.sim.violation import Violation
 from kcore.sim.world import World
 
@@ -18,14 +19,14 @@ def heal_and_demand(world: World) -> int:
     """How long it took, in simulated microseconds; Violation if it takes too long, or does not last."""
     world.heal()
     began_us, last = world.now_us, world.count + MOST_EVENTS
-    marker: tuple[Machine, Append, int] | None = None
+    marker: tuple[Machine, Held, int] | None = None
     while world.heap[0][0] <= began_us + WITHIN_US and world.count < last:
         world.take(STEP, began_us + WITHIN_US)
         leader = _only_leader(world)
         if leader is None:
             marker = None
         elif marker is None or marker[0] is not leader or marker[1].epoch != leader.node.epoch:
-            append = world.append(leader, b"the last record") if not leader.gate else None
+            append = world.append(leader, [b"the last record"]) if not leader.gate else None
             marker = (leader, append, world.now_us) if append is not None else None
         elif all((machine.node.high_watermark or 0) > marker[1].offset for machine in world.machines):
             took_us = world.now_us - began_us

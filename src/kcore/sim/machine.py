@@ -2,15 +2,20 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias
 
+from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Effect, Flush
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.structure import Message
 from kcore.sim.clock import Clock
 from kcore.sim.disk import ElectionFile, SimLog
 from kcore.types import Uuid
+
+if TYPE_CHECKING:
+    from kcore.sim.consumer import Consumer
 
 NEVER_US: Final = 1 << 62
 PAUSED: Final = 1  # Bits of a gate: events wait.
@@ -78,14 +83,6 @@ class PendingStore:
         self.rest = rest
 
 
-class Append(NamedTuple):
-    """Records that a leader took, and where it said that they would be."""
-
-    offset: int
-    epoch: int
-    value: bytes
-
-
 class Disks:
     """How long the files of one machine take: one factor a file, of all its fsyncs, and what a fault adds."""
 
@@ -103,6 +100,8 @@ class Machine:
 
     node: RaftNode
     log: SimLog
+    consumer: "Consumer"  # The node's state machine.
+    driver: StateMachineDriver[Never]
 
     def __init__(self, index: int, directory: Uuid, clock: Clock, disks: Disks, level: str) -> None:
         self.index = index
@@ -128,7 +127,8 @@ class Machine:
         self.storing: PendingStore | None = None
         self.fsync: Flush | None = None  # What the one under way was asked for by.
         self.wants_fsync: Flush | None = None
-        self.appends: deque[Append] = deque()  # Neither committed nor given up.
+        self.is_told = True  # Something was said that its state machine may have to be told.
+        self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
         self.resumed_us = 0
 
     @property

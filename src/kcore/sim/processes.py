@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Final
 
 from kcore.raft.config import RaftConfig
+from kcore.raft.driver import StateMachineDriver
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ReplicaKey
+from kcore.sim.consumer import Consumer
 from kcore.sim.disk import SimLog
 from kcore.sim.kernel import RESPONSE
 from kcore.sim.machine import PAUSED, Machine, Reply
@@ -28,6 +30,8 @@ def boot(world: "World", machine: Machine) -> None:
     machine.log.open()
     election = machine.election.open()
     machine.node = RaftNode(_config(world, machine), machine.log)
+    machine.consumer = Consumer(machine, world.facts)
+    machine.driver = StateMachineDriver(machine.node, machine.consumer)
     world.checkers.on_boot(machine)
     world.edge.perform(machine, machine.node.start(election, machine.clock.ms(world.now_us)))
 

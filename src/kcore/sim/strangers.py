@@ -41,7 +41,6 @@ from kcore.schema.raft_votes import (
     VoteRequestTopicData,
 )
 from kcore.schema.structure import Message
-from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.sim import clients
 from kcore.sim.machine import LISTENER, Machine
 from kcore.types import METADATA_TOPIC_ID, Uuid
@@ -105,6 +104,9 @@ def ask(world: "World") -> None:
             world.ask(machine, vote)
             return
     machine = world.random.choice(leaders if leaders and world.dice() < 0.4 else world.machines)
+    if world.options.dynamic and machine.is_up and world.dice() < 0.1:
+        strange_upgrade(world, machine)
+        return
     strange = (*STRANGE, *STRANGE_CHANGES) if world.options.dynamic else STRANGE
     request = describe() if world.dice() < 0.2 else world.random.choice(strange)(world, machine)
     world.ask(machine, request)
@@ -305,14 +307,14 @@ def strange_update(world: "World", machine: Machine) -> Message:
     )
 
 
-def strange_update_features(world: "World", machine: Machine) -> Message:
-    """What is so already, cannot be, or is of a feature that no node of a quorum has."""
-    update = FeatureUpdateKey(
-        feature=world.random.choice(("kraft.version", "kraft.version", "metadata.version")),
-        max_version_level=world.random.choice((-1, 0, 1, 2)),
-        upgrade_type=world.random.choice((0, 1, 2, 3)),
-    )
-    return UpdateFeaturesRequest(feature_updates=[update], validate_only=world.dice() < 0.3)
+def strange_upgrade(world: "World", machine: Machine) -> None:
+    """An administrator asks a leader for a kraft.version that it has already, or that there is not."""
+    node = machine.node
+    if node.leads and not machine.gate:
+        version, only_asks = world.random.choice((-1, 0, 1, 2)), world.dice() < 0.3
+        now_ms = machine.clock.ms(world.now_us)
+        _, effects = node.upgrade_kraft_version(version, node.epoch, now_ms, validate_only=only_asks)
+        world.tell(machine, effects)
 
 
 def listeners(world: "World", machine: Machine) -> list[Listener]:
@@ -322,4 +324,4 @@ def listeners(world: "World", machine: Machine) -> list[Listener]:
 
 
 STRANGE: Final = (strange_fetch, strange_fetch_snapshot, strange_vote, strange_begin, strange_end)
-STRANGE_CHANGES: Final = (strange_add, strange_remove, strange_update, strange_update_features)
+STRANGE_CHANGES: Final = (strange_add, strange_remove, strange_update)

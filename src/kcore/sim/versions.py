@@ -9,7 +9,6 @@ from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest
 from kcore.schema.structure import Message
-from kcore.schema.update_features import UpdateFeaturesRequest
 from kcore.sim.violation import Violation
 from kcore.wire.codec import decode, encode
 
@@ -23,11 +22,10 @@ _SAME: Final[Versions] = {
     DescribeQuorumRequest: 2,
     RemoveRaftVoterRequest: 0,
     UpdateRaftVoterRequest: 0,
-    UpdateFeaturesRequest: 1,
 }
 VERSIONS: Final[dict[str, Versions]] = {
     "3.9": {**_SAME, VoteRequest: 1, FetchRequest: 17, AddRaftVoterRequest: 0},
-    "4.3": {**_SAME, VoteRequest: 2, FetchRequest: 18, AddRaftVoterRequest: 1, UpdateFeaturesRequest: 2},
+    "4.3": {**_SAME, VoteRequest: 2, FetchRequest: 18, AddRaftVoterRequest: 1},
 }
 PRE_VOTES: Final = 2  # From this version of Vote on there are pre-votes (KIP-996).
 

@@ -1,25 +1,30 @@
 """One simulated world: machines, what passes between them, and what is asked of them."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
-from kcore.errors import RaftLogError
 from kcore.raft.effects import Effect
-from kcore.raft.node import RaftNode
+from kcore.raft.log import Refused
+from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.structure import Message
 from kcore.sim import clients, faults, processes, strangers, upgrades
 from kcore.sim.checkers import Checkers
 from kcore.sim.clock import Clock
+from kcore.sim.consumer import Held
 from kcore.sim.disk import ElectionFile, SimLog
 from kcore.sim.edge import Edge
 from kcore.sim.facts import Facts
 from kcore.sim.kernel import REQUEST, Kernel
-from kcore.sim.machine import PAUSED, Append, Call, Disks, Machine
+from kcore.sim.machine import PAUSED, Call, Disks, Machine
 from kcore.sim.network import Network
 from kcore.sim.options import DISK_FACTORS, MIXED, RELEASES, Options
 from kcore.sim.snapshots import first_snapshot
 from kcore.sim.versions import version_between
+from kcore.sim.violation import Violation
 from kcore.types import Uuid
+
+ELSEWHERE: Final = 0.05  # So often, beside an append.
 
 
 class World(Kernel):
@@ -92,18 +97,35 @@ class World(Kernel):
 
     # What is asked of nodes from outside.
 
-    def append(self, machine: Machine, *values: bytes) -> Append | None:
-        """Records, in one batch, for a node that may lead; None if it does not, or no more than that."""
-        node: RaftNode = machine.node
-        try:
-            appended, effects = node.append(values, node.epoch, machine.clock.ms(self.now_us))
-        except RaftLogError:
+    def append(self, machine: Machine, *appends: Sequence[bytes]) -> Held | None:
+        """Records, each sequence in one batch, of the state machine of a node that may lead: the last, as it holds it.
+
+        None if it does not lead, or no more than that.
+        """
+        self._append_elsewhere(machine)
+        consumer = machine.consumer
+        decided = [consumer.decide(*values) for values in appends]
+        outputs: list[AnyAppend | Resign] = [each for each in decided if each is not None]
+        if not outputs:
             self.seen["append refused"] += 1
             return None
-        taken = Append(appended.last_offset, node.epoch, values[-1])
-        machine.appends.append(taken)
-        self.edge.perform(machine, effects)
-        return taken
+        self.edge.submit(machine, outputs)
+        return consumer.journal[-1] if machine.is_up and consumer.journal else None
+
+    def _append_elsewhere(self, machine: Machine) -> None:
+        """Now and then an append comes that expects what is not so: nothing of it may be written."""
+        if self.dice() >= ELSEWHERE:
+            return
+        node = machine.node
+        offset, epoch = node.next_offset, node.epoch
+        shift = self.random.choice((-1, 1, 2))
+        wrong = (epoch, offset + shift) if node.leads and shift < 2 else (epoch + shift, offset)
+        before = machine.log.end_offset, offset
+        outcome, effects = node.append([b"elsewhere"], *wrong, machine.clock.ms(self.now_us))
+        if not isinstance(outcome, Refused) or effects or before != (machine.log.end_offset, node.next_offset):
+            told = f"node {machine.index} is at {offset} in epoch {epoch} and takes an append for {wrong}"
+            raise Violation("AppendsAsExpected", f"{told}: {outcome}")
+        self.seen["append elsewhere refused"] += 1
 
     def ask(self, machine: Machine, request: Message) -> None:
         """A request of somebody who is no node of the quorum."""

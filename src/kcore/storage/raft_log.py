@@ -6,7 +6,7 @@ Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 import errno
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -342,6 +342,19 @@ class DiskRaftLog:
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         with refusals(self.folder):
             return self._snapshots.append(snapshot, data)
+
+    def snapshot_flush(self, snapshot: OffsetAndEpoch) -> Callable[[], None]:
+        with refusals(self.folder):
+            descriptor = self._snapshots.duplicate(snapshot)
+
+        def flush() -> None:
+            with refusals(self.folder):
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+        return flush
 
     def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         with refusals(self.folder):

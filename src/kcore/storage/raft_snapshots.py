@@ -74,6 +74,10 @@ class RaftSnapshots:
             raise
         return size + len(data)
 
+    def duplicate(self, snapshot: OffsetAndEpoch) -> int:
+        """Another file descriptor of one that was begun, which the caller closes."""
+        return os.dup(self._begun_file(snapshot))
+
     def freeze(self, snapshot: OffsetAndEpoch) -> None:
         """Read only from here on, as Kafka has it, and durable, its name too."""
         file = self._begun_file(snapshot)

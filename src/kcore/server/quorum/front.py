@@ -1,6 +1,6 @@
 """The requests that a node of a quorum answers: raft's are the node's, those for the active controller are refused.
 
-UpdateFeatures is the node's as well: of the active controller's work it can do what is about kraft.version.
+Of the active controller's work `features.py` does one thing: UpdateFeatures of kraft.version.
 
 Which APIs real brokers and controllers expect is what Kafka advertises for a CONTROLLER listener (ApiMessageType).
 """
@@ -51,7 +51,7 @@ class QuorumFront:
     """The server of a node."""
 
     def __init__(self, level: str, take: TakeRequest, describe: Callable[[], DescribeClusterResponse]) -> None:
-        """`take` gets a raft request, its version, and what `answer` is to be called with."""
+        """`take` gets a request that is not answered here, its version, and what `answer` is to be called with."""
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message]] = {}
         self._ids = count()

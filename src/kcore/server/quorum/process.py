@@ -6,15 +6,16 @@ Source: KafkaRaftManager and KafkaRaftClientDriver of 4.3.1.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, Self
+from typing import Any, Final, Never, Protocol, Self
 
-from kcore.errors import KcoreError, RaftLogError
-from kcore.raft.cluster_id import ClusterIdHook
+from kcore.errors import KcoreError
+from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.config import RaftConfig
+from kcore.raft.driver import StateMachineDriver, Told
 from kcore.raft.effects import (
     Answer,
     Committed,
@@ -27,11 +28,15 @@ from kcore.raft.effects import (
     Stopped,
     StoreElection,
 )
-from kcore.raft.log import Appended, RaftLog
+from kcore.raft.log import RaftLog
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState
+from kcore.raft.state_machine import StateMachine
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
+from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.quorum.features import FeatureUpdates
 from kcore.server.quorum.front import QuorumFront, described
 from kcore.server.quorum.peers import QuorumPeers
 from kcore.storage.raft_dir import random_directory_id
@@ -77,13 +82,11 @@ class Clock:
         return (at_ms * 1_000_000 - self._ahead_ns) / 1e9
 
 
-Listener = Callable[[Effect], None]
-
-
 class QuorumServer:
     """`async with` it: then it takes part. `wait_failed` raises what it cannot go on with: a disk, or a bug.
 
-    `listener` hears of Committed, LeaderChanged and SnapshotLoaded; it must not call back into the server.
+    `machine` is told what its node commits, and when it leads. What it returns is performed behind the event at hand;
+    what it wants to append at other times goes into `submit`. It is started when the cluster's id is known.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class QuorumServer:
         *,
         host: str,
         port: int,
-        listener: Listener | None,
+        machine: StateMachine[Never] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
     ) -> None:
@@ -104,11 +107,12 @@ class QuorumServer:
         """
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
-        self._elections, self._host, self._listener, self._stop_ms = elections, host, listener, stop_ms
+        self._elections, self._host, self._machine, self._stop_ms = elections, host, machine, stop_ms
         self._store_cluster_id = store_cluster_id
-        self._cluster_id_hook: ClusterIdHook | None = None
-        if config.cluster_id is None:
-            self._cluster_id_hook = ClusterIdHook(log, config.node_id, lambda: str(random_directory_id()))
+        self._features = FeatureUpdates(self.node)
+        self._driver: StateMachineDriver[Any] | None = None
+        self._outputs: list[Any] = []  # Of the machine, to be performed behind the event at hand.
+        self._is_catching_up = False
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -121,7 +125,7 @@ class QuorumServer:
 
     async def __aenter__(self) -> Self:
         try:
-            self._take(partial(self.node.start, self._elections.read()))
+            self._take(self._start)
             if self._failed.done():
                 self._failed.result()
             self.port = await self._front.open(self._host, self.port)
@@ -150,22 +154,49 @@ class QuorumServer:
         """For ever, or until there is a fault: it is raised."""
         await asyncio.shield(self._failed)
 
-    def append(self, records: Sequence[bytes], epoch: int) -> Appended:
-        """As the leader of `epoch`. RaftLogError if it is not that."""
+    def submit(self, outputs: Sequence[Any]) -> None:
+        """Appends, and what else the machine's own event has led to; the machine hears what came of it."""
+        self._outputs += outputs
+        self._take(lambda _: [])
+
+    async def write_snapshot(
+        self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, slices: Iterable[bytes]
+    ) -> bool:
+        """Writes the state at `snapshot`: slices of whole batches, of which the node waits for one at a time.
+
+        False where the log has such a snapshot, can begin at none there, or begins behind it in the end.
+        """
+        writer = self.node.begin_snapshot(snapshot, last_contained_log_timestamp, self._clock.now_ms())
+        if writer is None:
+            return False
         try:
-            appended, effects = self.node.append(records, epoch, self._clock.now_ms())
-            self._perform(effects)
-        except RaftLogError:
-            raise
-        except Exception as error:
-            self._fail(error)
-            raise
-        return appended
+            for batches in slices:
+                writer.add(batches)
+                await asyncio.sleep(0)
+            await asyncio.get_running_loop().run_in_executor(None, writer.flush())
+            return writer.freeze()
+        finally:
+            writer.drop()
 
     # Events.
 
+    def _start(self, now_ms: int) -> list[Effect]:
+        effects = self.node.start(self._elections.read(), now_ms)
+        if self.config.cluster_id is None:
+            self._drive(ClusterIdMaker(lambda: str(random_directory_id())))
+        elif self._machine is not None:
+            self._drive(self._machine)
+        return effects
+
+    def _drive(self, machine: StateMachine[Any] | None) -> None:
+        """The node's machine is this one from now on."""
+        self._driver = None if machine is None else StateMachineDriver(self.node, machine)
+
     def _requested(self, request: Message, version: int, reply_to: Hashable) -> None:
-        self._take(partial(self.node.on_request, request, version, reply_to))
+        if isinstance(request, UpdateFeaturesRequest):
+            self._take(partial(self._features.on_request, request, version, reply_to))
+        else:
+            self._take(partial(self.node.on_request, request, version, reply_to))
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
         self._take(partial(self.node.on_response, correlation_id, response))
@@ -180,6 +211,7 @@ class QuorumServer:
             return
         try:
             self._perform(event(self._clock.now_ms()))
+            self._run_machine()
         except Exception as error:
             self._fail(error)
 
@@ -213,31 +245,45 @@ class QuorumServer:
                     self._tell(effect)
         self._wake_at(self.node.next_deadline_ms)
 
-    def _tell(self, effect: Committed | LeaderChanged | SnapshotLoaded) -> None:
+    def _tell(self, effect: Told) -> None:
         if isinstance(effect, LeaderChanged):
             logger.info(
                 "epoch %s: the leader is %s", effect.epoch, effect.leader_id if effect.leader_id >= 0 else "unknown"
             )
-        if self._listener is not None:
-            self._listener(effect)
-        if self._cluster_id_hook is not None:
-            self._bootstrap(self._cluster_id_hook, effect)
+        for answer in self._features.on_effect(effect):
+            self._front.answer(answer)
+        if self._driver is not None:
+            self._outputs += self._driver.note(effect)
 
-    def _bootstrap(self, hook: ClusterIdHook, effect: Committed | LeaderChanged | SnapshotLoaded) -> None:
-        """The cluster has no id yet, or this node has not heard of it."""
-        record = hook.hear(effect)
-        if record is not None and isinstance(effect, LeaderChanged):
-            asyncio.get_running_loop().call_soon(self._append_cluster_id, record, effect.epoch)
-        elif hook.cluster_id is not None:
-            if self._store_cluster_id is not None:
-                self._store_cluster_id(hook.cluster_id)
-            self.node.cluster_id = hook.cluster_id
-            self._cluster_id_hook = None
-            logger.info("the cluster is %s", hook.cluster_id)
+    # The state machine.
 
-    def _append_cluster_id(self, record: bytes, epoch: int) -> None:
-        with suppress(RaftLogError):  # It leads no more: the next one will.
-            self.append([record], epoch)
+    def _run_machine(self) -> None:
+        """Tells the machine one thing, and performs all that it returned; what is left to be told has its own turn."""
+        if self._driver is None or self._stopped.is_set():
+            self._outputs.clear()
+            return
+        self._outputs += self._driver.catch_up()
+        while self._outputs and self._driver is not None:
+            outputs, self._outputs = self._outputs, []
+            effects, own = self._driver.submit(outputs, self._clock.now_ms())
+            self._perform(effects)
+            for each in own:
+                self._perform_own(each)
+        if self._driver is not None and self._driver.has_more and not self._is_catching_up:
+            self._is_catching_up = True
+            asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._is_catching_up = False
+        self._take(lambda _: [])
+
+    def _perform_own(self, effect: ClusterIdKnown) -> None:
+        """Of the machine: from now on the node knows its cluster, and its own machine begins."""
+        if self._store_cluster_id is not None:
+            self._store_cluster_id(effect.cluster_id)
+        self.node.cluster_id = effect.cluster_id
+        logger.info("the cluster is %s", effect.cluster_id)
+        self._drive(self._machine)
 
     def _wake_at(self, at_ms: int | None) -> None:
         when_s = None if at_ms is None else self._clock.seconds_of(at_ms)

@@ -3,15 +3,13 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from kcore.errors import RaftLogError
 from kcore.raft.accumulator import max_records
-from kcore.raft.effects import Committed, Effect, LeaderChanged
-from kcore.raft.log import Appended
+from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.types import Int64s
 from kcore.wire.metadata_frames import encode_metadata_record
@@ -89,37 +87,67 @@ class Window(NamedTuple):
 
 
 class AppendWorkload:
-    """Appends while its node leads. A record's time runs from when it was due, also if the append itself was late."""
+    """A state machine that appends while its node leads.
 
-    def __init__(self, node_id: int, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
+    A record's latency runs from when it was due, also if the append itself was late.
+    """
+
+    reads_batches: ClassVar = False
+
+    def __init__(self, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
         """`rate`: records a second. `report` hears every `REPORT_S`."""
-        self._node_id, self._rate, self._report = node_id, rate, report
+        self._rate, self._report = rate, report
         self._record = no_op_of(record_bytes)
         self._most_at_once = max_records(len(self._record))
         self._pending: deque[Pending] = deque()
         self._windows: deque[Window] = deque(maxlen=WINDOWS)
         self._epoch: int | None = None
+        self._next_offset = 0  # Of the next append, if nothing comes between.
         self._claimed_s, self._appended, self._waiting = 0.0, 0, 0
 
-    def hear(self, effect: Effect) -> None:
-        """A listener of a QuorumServer."""
-        match effect:
-            case LeaderChanged(leader_id, epoch, _):
-                mine = leader_id == self._node_id
-                self._epoch = epoch if mine else None
-                self._claimed_s, self._appended, self._waiting = time.monotonic(), 0, 0
-                self._pending.clear()
-                self._windows.clear()
-                self._begin_window(self._claimed_s)
-            case Committed(high_watermark):
-                self._committed(high_watermark)
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
+        self._epoch, self._next_offset = epoch, offset
+        self._claimed_s, self._appended, self._waiting = time.monotonic(), 0, 0
+        self._pending.clear()
+        self._windows.clear()
+        self._begin_window(self._claimed_s)
+        return ()
 
-    async def run(self, append: Callable[[list[bytes], int], Appended]) -> None:
-        """Until it is cancelled."""
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
+        now_s, pending = time.monotonic(), self._pending
+        while pending and pending[0].last_offset < end_offset:
+            batch = pending.popleft()
+            self._waiting -= batch.records
+            latencies_s = now_s - batch.due_s - np.arange(batch.records) / self._rate
+            buckets = np.clip(latencies_s * (1000 * BUCKETS_A_MS), 0, BUCKETS - 1).astype(np.int64)
+            np.add.at(self._windows[-1].counts, buckets, 1)
+        return ()
+
+    def on_resigned(self, epoch: int) -> Sequence[Append]:
+        self._epoch = None
+        self._pending.clear()
+        self._windows.clear()
+        return ()
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
+        """The same records are due again, and from when they were due."""
+        first_offset = append.expected_offset
+        while self._pending and self._pending[-1].last_offset >= first_offset:
+            batch = self._pending.pop()
+            self._appended -= batch.records
+            self._waiting -= batch.records
+        self._next_offset = next_offset
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Append]:
+        reader.close()
+        return ()
+
+    async def run(self, submit: Callable[[Sequence[Append]], None]) -> None:
+        """Until it is cancelled; `submit` as of the server that the workload is the state machine of."""
         while True:
             await asyncio.sleep(max(TICK_S, min(self._next_due_s() - time.monotonic(), MOST_IDLE_S)))
-            if self._epoch is not None:
-                self._append_due(append, self._epoch)
+            submit(self._append_due())
             now_s = time.monotonic()
             if self._windows and now_s - self._windows[-1].begun_s >= REPORT_S:
                 counts = np.sum([each.counts for each in self._windows], axis=0)
@@ -134,26 +162,15 @@ class AppendWorkload:
     def _next_due_s(self) -> float:
         return self._claimed_s + (self._appended + 1) / self._rate
 
-    def _append_due(self, append: Callable[[list[bytes], int], Appended], epoch: int) -> None:
+    def _append_due(self) -> Sequence[Append]:
+        """What should have been appended by now, as far as one batch holds it."""
         due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
         due = min(due, MOST_PENDING - self._waiting, self._most_at_once)
-        if due <= 0:
-            return
-        first_due_s = self._next_due_s()
-        try:
-            appended = append([self._record] * due, epoch)
-        except RaftLogError:
-            self._epoch = None  # It leads no more; that will be told.
-            return
+        if self._epoch is None or due <= 0:
+            return ()
+        append = Append([self._record] * due, self._epoch, self._next_offset)
+        self._next_offset += due
+        self._pending.append(Pending(self._next_offset - 1, due, self._next_due_s()))
         self._appended += due
         self._waiting += due
-        self._pending.append(Pending(appended.last_offset, due, first_due_s))
-
-    def _committed(self, high_watermark: int) -> None:
-        now_s, pending = time.monotonic(), self._pending
-        while pending and pending[0].last_offset < high_watermark:
-            batch = pending.popleft()
-            self._waiting -= batch.records
-            latencies_s = now_s - batch.due_s - np.arange(batch.records) / self._rate
-            buckets = np.clip(latencies_s * (1000 * BUCKETS_A_MS), 0, BUCKETS - 1).astype(np.int64)
-            np.add.at(self._windows[-1].counts, buckets, 1)
+        return (append,)

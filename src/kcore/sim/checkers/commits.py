@@ -18,7 +18,7 @@ UNKNOWN: int = -1
 
 class Commits(Checker):
     """MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark, LeaderCompleteness,
-    ReadsBelowHighWatermark, SameCommittedData, NoAckedAppendLost."""
+    ReadsBelowHighWatermark, SameCommittedData."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
@@ -57,7 +57,6 @@ class Commits(Checker):
             self._check_own_epoch(machine, led.epoch, high_watermark)
             self._check_majority(machine, high_watermark)
             committed.extend(machine.log, high_watermark, led.epoch, machine.index)
-            self._acknowledge(machine, led.epoch, high_watermark)
         elif high_watermark > committed.end:
             raise Violation("SameCommittedData", f"node {machine.index} is the first at {high_watermark}")
 
@@ -77,13 +76,6 @@ class Commits(Checker):
     def _durable_end(self, key: ReplicaKey) -> int:
         machine = self.world.machines[key.id]
         return machine.log.durable_end if key.directory_id in (NO_DIRECTORY, machine.key.directory_id) else UNKNOWN
-
-    def _acknowledge(self, machine: Machine, epoch: int, high_watermark: int) -> None:
-        while machine.appends and machine.appends[0].offset < high_watermark:
-            append = machine.appends.popleft()
-            if append.epoch == epoch:
-                self.facts.committed.check_append(append)
-                self.facts.acknowledged += 1
 
     def at_end(self) -> None:
         """The whole of every log is what was committed, up to where its node knows it."""

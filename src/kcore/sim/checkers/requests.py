@@ -165,12 +165,11 @@ class Requests(Checker):
         count_open = sum(call.deadline_us > self.world.now_us for call in machine.open.values())
         known = {
             "requests that it has sent": (count_open, MOST_OPEN * size),
-            "snapshots that it has begun": (log.count_begun(), 1),
+            "snapshots that it has begun": (log.count_begun(), 1 + len(machine.node.writing)),
         }
         if leading is not None:
             known["observers"] = len(leading.observers), MOST_OBSERVERS + size
             known["fetches that wait"] = len(leading.fetches), MOST_WAITING
-            known["upgrades that wait"] = len(leading.upgrades), MOST_WAITING
         for what, (count, most) in known.items():
             if count > most:
                 raise Violation("Bounded", f"node {machine.index} has {count} {what}: more than {most}")

@@ -7,10 +7,20 @@ anything else than a Violation is no test of the invariants: the plant is broken
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcore.sim.planted import disks, elections, replication, voter_changes
+from kcore.sim.planted import disks, elections, replication, state_machines, voter_changes
 from kcore.sim.planted.patches import PLANTED, Patches, Plant, PlantError
 
-__all__ = ("PLANTED", "Plant", "PlantError", "disks", "elections", "planted", "replication", "voter_changes")
+__all__ = (
+    "PLANTED",
+    "Plant",
+    "PlantError",
+    "disks",
+    "elections",
+    "planted",
+    "replication",
+    "state_machines",
+    "voter_changes",
+)
 
 
 @contextmanager

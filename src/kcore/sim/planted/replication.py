@@ -4,10 +4,8 @@ from copy import deepcopy
 from typing import Any
 
 from kcore.raft import fetching, following, leading, snapshots
-from kcore.raft.accumulator import Accumulator
 from kcore.raft.context import NodeContext
 from kcore.raft.leading import LeaderState
-from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RESPONSE_HANDLERS
 from kcore.raft.states import NEVER_MS
@@ -92,20 +90,6 @@ def follower_takes_all_for_committed(patches: Patches) -> None:
         return broken
 
     patches.put(following, "update_high_watermark", make)
-
-
-@plant("NoAckedAppendLost")
-def append_names_another_offset(patches: Patches) -> None:
-    """Whoever appends is told that its records come one earlier."""
-
-    def make(add: Any) -> Any:
-        def broken(self: Any, *given: Any) -> Any:
-            first, last = add(self, *given)
-            return Appended(first - 1, last - 1)
-
-        return broken
-
-    patches.put(Accumulator, "add", make)
 
 
 @plant("AnsweredOnce")
