@@ -13,8 +13,8 @@ from kcore.designs.plan import DesignsPlan
 from kcore.designs.rows import Row, predicted
 from kcore.designs.run import run
 from kcore.designs.sessions import CountedClient
-from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.metadata.znode_operations import Create, Delete, SetData
+from kcore.processes.zk_cluster import ZookeeperProcess
 from net.loops import story
 
 PLAN = DesignsPlan(partitions=120, brokers=6, repeat=1, writes=1_000, commands=20)

@@ -14,8 +14,8 @@ from kcore.metadata import znodes
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
-from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.metadata.znode_operations import Create, Delete, Node, OperationResult, SetData
+from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import elect, register_broker, take_over
 from kcore.zookeeper.session import SessionEvent, Watch

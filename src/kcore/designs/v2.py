@@ -7,7 +7,7 @@ seen at once; what may wait is put into /brokers/state/<id>. The leader also wat
 import numpy as np
 
 from kcore.controller.zk.events import BrokerFailed
-from kcore.controller.zk_controller import ZkController
+from kcore.controller.zk.zk_controller import ZkController
 from kcore.designs.design import Design, done
 from kcore.designs.state_queue import QueueReader, command, queue_nodes
 from kcore.metadata.znode_json import encode_json

@@ -7,7 +7,7 @@ import numpy as np
 
 from kcore.controller.zk.decision import Decision, state_writes
 from kcore.controller.zk.events import BrokerFailed
-from kcore.controller.zk_controller import ZkController
+from kcore.controller.zk.zk_controller import ZkController
 from kcore.designs.design import Design, done
 from kcore.errors import TargetError
 from kcore.hollow.zk.broker import HollowBroker
