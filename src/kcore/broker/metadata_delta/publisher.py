@@ -1,0 +1,122 @@
+"""A broker's replicas follow the metadata log: what changed between two offsets becomes orders to them.
+
+The order is Kafka's: what this broker holds no more goes first, then it leads and follows as the state says. Source:
+BrokerMetadataPublisher, ReplicaManager.applyDelta and TopicDelta.localChanges of 4.3.1.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.metadata.delta import MetadataDelta
+from kcore.metadata.image import ClusterImage
+from kcore.protocol_errors import Errors
+from kcore.types import Uuid
+
+BROKERS: Final = "brokers"
+
+
+class MetadataPublisher:
+    """Of one broker: its replicas, and the image that the log is replayed into.
+
+    The image keeps deltas (`ClusterImage.keep_deltas`). `publish` is called behind each replay of committed records.
+    """
+
+    def __init__(self, replicas: ReplicaManager, image: ClusterImage) -> None:
+        self._replicas, self._image = replicas, image
+        self._published: int | None = None  # All records below this offset; None before the first image.
+        self._held: dict[Key, Uuid] = {}  # With the topic's id: also partitions without a leader that is alive.
+        replicas.cluster.table = image.table
+
+    def publish(self, now_ms: int) -> dict[Key, Errors]:
+        """The replicas become what the image says; the errors of those that could not."""
+        image, published = self._image, self._published
+        delta = None if published is None else image.changes_between(published, image.end_offset)
+        self._published = image.end_offset
+        self._replicas.cluster.topics_changed()
+        errors = self._everything(now_ms) if delta is None else self._changes(delta, now_ms)
+        self._replicas.cluster_changed()
+        return errors
+
+    def _everything(self, now_ms: int) -> dict[Key, Errors]:
+        """The first image, or one that is too far from the last: what it does not list is a stray."""
+        table, broker_id = self._image.table, self._replicas.broker_id
+        rows: list[int] = []
+        if broker_id in table.brokers:
+            rows = np.flatnonzero((table.replicas__ps == table.brokers.row(broker_id)).any(axis=1)).tolist()
+        self._stop_topics_of_another_id(rows)
+        keys = {self._key(row) for row in rows}
+        for key in self._held.keys() - keys:
+            self._drop(key)
+        self._replicas.hold_only(keys)
+        return self._become(rows, now_ms)
+
+    def _changes(self, delta: MetadataDelta, now_ms: int) -> dict[Key, Errors]:
+        table, replicas = self._image.table, self._replicas
+        for key in [each for each, topic_id in self._held.items() if topic_id in delta.deleted_topics]:
+            self._drop(key)
+        rows = delta.rows_of_broker(table, replicas.broker_id).tolist()
+        self._stop_topics_of_another_id(rows)
+        for row in set(delta.rows.tolist()).difference(rows):
+            if (key := self._key(row)) in self._held:
+                self._drop(key)
+        if delta.touched(BROKERS):  # Whoever follows a leader that was fenced, or is alive again.
+            rows = [*rows, *self._led_by(delta.touched(BROKERS)).difference(rows)]
+        return self._become(rows, now_ms)
+
+    def _stop_topics_of_another_id(self, rows: Iterable[int]) -> None:
+        """A topic was deleted and made again under its name."""
+        table = self._image.table
+        for row in rows:
+            topic_id = table.topics.ids[table.topic_row__p[row]]
+            if self._held.get(key := self._key(row), topic_id) != topic_id:
+                self._drop(key)
+
+    def _drop(self, key: Key) -> None:
+        """Nothing of it is left, unless its log directory has failed: then it is a stray where that comes back."""
+        del self._held[key]
+        self._replicas.stop(key, delete=True)
+
+    def _led_by(self, broker_ids: set[int]) -> set[int]:
+        """Rows of the held partitions that one of those brokers leads now."""
+        table = self._image.table
+        leaders = {table.brokers.row(each) for each in broker_ids if each in table.brokers}
+        held = (table.row_at(table.topics.row(topic), index) for topic, index in self._held)
+        return {row for row in held if row >= 0 and int(table.leader__p[row]) in leaders}
+
+    def _become(self, rows: Iterable[int], now_ms: int) -> dict[Key, Errors]:
+        """Leaders first: others wait for them."""
+        own = self._replicas.broker_id
+        orders = sorted(map(self._order, rows), key=lambda order: (order[1].leader != own, order[0]))
+        errors = {key: self._obey(key, told, now_ms) for key, told in orders}
+        return {key: error for key, error in errors.items() if error is not Errors.NONE}
+
+    def _obey(self, key: Key, told: Replica, now_ms: int) -> Errors:
+        """A partition whose leader is gone is held, and neither led nor followed."""
+        self._held[key] = told.topic_id
+        error = self._replicas.become(key, told, now_ms)
+        if error is Errors.NONE and not self._replicas.cluster.is_alive(told.leader):
+            return self._replicas.stop(key, delete=False)
+        return error
+
+    def _key(self, row: int) -> Key:
+        table = self._image.table
+        return table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
+
+    def _order(self, row: int) -> tuple[Key, Replica]:
+        """What a row wants of the replica; a partition that this broker does not hold yet is new to it."""
+        table, key = self._image.table, self._key(row)
+        state = table.state(row)
+        return key, Replica(
+            topic_id=table.topics.ids[table.topic_row__p[row]],
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            replicas=state.replicas,
+            partition_epoch=state.partition_epoch,
+            leader_recovery_state=state.leader_recovery_state,
+            is_new=key not in self._held,
+        )
