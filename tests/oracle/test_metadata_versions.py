@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kcore.hollow.jars import kafka_jars
+from kcore.processes.jars import kafka_jars
 
 from kcore.spark.java import java_home
 
