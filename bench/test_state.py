@@ -137,6 +137,9 @@ def test_snapshot(benchmark: BenchmarkFixture, image: ClusterImage) -> None:
     benchmark.extra_info["longest slice, ms"] = round(max(slices) * 1e3, 1)
 
 
-def test_memory(image: ClusterImage) -> None:
-    """10 million partitions are ten times these: 1.3 GB."""
-    assert image.memory_bytes()["total"] <= 130 * PARTITIONS
+def test_memory_of_ten_million(benchmark: BenchmarkFixture) -> None:
+    """Columns and indexes; the process as a whole has grown by as much (0.52 GB) when this was written."""
+    image = benchmark.pedantic(image_of, (10 * PARTITIONS,), rounds=1)
+    total = image.memory_bytes()["total"]
+    benchmark.extra_info["MB"] = total // 1_000_000
+    assert total <= 1_300_000_000
