@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from kcore.hollow.quorum import Quorum
+from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.columns import PARTITION_COLUMNS
 from kcore.metadata.image import ClusterImage
 from kcore.processes.jars import kafka_jars
@@ -66,8 +67,10 @@ async def with_topic(address: str) -> ClusterImage:
     await quorum.open()
     try:
         async with asyncio.timeout(LIMIT_S):
-            while [each.fenced for each in (await cluster_of(quorum, Random())).brokers.values()] != [False]:
+            brokers = BrokerTable.from_arrays([])
+            while brokers.ids[brokers.live].size != 1:
                 await asyncio.sleep(0.2)
+                brokers = (await cluster_of(quorum, Random())).brokers
         topic = CreatableTopic(name="theirs", num_partitions=3, replication_factor=1)
         [made] = (await quorum.ask(CreateTopicsRequest(topics=[topic]))).topics
         assert made.error_code == 0

@@ -66,7 +66,7 @@ def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
         assert done.returncode == 0, done.stderr
         assert [row["brokers"] for row in rows] == [10, 10, 9]
         image = asyncio.run(image_of(address))
-    assert (len(image.table), image.topic_ids, image.brokers) == (0, {}, {}), done.stderr
+    assert (image.table.partition_count, image.topic_ids, image.brokers) == (0, {}, {}), done.stderr
 
 
 def test_a_directory_is_lost_by_a_broker_on_spark(tmp_path: Path):
