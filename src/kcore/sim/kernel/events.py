@@ -20,6 +20,11 @@ Event = tuple[int, int, int, Process | None, Any]  # When (us), a number of its 
 Handler = Callable[[Any, Any], None]
 
 
+def call(_: Process | None, do: Any) -> None:
+    """The handler of an event that is a function."""
+    do()
+
+
 class Kernel:
     """Time, dice and the queue. The same seed and the same handlers give the same events, and the same `hash`."""
 
@@ -33,31 +38,31 @@ class Kernel:
         self.hash = zlib.crc32(salt.encode())
         self.heap: list[Event] = []
         self.recent: deque[Event] = deque(maxlen=EVENTS_TOLD)
-        self.handlers: Sequence[Handler] = ()  # By kind; set by the world.
+        self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind; a world with kinds of its own sets them.
 
     def push(self, time_us: int, kind: int, process: Process | None, what: Any) -> None:
         """Queues an event."""
         self.sequence += 1
         heappush(self.heap, (time_us, self.sequence, kind, process, what))
 
-    def after_us(self, delay_us: float, do: Callable[[], None]) -> None:
-        """Calls `do` once, so much later."""
-        self.push(self.now_us + int(delay_us), DO, None, do)
+    def after_us(self, delay_us: float, do: Callable[[], None], process: Process | None = None) -> None:
+        """Calls `do` once, so much later; an event of `process` waits at the process's gate."""
+        self.push(self.now_us + int(delay_us), DO, process, do)
 
-    def every_us(self, mean_us: int, do: Callable[[], None]) -> None:
-        """Calls `do` again and again, at random times with that mean."""
+    def every_us(self, mean_us: int, do: Callable[[], object], process: Process | None = None) -> None:
+        """Calls `do` again and again, at random times with that mean; `process` as in `after_us`."""
 
         def again() -> None:
-            self.after_us(self.random.expovariate(1 / mean_us), again)
+            self.after_us(self.random.expovariate(1 / mean_us), again, process)
             do()
 
-        self.after_us(self.random.expovariate(1 / mean_us), again)
+        self.after_us(self.random.expovariate(1 / mean_us), again, process)
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
         """Handles so many more events, or fewer if `until_us` comes first."""
         heap, handlers = self.heap, self.handlers
         last = self.count + events
-        while self.count < last and heap[0][0] <= until_us:
+        while self.count < last and heap and heap[0][0] <= until_us:
             event = heappop(heap)
             self.now_us, _, kind, process, what = event
             if process is not None and process.gate and (kind != STORED or process.gate != STORING):
@@ -68,6 +73,17 @@ class Kernel:
             place = process.index if process is not None else THE_WORLD
             self.hash = (self.hash * HASH_FACTOR ^ (self.now_us << 10) ^ (place << 3) ^ kind) & HASH_MASK
             handlers[kind](process, what)
+
+    def run_us(self, for_us: int, until: Callable[[], bool] = lambda: False) -> bool:
+        """Handles the events of the next `for_us` microseconds. Stops with True as soon as `until` holds."""
+        end_us = self.now_us + for_us
+        while not until():
+            count = self.count
+            self.take(1, end_us)
+            if self.count == count:
+                self.now_us = end_us
+                return until()
+        return True
 
     def open_gate(self, process: Process, bit: int) -> None:
         """Takes one reason to wait from the process; without PAUSED, what waited is queued again, in its order."""

@@ -1,5 +1,6 @@
 """The links between machines: each direction of each pair on its own."""
 
+from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
 
@@ -11,7 +12,7 @@ class LinkOptions(Protocol):
 
     @property
     def latency_us(self) -> int:
-        """One way, at least; as much again by chance."""
+        """One way, at least; chance adds to it."""
 
     @property
     def lost(self) -> float:
@@ -34,11 +35,25 @@ class LinkOptions(Protocol):
         """Say what is not so."""
 
 
+@dataclass(frozen=True)
+class Links:
+    """The options of a world in which nothing is lost, late, twice or damaged unless a fault makes it so."""
+
+    latency_us: int
+    lost: float = 0.0
+    delayed: float = 0.0
+    duplicated: float = 0.0
+    damaged: float = 0.0
+    mistaken: float = 0.0
+
+
 class Network:
     """How long a message takes, if it arrives at all, and whether its bytes are those that were sent."""
 
-    def __init__(self, options: LinkOptions, machines: int, random: Random) -> None:
+    def __init__(self, options: LinkOptions, machines: int, random: Random, jitter: float = 1.0) -> None:
+        """`jitter`: the largest part of the latency that chance adds to it."""
         self._latency_us = options.latency_us
+        self._jitter_us = options.latency_us * jitter
         self._dice = random.random
         self._calm = (options.lost, options.lost + options.delayed, options.lost + options.delayed + options.duplicated)
         self._size = machines
@@ -53,6 +68,14 @@ class Network:
         self.slowness_us = [[0] * self._size for _ in range(self._size)]
         self.noise = [[0.0] * self._size for _ in range(self._size)]  # The share of messages damaged beyond `damaged`.
         self.lost_more = 0.0
+
+    def cut(self, source: int, destination: int) -> None:
+        """Everything sent that way is lost, until as many calls of `restore`, or until the network heals."""
+        self.cuts[source][destination] += 1
+
+    def restore(self, source: int, destination: int) -> None:
+        """Takes one cut back."""
+        self.cuts[source][destination] -= 1
 
     def be_reliable(self) -> None:
         """From here on nothing is lost, late, twice or damaged."""
@@ -71,7 +94,7 @@ class Network:
             return ()
         dice = self._dice
         luck = dice()
-        delay_us = self._latency_us + int(dice() * self._latency_us) + self.slowness_us[source][destination]
+        delay_us = self._latency_us + int(dice() * self._jitter_us) + self.slowness_us[source][destination]
         lost, delayed, duplicated = self._calm
         if luck >= duplicated + self.lost_more:
             return (delay_us,)
