@@ -1,4 +1,4 @@
-"""A quorum in a few lines, in a world of the simulator's: one delay on all links, disks that flush in 1 ms, one clock."""
+"""A quorum in a few lines, in a simulated world: one delay on all links, disks that flush in 1 ms, one clock."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
