@@ -22,7 +22,7 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.schema.structure import Message
-from kcore.sim.versions import VERSIONS, through_codec
+from kcore.sim.raft.versions import VERSIONS, through_codec
 from kcore.types import Uuid
 
 IDS = (1, 2, 3)

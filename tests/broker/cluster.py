@@ -1,6 +1,6 @@
-"""Brokers' machines and a controller that does as the test says, in one process and in virtual time."""
+"""Brokers' machines and a controller that does as the test says, in a world of the simulator's kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import kcore
@@ -25,6 +25,9 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.events import Kernel
+from kcore.sim.kernel.process import Process
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.record_batch import scan_batches
@@ -37,27 +40,41 @@ TOPIC_ID = Uuid(b"t" * 16)
 VERSIONS = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}
 
 
-class Cluster:
-    """One partition on some brokers; nothing moves unless the test says so."""
+class Cluster(Kernel):
+    """One partition on some brokers; nothing moves unless the test says so, or a world above queues its events."""
 
-    def __init__(self, brokers: int = 3, **settings: Any) -> None:
+    def __init__(self, brokers: int = 3, seed: int = 1, **settings: Any) -> None:
+        super().__init__(seed, "")
+        self.handlers = (self._on_event,) * len(self.handlers)
+        self.clock = Clock(1_000_000, drift=0.0)
         self.ids = [*range(1, brokers + 1)]
-        self.now_ms, self.settings = 1_000_000, settings
+        self.settings = settings
         self.logs = {each: MemoryLogs() for each in self.ids}
         self.brokers: dict[int, ControlledManager] = {}
+        self.processes: dict[int, Process] = {}  # By broker: its last incarnation.
         self.answers: dict[int, Any] = {}
         self.failed_logs: list[LogFailed] = []
         self.verifications: list[Verify] = []  # What coordinators were asked, and have not answered.
         self.requests = 0
         self.leader, self.epoch, self.partition_epoch, self.isr = 1, 0, 0, [*self.ids]
-        self.paused: set[int] = set()
+        self.paused: set[int] = set()  # Left out by `run`, `settle_isr` and `pass_time`.
         for each in self.ids:
             self.start(each)
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.ms(self.now_us)
+
+    def _on_event(self, process: Process | None, do: Callable[[], None]) -> None:
+        """An event of an incarnation that crashed is lost with it."""
+        if process is None or (process.index in self.brokers and self.processes[process.index] is process):
+            do()
 
     def start(self, broker_id: int) -> None:
         """A new incarnation, with the log that the last one left."""
         config = BrokerConfig(broker_id, **self.settings)
         self.brokers[broker_id] = ControlledManager(config, 100 + self.requests, self.logs[broker_id])
+        self.processes[broker_id] = Process(broker_id)
 
     def log(self, broker_id: int) -> MemoryLog:
         return self.logs[broker_id].by_key[KEY]
@@ -131,10 +148,11 @@ class Cluster:
         self.brokers[broker_id].on_alter_partition(AlterPartitionResponse(topics=[topic]), self.now_ms)
         self.perform(broker_id)
 
-    def settle_isr(self) -> None:
-        """The controller takes what leaders ask for, if their epochs are right."""
-        for broker_id, broker in self.brokers.items():
-            while broker_id not in self.paused and broker.isr_changes.wait_ms(self.now_ms) == 0:
+    def settle_isr(self, whose: Sequence[int] | None = None) -> None:
+        """The controller takes what leaders ask for, if their epochs are right. `whose`: all that are not paused."""
+        for broker_id in [each for each in self.brokers if each not in self.paused] if whose is None else whose:
+            broker = self.brokers[broker_id]
+            while broker.isr_changes.wait_ms(self.now_ms) == 0:
                 asked = self.alter_partition(broker_id).topics[0].partitions[0]
                 if asked.leader_epoch != self.epoch or broker_id != self.leader:
                     self.answer_isr(broker_id, Errors.FENCED_LEADER_EPOCH)
@@ -282,12 +300,16 @@ class Cluster:
             self.pass_time(10)
 
     def pass_time(self, ms: int) -> None:
-        self.now_ms += ms
-        for broker_id, broker in self.brokers.items():
+        self.run_us(ms * 1_000)
+        for broker_id in self.brokers:
             if broker_id not in self.paused:
-                broker.tick(self.now_ms)
-                broker.shrink_isrs(self.now_ms)
-                self.perform(broker_id)
+                self.tick(broker_id)
+
+    def tick(self, broker_id: int) -> None:
+        """The broker does what is due."""
+        self.brokers[broker_id].tick(self.now_ms)
+        self.brokers[broker_id].shrink_isrs(self.now_ms)
+        self.perform(broker_id)
 
 
 def led(**settings: Any) -> Cluster:

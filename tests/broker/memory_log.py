@@ -1,5 +1,7 @@
 """A replica's log in memory: what ReplicaLog says, the slow way."""
 
+from functools import lru_cache
+
 from kcore.broker.replicas.log import TimestampAndOffset
 from kcore.broker.replicas.producers import Producers
 from kcore.broker.replicas.replica import Key
@@ -9,6 +11,11 @@ from kcore.replication.epochs import EpochCache
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.record_batch import RecordBatches, scan_batches
 from kcore.wire.records import decode_records
+
+
+@lru_cache(maxsize=10_000)
+def last_offset(batch: bytes) -> int:
+    return int(scan_batches(batch).last_offset[0])
 
 
 class MemoryLog:
@@ -48,7 +55,7 @@ class MemoryLog:
         self.check()
         found = b""
         for batch in self.batches:
-            last = int(scan_batches(batch).last_offset[0])
+            last = last_offset(batch)
             if last < offset:
                 continue
             if last >= end_offset or (len(found) + len(batch) > max_bytes and (found or not at_least_one)):
@@ -58,10 +65,10 @@ class MemoryLog:
 
     def truncate_to(self, offset: int) -> None:
         self.check()
-        self.batches = [batch for batch in self.batches if scan_batches(batch).last_offset[0] < offset]
+        self.batches = [batch for batch in self.batches if last_offset(batch) < offset]
         self.epochs.truncate_from_end(min(offset, self.end_offset))
         self.start_offset = max(0, min(self.start_offset, offset))
-        self.end_offset = int(scan_batches(self.batches[-1]).last_offset[0]) + 1 if self.batches else self.start_offset
+        self.end_offset = last_offset(self.batches[-1]) + 1 if self.batches else self.start_offset
         self.start_offset = min(self.start_offset, self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
         self.producers, self.aborted = Producers(), []

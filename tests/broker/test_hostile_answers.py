@@ -71,7 +71,7 @@ def test_a_controllers_answers(seed: int) -> None:
     hostile = Hostile(Random(seed), KNOWN)
     cluster = led()
     for _ in range(20):
-        cluster.now_ms += 1_000_000
+        cluster.run_us(1_000_000_000)
         cluster.brokers[1].shrink_isrs(cluster.now_ms)
         if cluster.brokers[1].isr_changes.wait_ms(cluster.now_ms) == 0:
             cluster.alter_partition(1)

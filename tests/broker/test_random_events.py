@@ -1,8 +1,7 @@
 """A controller and its brokers through random events: what the brokers know is what the controller decided."""
 
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 import pytest
 
 import kcore
@@ -13,17 +12,20 @@ from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
+from kcore.sim.kernel.events import Kernel
 
+STEP_US: Final = 1_000_000  # Between two events, on average.
 EVENTS_A_RUN = 25
 FIELDS = ("replicas", "isr", "leader", "leader_epoch", "partition_epoch", "controller_epoch")
 LEVELS = ("0.8.2", "1.0", "2.2", "2.4-IV1", "2.8", "3.9")
 
 
-class World:
-    """A controller, the brokers that live, and the requests sent so far."""
+class World(Kernel):
+    """A controller, the brokers that live, and the requests sent so far. Something happens at random times."""
 
     def __init__(self, seed: int, level: str) -> None:
-        self.random = np.random.default_rng(seed)
+        super().__init__(seed, level)
+        self.seen: list[str] = []  # What happened.
         table = kcore.generate(30, 5, 3, 4, seed=seed)
         self.controller = ZkController(1, 1, table, inter_broker_protocol=level, unclean=seed % 2 == 1)
         self.endpoints = list(table.brokers.endpoints)
@@ -33,6 +35,7 @@ class World:
         self.brokers: dict[int, Broker] = {}
         for broker_id in table.brokers.ids.tolist():
             self.start(broker_id)
+        self.every_us(STEP_US, lambda: self.seen.append(self.step()))
 
     def start(self, broker_id: int) -> None:
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
@@ -49,14 +52,14 @@ class World:
         """One event that may happen now."""
         live = list(self.brokers)
         down = sorted(set(range(5)) - set(live))
-        choice = self.random.integers(0, 6)
+        choice = self.random.randrange(6)
         if choice <= 1 and down:
-            self.start(int(self.random.choice(down)))
+            self.start(self.random.choice(down))
             return "start"
         if choice == 2 and len(live) > 1:
-            self.fail(*self.random.choice(live, self.random.integers(1, min(3, len(live))), replace=False).tolist())
+            self.fail(*self.random.sample(live, self.random.randrange(1, min(3, len(live)))))
             return "fail"
-        broker_id = int(self.random.choice(live))
+        broker_id = self.random.choice(live)
         if choice == 3:  # A bounce: the broker is there again before its failure was seen.
             self.deliver(self.controller.on_broker_failed(BrokerFailed([broker_id])), bounced=broker_id)
             self.start(broker_id)
@@ -110,19 +113,17 @@ def check_agreement(world: World) -> None:
 def test_brokers_agree_with_the_controller(seed: int, level: str) -> None:
     world = World(seed, level)
     check_agreement(world)
-    seen = []
     for _ in range(EVENTS_A_RUN):
-        seen.append(world.step())
+        world.take(1)
         check_agreement(world)
-    assert len(set(seen)) >= 4, "the run is worth its name"
+    assert len(set(world.seen)) >= 4, "the run is worth its name"
 
 
 @pytest.mark.covers("A1", "A2")
 @pytest.mark.parametrize("level", LEVELS[2:])
 def test_no_broker_takes_what_was_meant_for_an_older_incarnation(level: str) -> None:
     world = World(5, level)
-    for _ in range(EVENTS_A_RUN):
-        world.step()
+    world.take(EVENTS_A_RUN)
     stale = 0
     for broker_id, epoch, request in world.sent:
         broker = world.brokers.get(broker_id)

@@ -4,12 +4,14 @@ Three producers, each with a coordinator of a few lines: it decides once, and se
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from random import Random
+from typing import Final
 
 import pytest
 
 from broker.cluster import Cluster
-from broker.test_random_replicas import World
+from broker.test_random_replicas import STEP_US, World
 from kcore.broker.replicas.outputs import Verify
 from kcore.broker.replicas.producing import on_verified
 from kcore.protocol_errors import Errors
@@ -17,9 +19,11 @@ from kcore.wire.record_batch import scan_batches
 from kcore.wire.record_building import CONTROL
 from kcore.wire.records import decode_records
 
-STEPS = 500
+STEPS: Final = 500
 SEEDS = range(6)
-ABORT = 0  # The control type of an end marker.
+ACT_US: Final = STEP_US // 4  # Between two steps of any client, on average.
+MOST_ANSWER_US: Final = 2 * STEP_US  # Of a coordinator.
+ABORT: Final = 0  # The control type of an end marker.
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Client:
         is_open = self.now is not None and self.now.is_committed is None and asked.producer_epoch == self.epoch
         return Errors.NONE if is_open else Errors.INVALID_TXN_STATE
 
-    def act(self, cluster: Cluster, dice: Any) -> None:
+    def act(self, cluster: Cluster, dice: Random) -> None:
         """One step of its own."""
         if cluster.leader not in cluster.brokers:
             return
@@ -62,24 +66,24 @@ class Client:
             self._end(cluster, self.now)
         elif not self.now.is_acknowledged:
             self._hear(cluster, self.now, dice)
-        elif dice.integers(0, 4) and len(self.now.values) < 4:
+        elif dice.randrange(4) and len(self.now.values) < 4:
             self.number += 1
             self.now.values.append(b"%d.%d" % (self.producer_id, self.number))
             self.now.is_acknowledged = False
             self._send(cluster, self.now)
         elif self.now.values:
-            self._decide(self.now, is_committed=bool(dice.integers(0, 2)))
+            self._decide(self.now, is_committed=dice.random() < 0.5)
 
     def _send(self, cluster: Cluster, now: Transaction) -> None:
         producer = self.producer_id, self.epoch, self.sequence
         now.request = cluster.produce(cluster.leader, now.values[-1], producer=producer, transaction=self.name)
 
-    def _hear(self, cluster: Cluster, now: Transaction, dice: Any) -> None:
+    def _hear(self, cluster: Cluster, now: Transaction, dice: Random) -> None:
         code = cluster.code(now.request)
         if code is Errors.NONE:
             now.is_acknowledged = True
             self.sequence += 1
-        elif dice.integers(0, 4 if code is None else 10) == 0:
+        elif dice.randrange(8 if code is None else 10) == 0:
             self._decide(now, is_committed=False)  # It does not wait, and what it sent may still be under way.
         elif code is not None:
             self._send(cluster, now)
@@ -103,38 +107,35 @@ class Client:
 class Transactions(World):
     """A world in which most is written in transactions."""
 
+    poll_us = STEP_US // 16
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed, "3.9")
         self.clients = {each: Client(each) for each in (7, 8, 9)}
-        self.answers: list[tuple[Verify, Errors]] = []  # Under way from coordinators.
+        self.every_us(ACT_US, lambda: self.is_healing or self.act())
 
-    def step(self) -> None:
-        if self.random.integers(0, 3):
-            client = self.clients[int(self.random.choice([*self.clients]))]
-            client.act(self.cluster, self.random)
-            self.verify()
-            if self.random.integers(0, 2):
-                self.cluster.run(1)
-        else:
-            super().step()
+    def act(self) -> None:
+        self.random.choice([*self.clients.values()]).act(self, self.random)
 
-    def verify(self, *, all_of_them: bool = False) -> None:
+    def perform(self, broker_id: int) -> None:
         """Coordinators answer what they know when they are asked; the answers take a while."""
-        asked, self.cluster.verifications = self.cluster.verifications, []
-        self.answers += [(each, self.clients[each.producer_id].answer(each)) for each in asked]
-        while self.answers and (all_of_them or self.random.integers(0, 8) == 0):
-            verify, error = self.answers.pop(int(self.random.integers(0, len(self.answers))))
-            for broker_id, broker in self.cluster.brokers.items():
-                if verify.request_id in broker.verifying.by_id:
-                    refused = {} if error is Errors.NONE else dict.fromkeys(verify.keys, error)
-                    on_verified(broker, verify.request_id, refused, self.cluster.now_ms)
-                    self.cluster.perform(broker_id)
+        super().perform(broker_id)
+        asked, self.verifications = self.verifications, []
+        for each in asked:
+            error = self.clients[each.producer_id].answer(each)
+            delay_us = self.random.randrange(MOST_ANSWER_US)
+            self.after_us(delay_us, partial(self._verified, broker_id, each, error), self.processes[broker_id])
+
+    def _verified(self, broker_id: int, asked: Verify, error: Errors) -> None:
+        refused = {} if error is Errors.NONE else dict.fromkeys(asked.keys, error)
+        on_verified(self.brokers[broker_id], asked.request_id, refused, self.now_ms)
+        self.perform(broker_id)
 
     def check(self) -> None:
         committed = {value for client in self.clients.values() for value in client.committed}
-        for broker_id in self.cluster.brokers:
-            if self.cluster.partition(broker_id).log is not None:
-                seen = read_committed(self.cluster, broker_id)
+        for broker_id in self.brokers:
+            if self.partition(broker_id).log is not None:
+                seen = read_committed(self, broker_id)
                 assert len({*seen}) == len(seen), "each once"
                 assert {*seen} <= committed, "nothing that was aborted, or is not decided"
 
@@ -161,29 +162,26 @@ def read_committed(cluster: Cluster, broker_id: int) -> list[bytes]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_decided_is_what_is_read(seed: int) -> None:
     world = Transactions(seed)
-    cluster = world.cluster
     for step in range(STEPS):
-        world.step()
+        world.run_us(ACT_US)
         if step % 10 == 0:
             world.check()
-    for broker_id in cluster.ids:
-        world.bring_back(broker_id)
-    for _ in range(60):  # Everything heals, and every transaction ends.
-        cluster.run(2)
-        world.verify(all_of_them=True)
+    world.heal()
+    for _ in range(60):  # Every transaction ends.
+        world.run_us(STEP_US)
         for client in world.clients.values():
             if client.now is not None and client.now.is_committed is None:
                 client._decide(client.now, is_committed=client.now.is_acknowledged)
             elif client.now is not None:
-                client.act(cluster, world.random)
-    cluster.run(12)
+                client.act(world, world.random)
+    world.run_us(20 * STEP_US)
     world.check()
     committed = {value for client in world.clients.values() for value in client.committed}
     assert all(client.now is None for client in world.clients.values())
-    for broker_id in cluster.ids:
-        assert {*read_committed(cluster, broker_id)} == committed
-        producers = cluster.log(broker_id).producers
-        assert not producers.transactions.open, "a transaction that nobody ends holds consumers back for ever"
-        assert producers.last_stable_offset(cluster.log(broker_id).end_offset, 0) == cluster.log(broker_id).end_offset
-    assert len({tuple(cluster.log(each).aborted) for each in cluster.ids}) == 1
-    assert len(committed) > 5 and cluster.log(1).aborted
+    for broker_id in world.ids:
+        assert {*read_committed(world, broker_id)} == committed
+        log = world.log(broker_id)
+        assert not log.producers.transactions.open, "a transaction that nobody ends holds consumers back for ever"
+        assert log.producers.last_stable_offset(log.end_offset, 0) == log.end_offset
+    assert len({tuple(world.log(each).aborted) for each in world.ids}) == 1
+    assert len(committed) > 5 and world.log(1).aborted

@@ -1,10 +1,8 @@
-"""A quorum in a few lines: nodes, a network with one delay, disks that flush in a millisecond, one clock."""
+"""A quorum in a few lines, in a simulated world: one delay on all links, disks that flush in 1 ms, one clock."""
 
-import heapq
-import random
 from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Answer, Committed, Effect, Flush, LeaderChanged, Send, StoreElection
@@ -14,155 +12,182 @@ from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
+from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.events import Kernel
+from kcore.sim.kernel.network import Links, Network
+from kcore.sim.kernel.process import NEVER_US, Process
 from raft.nodes import address, raft_node
 
 VERSIONS = {1: 17, 18: 4, 52: 2, 53: 1, 54: 1, 59: 1, 80: 1, 81: 0, 82: 0}
+LARGEST_ID: Final = 9
+MS: Final = 1_000  # In us.
+FLUSH_US: Final = 1 * MS
 
 
-class Cluster:
-    """`nodes` by id; `cut` holds (from, to) pairs that lose everything; whoever is in `down` refuses connections."""
+class Machine(Process):
+    """Where a node runs, one after the other; its index is their id. Connections to it are refused unless `is_up`."""
+
+    node: RaftNode
+    election: ElectionState | None = None  # As stored.
+    is_up = False
+    timer_us = NEVER_US  # When the timer goes off that counts; others are passed over.
+
+
+class Cluster(Kernel):
+    """`nodes` by id. `seed` is that of the dice of the nodes: no message is lost or late, unless a link is cut."""
 
     def __init__(self, ids: Sequence[int] = (1, 2, 3), seed: int = 1, delay_ms: int = 2, **settings: Any) -> None:
-        self.dice = random.Random(seed)
+        super().__init__(seed, "")
+        self.handlers = (self._on_event,) * len(self.handlers)
         self.ids, self.settings, self.delay_ms = tuple(ids), settings, delay_ms
-        self.now_ms = 0
-        self.nodes: dict[int, RaftNode] = {}
-        self.elections: dict[int, ElectionState | None] = {}
-        self.cut: set[tuple[int, int]] = set()
-        self.down: set[int] = set()
+        self.clock = Clock(0, drift=0.0)
+        self.network = Network(Links(delay_ms * MS), LARGEST_ID + 1, self.random, jitter=0.0)
+        self.machines: dict[int, Machine] = {}
         self.told: dict[int, list[tuple[int, int]]] = {}  # What each state machine heard of leaders.
         self.committed: dict[int, int] = {}
-        self.events = 0
-        self._queue: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
         for node_id in self.ids:
             self.add(node_id)
 
+    @property
+    def now_ms(self) -> int:
+        return self.clock.ms(self.now_us)
+
+    @property
+    def nodes(self) -> dict[int, RaftNode]:
+        """The last of each machine, killed ones included."""
+        return {i: machine.node for i, machine in self.machines.items()}
+
     def add(self, node_id: int, log: MemoryLog | None = None, **settings: Any) -> None:
         """Starts a node, or starts it again with that log."""
+        machine = self.machines.setdefault(node_id, Machine(node_id))
         node = raft_node(node_id, **{"voters": self.ids, **self.settings, **settings}, log=log)
-        object.__setattr__(node.config, "jitter_ms", self.dice.randrange)
-        self.nodes[node_id] = node
+        object.__setattr__(node.config, "jitter_ms", self.random.randrange)
+        machine.node, machine.is_up, machine.timer_us = node, True, NEVER_US
         self.told.setdefault(node_id, [])
-        self.down.discard(node_id)
-        self._perform(node, node.start(self.elections.get(node_id), self.now_ms))
+        self.perform(node_id, node.start(machine.election, self.now_ms))
 
     def kill(self, node_id: int) -> MemoryLog:
         """The log that is left."""
-        self.down.add(node_id)
-        log = self.nodes[node_id].log
-        assert isinstance(log, MemoryLog)
-        return log.crash()
+        machine = self.machines[node_id]
+        machine.is_up = False
+        assert isinstance(machine.node.log, MemoryLog)
+        return machine.node.log.crash()
 
     def isolate(self, *ids: int) -> None:
         """Both ways, from all that are not among `ids`."""
         for inside in ids:
-            for outside in set(self.nodes) - set(ids):
-                self.cut |= {(inside, outside), (outside, inside)}
+            for outside in set(self.machines) - set(ids):
+                self.cut(inside, outside)
+
+    def cut(self, one: int, other: int) -> None:
+        """Both ways."""
+        self.network.cut(one, other)
+        self.network.cut(other, one)
 
     def heal(self) -> None:
-        self.cut.clear()
+        self.network.heal()
 
     # Time.
 
     def run(self, for_ms: int, until: Callable[[], bool] = lambda: False) -> bool:
         """Lets time pass; True as soon as `until` holds."""
-        end_ms = self.now_ms + for_ms
-        while not until():
-            timer = min(
-                ((node.next_deadline_ms, i) for i, node in self._living() if node.next_deadline_ms), default=None
-            )
-            at = self._queue[0][0] if self._queue else end_ms + 1
-            if timer is not None and timer[0] < at:
-                at = timer[0]
-            if at > end_ms:
-                self.now_ms = end_ms
-                return until()
-            self.now_ms = max(self.now_ms, at)
-            if self._queue and self._queue[0][0] <= self.now_ms:
-                heapq.heappop(self._queue)[2]()
-            elif timer is not None:
-                node = self.nodes[timer[1]]
-                self._perform(node, node.on_timer(self.now_ms))
-                deadline_ms = node.next_deadline_ms
-                assert deadline_ms is None or deadline_ms > self.now_ms, f"what is due is not done (E23): {node.state}"
-        return True
+        for machine in self._living():
+            self._arm(machine)  # Tests call nodes, too.
+        return self.run_us(for_ms * MS, until)
 
-    def _living(self) -> list[tuple[int, RaftNode]]:
-        return [(i, node) for i, node in self.nodes.items() if i not in self.down]
+    def _living(self) -> list[Machine]:
+        return [machine for machine in self.machines.values() if machine.is_up]
 
-    def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        heapq.heappush(self._queue, (self.now_ms + delay_ms, next(self._order), action))
+    def _on_event(self, machine: Machine | None, do: Callable[[], None]) -> None:
+        if machine is None or machine.is_up:
+            do()
+
+    def _arm(self, machine: Machine) -> None:
+        """Sets the timer to the node's next deadline, if that is sooner."""
+        deadline_ms = machine.node.next_deadline_ms
+        if deadline_ms is None:
+            return
+        due_us = max(self.clock.when_us(deadline_ms), self.now_us + 1)
+        if due_us < machine.timer_us:
+            machine.timer_us = due_us
+            self.after_us(due_us - self.now_us, partial(self._on_timer, machine, due_us), machine)
+
+    def _on_timer(self, machine: Machine, due_us: int) -> None:
+        if due_us != machine.timer_us:
+            return
+        machine.timer_us = NEVER_US
+        node, deadline_ms = machine.node, machine.node.next_deadline_ms
+        if deadline_ms is None or deadline_ms > self.now_ms:  # It was put off.
+            self._arm(machine)
+            return
+        self.perform(machine.index, node.on_timer(self.now_ms))
+        deadline_ms = node.next_deadline_ms
+        assert deadline_ms is None or deadline_ms > self.now_ms, f"what is due is not done (E23): {node.state}"
 
     # Effects.
 
     def perform(self, node_id: int, effects: list[Effect]) -> None:
-        self._perform(self.nodes[node_id], effects)
-
-    def _perform(self, node: RaftNode, effects: list[Effect]) -> None:
-        self.events += 1
+        machine = self.machines[node_id]
         for effect in effects:
-            self._perform_one(node, effect)
+            self._perform_one(machine, effect)
+        self._arm(machine)
 
-    def _perform_one(self, node: RaftNode, effect: Effect) -> None:
-        node_id = node.local.id
+    def _perform_one(self, machine: Machine, effect: Effect) -> None:
         match effect:
             case StoreElection(election=election):
-                self.elections[node_id] = election
+                machine.election = election
             case Flush():
-                self._later(1, lambda: self._flush(node, effect))
+                self.after_us(FLUSH_US, partial(self._flush, machine, machine.node, effect), machine)
             case Send():
-                self._send(node, effect)
+                self._send(machine, effect)
             case Answer(reply_to=reply, response=response):
                 assert callable(reply)
                 reply(response)
             case LeaderChanged(leader_id=leader_id, epoch=epoch):
-                self.told[node_id].append((leader_id, epoch))
+                self.told[machine.index].append((leader_id, epoch))
             case Committed(high_watermark=high_watermark):
-                self.committed[node_id] = high_watermark
+                self.committed[machine.index] = high_watermark
 
-    def _lives(self, node: RaftNode) -> bool:
-        return node.local.id not in self.down and self.nodes[node.local.id] is node
-
-    def _flush(self, node: RaftNode, flush: Flush) -> None:
-        if self._lives(node):
+    def _flush(self, machine: Machine, node: RaftNode, flush: Flush) -> None:
+        if machine.node is node:
             node.log.flush()
-            self._perform(node, node.on_flushed(flush, self.now_ms))
+            self.perform(machine.index, node.on_flushed(flush, self.now_ms))
 
-    def _send(self, node: RaftNode, send: Send) -> None:
-        target = next((i for i in self.nodes if address(i) == send.address), None)
+    def _send(self, machine: Machine, send: Send) -> None:
+        node = machine.node
+        target = next((each for i, each in self.machines.items() if address(i) == send.address), None)
 
         def back(response: Message | None) -> None:
-            if self._lives(node):
-                self._perform(node, node.on_response(send.correlation_id, response, self.now_ms))
+            if machine.node is node:
+                self.perform(machine.index, node.on_response(send.correlation_id, response, self.now_ms))
+
+        self.after_us(send.timeout_ms * MS, partial(back, None), machine)
+        if target is None or not target.is_up:
+            self.after_us(self.delay_ms * MS, partial(back, None), machine)
+            return
 
         def answered(response: Message) -> None:
-            if (target, node.local.id) not in self.cut:
-                self._later(self.delay_ms, lambda: back(response))
+            for delay_us in self.network.delays_us(target.index, machine.index):
+                self.after_us(delay_us, partial(back, response), machine)
 
-        self._later(send.timeout_ms, lambda: back(None))
-        if target is None or target in self.down:
-            self._later(self.delay_ms, lambda: back(None))
-        elif (node.local.id, target) not in self.cut:
-            self._later(self.delay_ms, lambda: self._deliver(target, send.request, answered))
+        for delay_us in self.network.delays_us(machine.index, target.index):
+            self.after_us(delay_us, lambda: self._deliver(target.index, send.request, answered), target)
 
     def _deliver(self, target: int, request: Message, answered: Callable[[Message], None]) -> None:
-        if target in self.down:
-            return
         node, version = self.nodes[target], VERSIONS[request.api_key]
         if isinstance(request, VoteRequest) and node.config.level == "3.9":
             version = 1
             if request.topics[0].partitions[0].pre_vote:  # Nothing that version 1 could say.
                 answered(VoteResponse(error_code=Errors.UNSUPPORTED_VERSION))
                 return
-        self._perform(node, node.on_request(request, version, answered, self.now_ms))
+        self.perform(target, node.on_request(request, version, answered, self.now_ms))
 
     # Questions.
 
     @property
     def leader(self) -> RaftNode | None:
         """The one with the highest epoch of those that live and lead."""
-        leaders = [node for _, node in self._living() if node.state.name == "Leader"]
+        leaders = [each.node for each in self._living() if each.node.state.name == "Leader"]
         return max(leaders, key=lambda node: node.epoch, default=None)
 
     def is_led(self) -> bool:
@@ -170,7 +195,8 @@ class Cluster:
         leader = self.leader
         if leader is None or leader.high_watermark is None:
             return False
-        return all(node.epoch == leader.epoch and node.leader_id == leader.local.id for _, node in self._living())
+        nodes = [machine.node for machine in self._living()]
+        return all(node.epoch == leader.epoch and node.leader_id == leader.local.id for node in nodes)
 
     def elect(self, within_ms: int = 10_000) -> RaftNode:
         assert self.run(within_ms, self.is_led), {i: repr(node.state) for i, node in self.nodes.items()}
@@ -183,7 +209,7 @@ class Cluster:
         assert leader is not None
         appended, effects = leader.append(values, leader.epoch, leader.next_offset, self.now_ms)
         assert isinstance(appended, Appended)
-        self._perform(leader, effects)
+        self.perform(leader.local.id, effects)
         return appended.last_offset + 1
 
     def values(self, node_id: int) -> list[bytes]:

@@ -123,7 +123,7 @@ def test_it_shall_keep_starting_new_elections_and_bump_the_epoch(level: str) -> 
         cluster.run(500)
         assert old.state.name == "Candidate"
     assert old.epoch >= epoch + 4
-    assert cluster.elections[old.local.id] == ElectionState(old.epoch, -1, old.local)
+    assert cluster.machines[old.local.id].election == ElectionState(old.epoch, -1, old.local)
 
 
 @pytest.mark.covers("KIP-595 progress 6", "KIP-595 progress 7")

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.sim.campaign import Campaign, rows
-from kcore.sim.planted import PLANTED
+from kcore.sim.raft.campaign import Campaign, rows
+from kcore.sim.raft.planted import PLANTED
 from kcore.spark.session import start
 from kcore.spark.simulation import simulate
 

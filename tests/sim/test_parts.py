@@ -17,16 +17,16 @@ from kcore.schema.fetch_snapshot import (
     FetchSnapshotResponseTopicSnapshot,
     SnapshotId,
 )
-from kcore.sim import processes
-from kcore.sim.clock import Clock
-from kcore.sim.coverage import never_seen
-from kcore.sim.damage import damaged
-from kcore.sim.disk import ElectionFile, SimLog
-from kcore.sim.network import Network
-from kcore.sim.options import FAULTS, draw
-from kcore.sim.traps import MOMENTS
-from kcore.sim.violation import Violation
-from kcore.sim.world import World
+from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.network import Network
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft import processes
+from kcore.sim.raft.coverage import never_seen
+from kcore.sim.raft.damage import damaged
+from kcore.sim.raft.disk import ElectionFile, SimLog
+from kcore.sim.raft.options import FAULTS, draw
+from kcore.sim.raft.traps import MOMENTS
+from kcore.sim.raft.world import World
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 

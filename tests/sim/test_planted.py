@@ -10,10 +10,10 @@ from kcore.raft import votes
 from kcore.raft.node import RESPONSE_HANDLERS
 from kcore.raft.quorum import Quorum
 from kcore.schema.fetch import FetchRequest
-from kcore.sim import checkers, committed
-from kcore.sim.hunting import BROKEN, CAUGHT, NOT_CAUGHT, hunt
-from kcore.sim.planted import PLANTED, Plant, PlantError, planted
-from kcore.sim.planted.patches import Patches
+from kcore.sim.raft import checkers, committed
+from kcore.sim.raft.hunting import BROKEN, CAUGHT, NOT_CAUGHT, hunt
+from kcore.sim.raft.planted import PLANTED, Plant, PlantError, planted
+from kcore.sim.raft.planted.patches import Patches
 
 SEEDS = range(1, 501)
 EVENTS = 20_000  # As `ci/sim --planted` has it: the same seed finds the same bug.

@@ -17,12 +17,12 @@ from kcore.cli.console import fail, results_directory, wide_console
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
-from kcore.sim.campaign import Campaign, Row, cores, rows, table_of
-from kcore.sim.coverage import never_seen
-from kcore.sim.hunting import BROKEN, CAUGHT, hunt_all
-from kcore.sim.options import LEVELS
-from kcore.sim.planted import PLANTED, PlantError
-from kcore.sim.violation import RAISES
+from kcore.sim.kernel.violation import RAISES
+from kcore.sim.raft.campaign import Campaign, Row, cores, rows, table_of
+from kcore.sim.raft.coverage import never_seen
+from kcore.sim.raft.hunting import BROKEN, CAUGHT, hunt_all
+from kcore.sim.raft.options import LEVELS
+from kcore.sim.raft.planted import PLANTED, PlantError
 from kcore.spark.java import NoJavaError
 
 QUIET_S = 5.0  # Between two lines of progress.

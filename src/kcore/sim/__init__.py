@@ -1,5 +1,5 @@
-"""Seeded worlds: nodes of a quorum on simulated networks, disks and clocks, with all that can go wrong there.
+"""Seeded worlds: processes on simulated networks, disks and clocks, with all that can go wrong there.
 
-If you came to replay a failure: `run.py`. What a world is like: `options.py`. What happens in it: `world.py`,
-`faults.py`, `clients.py`. What must always hold: `checkers/`, and once all is healed: `liveness.py`.
+`kernel/` knows no protocol: the queue of events, clocks, the network, processes that crash and pause. `raft/` is a
+quorum in such a world: its nodes, what is asked of them, the faults, and the invariants after every event.
 """

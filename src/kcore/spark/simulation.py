@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kcore.sim.campaign import SCHEMA, Campaign
+from kcore.sim.raft.campaign import SCHEMA, Campaign
 
 _TASKS_A_SLOT: Final = 8  # Worlds differ in how long they take: whoever is done early takes another task.
 

@@ -1,12 +1,13 @@
 """The random events once more, with reassignments and deletions among them: nothing is left over, nothing is stuck."""
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import pytest
 
 from controller.zk import admin
 from controller.zk.clusters import kind_of
-from controller.zk.test_random_events import BROKERS, EVENTS, World
+from controller.zk.test_random_events import BROKERS, EVENTS, STEP_US, World
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.requests.batch import ControlRequest
@@ -15,21 +16,26 @@ from kcore.metadata.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsTopic, ReassignablePartition, ReassignableTopic
 
+MOST_ANSWER_US: Final = 8 * STEP_US
+
 
 class AdministeredWorld(World):
     """Brokers answer StopReplica when they get to it, and sometimes cannot delete."""
 
     def __init__(self, seed: int) -> None:
-        self.answers: list[events.StopReplicaResponseReceived] = []
+        self.answered_us = dict.fromkeys(BROKERS, 0)  # When the last answer of each broker arrives.
         super().__init__(seed)
 
-    def take(self, broker: int, epoch: int, request: ControlRequest) -> None:
-        super().take(broker, epoch, request)
+    def receive(self, broker: int, epoch: int, request: ControlRequest) -> None:
+        super().receive(broker, epoch, request)
         if kind_of(request) != "StopReplica":
             return
         fails = self.random.random() < 0.05
         answer = admin.stop_answer(request, broker, epoch, Errors.KAFKA_STORAGE_ERROR if fails else Errors.NONE)
-        self.answers.append(answer)
+        # The answers of one broker keep their order.
+        arrives_us = max(self.answered_us[broker], self.now_us + self.random.randrange(MOST_ANSWER_US))
+        self.answered_us[broker] = arrives_us
+        self.after_us(arrives_us - self.now_us, partial(self.answer, answer))
         gone = answer.response.partition_errors
         for name, index in zip(gone.topic_name, gone.partition_index, strict=True) if answer.delete else ():
             self.views[broker].replicas.pop(f"{name}-{index}", None)
@@ -41,9 +47,11 @@ class AdministeredWorld(World):
 
     # What may happen.
 
-    def answer(self, _: int) -> None:
-        if self.answers:
-            self.made.run(self.answers.pop(0))
+    def answer(self, answer: events.StopReplicaResponseReceived) -> None:
+        self.story.append(f"answer of {answer.broker_id}")
+        self.made.run(answer)
+        self.made.run()
+        self.deliver()
 
     def move(self, _: int) -> None:
         """Somewhere else, or back; asked for in a request or in ZooKeeper."""
@@ -73,30 +81,23 @@ class AdministeredWorld(World):
             request = schema.CreatePartitionsRequest(topics=[topic], timeout_ms=1)
             admin.ask(self.made, events.CreatePartitions, request)
 
-    def step(self) -> str:
+    def step(self) -> None:
         if self.random.random() < 0.5:
-            return super().step()
-        happens = self.random.choice([self.answer, self.answer, self.answer, self.move, self.delete, self.grow])
-        happens(0)
-        self.made.run()
-        self.deliver()
-        return happens.__name__
+            super().step()
+        else:
+            self.happen(self.random.choice([self.move, self.delete, self.grow]), 0)
 
     def settle(self) -> None:
         """All brokers are there, all answers arrive, all replicas catch up."""
+        self.is_healing = True
         for broker in BROKERS:
-            self.bounce(broker)
-            self.made.run()
-            self.deliver()
+            self.happen(self.bounce, broker)
         for _ in range(10):
-            while self.answers:
-                self.made.run(self.answers.pop(0))
-                self.deliver()
-            for broker in {answer for answer in BROKERS if self.made.active.deletion.ineligible}:
-                self.bounce(broker)  # What it could not delete it is asked for again.
-                self.made.run()
-                self.deliver()
+            self.run_us(MOST_ANSWER_US)
+            for broker in BROKERS if self.made.active.deletion.ineligible else ():
+                self.happen(self.bounce, broker)  # What it could not delete it is asked for again.
             self._catch_up()
+        self.story.append("settled")
 
     def _catch_up(self) -> None:
         table = self.made.active.table
@@ -112,8 +113,9 @@ class AdministeredWorld(World):
 
     # What must be so.
 
-    def check(self, story: str) -> None:
-        super().check(story)
+    def check(self) -> None:
+        super().check()
+        story = ", ".join(self.story)
         table, tree = self.made.active.table, self.made.tree
         replicas: dict[str, Any] = {}
         for topic in filter(None, table.topics.names):
@@ -130,12 +132,11 @@ class AdministeredWorld(World):
 @pytest.mark.parametrize("seed", range(8))
 def test_nothing_is_left_over_and_nothing_is_stuck(seed: int) -> None:
     world = AdministeredWorld(seed)
-    story = []
     for _ in range(EVENTS):
-        story.append(world.step())
-        world.check(", ".join(story[-4:]))
+        world.take(1)
+        world.check()
     world.settle()
-    world.check("settled")
+    world.check()
     table, deletion = world.made.active.table, world.made.active.deletion
     assert not table.adding and not table.removing
     assert not world.made.active.topics_to_be_deleted

@@ -1,8 +1,9 @@
 """Random events over a tree in memory: after each, ZooKeeper, the table and every broker's view say the same."""
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -19,10 +20,13 @@ from kcore.metadata.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrResponse
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
+from kcore.sim.kernel.events import Kernel
 from kcore.types import Uuid
 
 BROKERS = (1, 2, 3, 4, 5)
 EVENTS = 60
+STEP_US: Final = 1_000_000  # Between two happenings, on average.
+TOLD: Final = 8
 
 
 @dataclass
@@ -36,11 +40,13 @@ class View:
     lost: set[str] = field(default_factory=set)  # Replicas on failed log directories.
 
 
-class World:
-    """A cluster, the brokers' views, and what may happen."""
+class World(Kernel):
+    """A cluster, the brokers' views, and what may happen: a step at random times, drawn as the kernel draws them."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+        super().__init__(seed, "")
+        self.story: deque[str] = deque(maxlen=TOLD)  # What happened last.
+        self.is_healing = False  # No more happens by itself.
         self.made = Cluster()
         self.views: dict[int, View] = {}
         self.leader_epochs: dict[str, int] = {}
@@ -49,6 +55,7 @@ class World:
             self.start(broker)
         self.made.elect()
         self.deliver()
+        self.every_us(STEP_US, lambda: self.is_healing or self.step())
 
     def deliver(self) -> None:
         """Brokers that live take what was sent to their incarnation or, epochs being what they are, to a newer one."""
@@ -56,9 +63,9 @@ class World:
         for each in sent:
             for broker, epoch in zip(each.broker_ids.tolist(), each.broker_epochs.tolist(), strict=True):
                 if broker in self.views and epoch >= self.views[broker].epoch:
-                    self.take(broker, epoch, each)
+                    self.receive(broker, epoch, each)
 
-    def take(self, broker: int, epoch: int, request: ControlRequest) -> None:
+    def receive(self, broker: int, epoch: int, request: ControlRequest) -> None:
         """A broker does what it is told."""
         _take(self.views[broker], kind_of(request), as_json(request))
 
@@ -175,20 +182,24 @@ class World:
         response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=results)])
         self.made.run(events.LeaderAndIsrResponseReceived(broker, self.views[broker].epoch, columns_of(response)))
 
-    def step(self) -> str:
+    def step(self) -> None:
+        """Something happens, to some broker."""
         often = (self.start, self.create, self.change_isr)
         seldom = (self.kill, self.bounce, self.shut_down, self.prefer, self.take_over, self.lose_directory)
         faults = (self.be_deposed, self.refuse)
-        happens = self.random.choice([*often, *often, *seldom, *faults])
-        broker = self.random.choice(BROKERS)
-        happens(broker)
+        self.happen(self.random.choice([*often, *often, *seldom, *faults]), self.random.choice(BROKERS))
+
+    def happen(self, what: Callable[[int], None], broker: int) -> None:
+        """And all that comes of it."""
+        self.story.append(f"{what.__name__} {broker}")
+        what(broker)
         self.made.run()
         self.deliver()
-        return f"{happens.__name__} {broker}"
 
     # What must be so.
 
-    def check(self, story: str) -> None:
+    def check(self) -> None:
+        story = ", ".join(self.story)
         states, table = self.states(), self.made.active.table
         for name, (state, version) in states.items():
             topic, partition = name.split("-")
@@ -243,7 +254,6 @@ def _take(view: View, kind: str, request: dict[str, Any]) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_everybody_agrees(seed: int) -> None:
     world = World(seed)
-    story = []
     for _ in range(EVENTS):
-        story.append(world.step())
-        world.check(", ".join(story[-4:]))
+        world.take(1)
+        world.check()

@@ -1,0 +1,94 @@
+"""The queue of a world's events: time is the next event's, and everything that happens is an event."""
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final
+
+from kcore.sim.kernel.process import NEVER_US, PAUSED, STORING, Process
+
+EVENTS_TOLD: Final = 30
+HASH_FACTOR: Final = 0x100000001B3
+HASH_MASK: Final = (1 << 64) - 1
+THE_WORLD: Final = 63  # In the hash, the place of an event that is no process's.
+
+REQUEST, RESPONSE, TIMER, EXPIRY, FLUSHED, STORED, DO = range(7)
+KINDS: Final = ("request", "response", "timer", "requests expire", "flushed", "stored", "do")
+Event = tuple[int, int, int, Process | None, Any]  # When (us), a number of its own, its kind, where, and what.
+Handler = Callable[[Any, Any], None]
+
+
+def call(_: Process | None, do: Any) -> None:
+    """The handler of an event that is a function."""
+    do()
+
+
+class Kernel:
+    """Time, dice and the queue. The same seed and the same handlers give the same events, and the same `hash`."""
+
+    def __init__(self, seed: int, salt: str) -> None:
+        """`salt`: what else the hash depends on."""
+        self.random = Random(f"world {seed}")
+        self.dice = self.random.random
+        self.now_us = 0
+        self.count = 0  # Events so far.
+        self.sequence = 0
+        self.hash = zlib.crc32(salt.encode())
+        self.heap: list[Event] = []
+        self.recent: deque[Event] = deque(maxlen=EVENTS_TOLD)
+        self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind; a world with kinds of its own sets them.
+
+    def push(self, time_us: int, kind: int, process: Process | None, what: Any) -> None:
+        """Queues an event."""
+        self.sequence += 1
+        heappush(self.heap, (time_us, self.sequence, kind, process, what))
+
+    def after_us(self, delay_us: float, do: Callable[[], None], process: Process | None = None) -> None:
+        """Calls `do` once, so much later; an event of `process` waits at the process's gate."""
+        self.push(self.now_us + int(delay_us), DO, process, do)
+
+    def every_us(self, mean_us: int, do: Callable[[], object], process: Process | None = None) -> None:
+        """Calls `do` again and again, at random times with that mean; `process` as in `after_us`."""
+
+        def again() -> None:
+            self.after_us(self.random.expovariate(1 / mean_us), again, process)
+            do()
+
+        self.after_us(self.random.expovariate(1 / mean_us), again, process)
+
+    def take(self, events: int, until_us: int = NEVER_US) -> None:
+        """Handles so many more events, or fewer if `until_us` comes first."""
+        heap, handlers = self.heap, self.handlers
+        last = self.count + events
+        while self.count < last and heap and heap[0][0] <= until_us:
+            event = heappop(heap)
+            self.now_us, _, kind, process, what = event
+            if process is not None and process.gate and (kind != STORED or process.gate != STORING):
+                process.inbox.append(event)
+                continue
+            self.count += 1
+            self.recent.append(event)
+            place = process.index if process is not None else THE_WORLD
+            self.hash = (self.hash * HASH_FACTOR ^ (self.now_us << 10) ^ (place << 3) ^ kind) & HASH_MASK
+            handlers[kind](process, what)
+
+    def run_us(self, for_us: int, until: Callable[[], bool] = lambda: False) -> bool:
+        """Handles the events of the next `for_us` microseconds. Stops with True as soon as `until` holds."""
+        end_us = self.now_us + for_us
+        while not until():
+            count = self.count
+            self.take(1, end_us)
+            if self.count == count:
+                self.now_us = end_us
+                return until()
+        return True
+
+    def open_gate(self, process: Process, bit: int) -> None:
+        """Takes one reason to wait from the process; without PAUSED, what waited is queued again, in its order."""
+        process.gate &= ~bit
+        if not process.gate & PAUSED:
+            waiting, process.inbox = process.inbox, type(process.inbox)()
+            for _, _, kind, _, what in waiting:
+                self.push(self.now_us, kind, process, what)

@@ -1,0 +1,68 @@
+"""Many seeds: what came of each as a row, over the cores of this machine."""
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from os import sched_getaffinity
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kcore.sim.raft.run import EVENTS, replay_command, run_seed
+
+Row = dict[str, Any]
+SCHEMA: Final = pa.schema(
+    [
+        ("seed", pa.int64()),
+        ("events", pa.int64()),
+        ("simulated_ms", pa.int64()),
+        ("seconds", pa.float64()),
+        ("hash", pa.string()),
+        ("committed", pa.int64()),
+        ("acknowledged", pa.int64()),
+        ("epochs", pa.int64()),
+        ("healed_ms", pa.int64()),
+        ("invariant", pa.string()),  # Null: all held.
+        ("text", pa.string()),
+        ("story", pa.list_(pa.string())),
+        ("coverage", pa.map_(pa.string(), pa.int64())),
+        ("replay", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Seeds to run, each for so many events; `fixed` are options of the worlds, `plant` a planted bug's name."""
+
+    seeds: range
+    events: int = EVENTS
+    plant: str | None = None
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+    def row(self, seed: int) -> Row:
+        """Runs one."""
+        outcome = asdict(run_seed(seed, self.events, self.plant, **self.fixed))
+        told = replay_command(seed, self.events, self.plant, **self.fixed)
+        return outcome | {"coverage": list(outcome["coverage"].items()), "replay": told}
+
+
+def cores() -> int:
+    return len(sched_getaffinity(0))
+
+
+def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
+    """In the order of the seeds, as they come; who stops listening stops the campaign."""
+    if processes == 1 or len(campaign.seeds) == 1:
+        yield from map(campaign.row, campaign.seeds)
+        return
+    with ProcessPoolExecutor(min(processes, len(campaign.seeds)), get_context("fork")) as pool:
+        try:
+            yield from pool.map(campaign.row, campaign.seeds)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def table_of(found: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(found), schema=SCHEMA)

@@ -1,0 +1,124 @@
+"""What must hold in every world, whatever fails there: one class a subject, all behind one set of hooks.
+
+| subject | invariants |
+|---|---|
+| `elections` | one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
+| `votes` | who may, and who must, be given a vote or a pre-vote; a leader that is heard of stays (KIP-996) |
+| `commits` | the high watermark: monotone, durable at a majority, of the own epoch; the same data everywhere |
+| `consumers` | what state machines are told: each committed record once, in order; that their node leads, once |
+| `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |
+| `snapshots` | where a log begins; the same snapshots everywhere |
+| `voter_changes` | one voter at a time, as asked, caught up, behind what is committed (KIP-853) |
+| `requests` | each answered once and in time; retries that back off; nothing grows without bound |
+
+Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSimulationTest, KIP-595, 630, 853 and 996.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kcore.raft.batches import StoredBatch
+from kcore.raft.states import State
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.checkers.commits import Commits
+from kcore.sim.raft.checkers.consumers import Consumers
+from kcore.sim.raft.checkers.elections import Elections
+from kcore.sim.raft.checkers.logs import Logs
+from kcore.sim.raft.checkers.requests import Requests
+from kcore.sim.raft.checkers.snapshots import Snapshots
+from kcore.sim.raft.checkers.voter_changes import VoterChanges
+from kcore.sim.raft.checkers.votes import Votes
+from kcore.sim.raft.disk import LogWatcher
+from kcore.sim.raft.machine import Machine
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+CHECKERS: Final[tuple[type[Checker], ...]] = (
+    *(Elections, Votes, Logs, Snapshots, VoterChanges, Commits, Consumers, Requests),
+)
+
+
+def _all(checkers: list[Checker], hook: str) -> Callable[..., None]:
+    """Calls the hook of those checkers that have one of their own, in order."""
+    own: list[Callable[..., None]] = [
+        getattr(checker, hook) for checker in checkers if getattr(type(checker), hook) is not getattr(Checker, hook)
+    ]
+    if len(own) == 1:
+        return own[0]
+
+    def call(*given: Any) -> None:
+        for each in own:
+            each(*given)
+
+    return call
+
+
+class Checkers:
+    """All of them, as one: each hook of Checker calls those that have it."""
+
+    def __init__(self, world: "World") -> None:
+        checkers = [kind(world) for kind in CHECKERS]
+        self._states: dict[int, State] = {}  # By the machine's index, behind its last event.
+        self.on_crash = _all(checkers, "on_crash")
+        self.on_forgotten = _all(checkers, "on_forgotten")
+        self.on_stored = _all(checkers, "on_stored")
+        self.on_timer = _all(checkers, "on_timer")
+        self.on_committed = _all(checkers, "on_committed")
+        self.on_leader_changed = _all(checkers, "on_leader_changed")
+        self.on_snapshot_loaded = _all(checkers, "on_snapshot_loaded")
+        self.on_notice = _all(checkers, "on_notice")
+        self.on_appended = _all(checkers, "on_appended")
+        self.on_cut = _all(checkers, "on_cut")
+        self.on_replaced = _all(checkers, "on_replaced")
+        self.on_frozen = _all(checkers, "on_frozen")
+        self.on_asked = _all(checkers, "on_asked")
+        self.on_send = _all(checkers, "on_send")
+        self.on_request = _all(checkers, "on_request")
+        self.on_answer = _all(checkers, "on_answer")
+        self.before_response = _all(checkers, "before_response")
+        self.on_expired = _all(checkers, "on_expired")
+        self.audit = _all(checkers, "audit")
+        self.at_end = _all(checkers, "at_end")
+        self._on_boot = _all(checkers, "on_boot")
+        self._on_state = _all(checkers, "on_state")
+        self.after_event = _all(checkers, "after_event")
+
+    def watcher(self, machine: Machine) -> LogWatcher:
+        """What a machine's log tells."""
+        return _Watcher(self, machine)
+
+    def on_boot(self, machine: Machine) -> None:
+        """Nothing is known of the new process."""
+        self._states.pop(machine.index, None)
+        self._on_boot(machine)
+
+    def on_event(self, machine: Machine) -> None:
+        """The node has taken an event, and its effects are not performed yet."""
+        state = machine.node.quorum.state
+        before = self._states.get(machine.index)
+        if state is not before:
+            self._states[machine.index] = state
+            self._on_state(machine, before, state)
+
+
+class _Watcher(LogWatcher):
+    def __init__(self, checkers: Checkers, machine: Machine) -> None:
+        self._checkers, self._machine = checkers, machine
+
+    def on_appended(self, batch: StoredBatch, epoch_before: int) -> None:
+        self._checkers.on_appended(self._machine, batch, epoch_before)
+
+    def on_cut(self, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        self._checkers.on_cut(self._machine, batches, durable_end)
+        if self._machine.trap is not None:
+            self._machine.trap("log cut")
+
+    def on_replaced(self, snapshot: OffsetAndEpoch) -> None:
+        self._checkers.on_replaced(self._machine, snapshot)
+
+    def on_frozen(self, snapshot: OffsetAndEpoch) -> None:
+        self._checkers.on_frozen(self._machine, snapshot)
+        if self._machine.trap is not None:
+            self._machine.trap("snapshot frozen")

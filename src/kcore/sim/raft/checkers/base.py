@@ -1,0 +1,108 @@
+"""What a checker may hear of a world."""
+
+from typing import TYPE_CHECKING
+
+from kcore.raft.batches import StoredBatch
+from kcore.raft.effects import Committed, LeaderChanged, Notice, SnapshotLoaded
+from kcore.raft.replicas import ElectionState
+from kcore.raft.states import State
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.structure import Message
+from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.machine import Call, Machine, Reply
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+
+class Checker:
+    """Judges one subject: raises Violation where an invariant does not hold. Every hook is optional.
+
+    A checker has its own memory, by the machine's index, and reads what the world knows; it changes nothing.
+    """
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.facts = world.facts
+
+    # Processes and disks.
+
+    def on_boot(self, machine: Machine) -> None:
+        """A process is there; its node has not started yet."""
+
+    def on_crash(self, machine: Machine, before: SimLog) -> None:
+        """A kill or a power cut; `machine.log` is what it left of `before`, all else is as it was."""
+
+    def on_forgotten(self, machine: Machine) -> None:
+        """Its disk was replaced, and the quorum knows it by its id alone."""
+
+    def on_stored(self, machine: Machine, election: ElectionState) -> None:
+        """The election is on the disk."""
+
+    # What a node does.
+
+    def on_state(self, machine: Machine, before: State | None, state: State) -> None:
+        """It has taken an event, and is in another state than before; `before` is None of a new process.
+
+        The effects of the event are still to come.
+        """
+
+    def after_event(self, machine: Machine) -> None:
+        """The effects are through, up to a barrier (`machine.storing`); once more when that is open."""
+
+    def on_timer(self, machine: Machine, now_ms: int) -> None:
+        """Its timer was due, and the node has had it."""
+
+    def on_committed(self, machine: Machine, effect: Committed) -> None:
+        """An effect."""
+
+    def on_leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
+        """An effect."""
+
+    def on_snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
+        """An effect."""
+
+    def on_notice(self, machine: Machine, effect: Notice) -> None:
+        """An effect."""
+
+    # What happens to its log, within an event.
+
+    def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
+        """A batch is written."""
+
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        """An end is cut off; `durable_end` is how far the log was durable before."""
+
+    def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
+        """The log begins anew behind a snapshot of the leader's."""
+
+    def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
+        """A snapshot is whole, made or loaded."""
+
+    # Messages.
+
+    def on_asked(self, call: Call) -> None:
+        """A request from outside is on its way."""
+
+    def on_send(self, machine: Machine, call: Call) -> None:
+        """A node's request leaves."""
+
+    def on_request(self, machine: Machine, call: Call) -> None:
+        """A request arrives."""
+
+    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
+        """An answer leaves."""
+
+    def before_response(self, machine: Machine, reply: Reply) -> None:
+        """An answer arrives; the node has not seen it yet."""
+
+    def on_expired(self, call: Call) -> None:
+        """No answer has come in time."""
+
+    # Now and then.
+
+    def audit(self) -> None:
+        """Some time has passed."""
+
+    def at_end(self) -> None:
+        """All is healed, and all nodes have what was committed."""

@@ -1,0 +1,79 @@
+"""What is written, cut and flushed, and what a node says that its disk has."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from kcore.raft.batches import StoredBatch
+from kcore.raft.states import Leader
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.raft_votes import VoteRequest
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.machine import Call, Machine
+
+
+class Logs(Checker):
+    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable."""
+
+    def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
+        """Where two logs have a batch of the same offset and epoch, it is the same, and so is all before it."""
+        self.facts.epoch_starts.setdefault(batch.epoch, batch.base_offset)
+        this = batch.data, epoch_before
+        known = self.facts.written.setdefault((batch.base_offset, batch.epoch), this)
+        if known is not this and known != this:
+            what = "two batches" if known[0] != batch.data else f"epochs {known[1]} and {epoch_before} before the batch"
+            raise Violation("LogMatching", f"{what} at offset {batch.base_offset} of epoch {batch.epoch}")
+
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        """Of what is durable here and the leader has, nothing goes: the leader may have counted it."""
+        if not batches or batches[0].base_offset >= durable_end:
+            return
+        node = machine.node
+        if type(node.state) is Leader:
+            raise Violation("LeaderAppendOnly", f"node {machine.index} leads and cuts at {batches[0].base_offset}")
+        leader = self._leader_of(node.epoch)
+        if leader is not None and has(leader.log.batches, batches[0]):
+            told = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
+            raise Violation("CutsDivergence", told)
+
+    def _leader_of(self, epoch: int) -> Machine | None:
+        """Who leads it, if that one is still there."""
+        known = self.facts.leaders.get(epoch)
+        if known is None:
+            return None
+        machine = self.world.machines[known[0].id]
+        is_there = machine.is_up and machine.incarnation == known[1] and machine.node.epoch == epoch
+        return machine if is_there and type(machine.node.state) is Leader else None
+
+    def after_event(self, machine: Machine) -> None:
+        """Whatever is written is on its way to the disk."""
+        log, counted = machine.log, machine.node.flushed_end_offset
+        is_behind = log.flushed_end < log.end_offset or counted < log.end_offset
+        if is_behind and machine.fsync is None and machine.storing is None:
+            told = (
+                f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
+            )
+            raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
+
+    def on_send(self, machine: Machine, call: Call) -> None:
+        """A majority is counted by what its members say that they have on their disks."""
+        request = call.request
+        if type(request) is FetchRequest:
+            partition = request.topics[0].partitions[0]
+            claimed = partition.fetch_offset
+            if partition.log_start_offset >= 0:
+                claimed = min(claimed, partition.log_start_offset)
+            if claimed > machine.log.durable_end:
+                told = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
+                raise Violation("ClaimsAreDurable", told)
+        elif type(request) is VoteRequest:
+            asked = request.topics[0].partitions[0]
+            durable = machine.log.durable_epoch, machine.log.durable_end
+            if (asked.last_offset_epoch, asked.last_offset) > durable:
+                raise Violation("ClaimsAreDurable", f"node {machine.index} has {durable} and asks by {asked}")
+
+
+def has(batches: Sequence[StoredBatch], batch: StoredBatch) -> bool:
+    """Whether that batch is one of a log's."""
+    at = bisect_left(batches, batch.base_offset, key=lambda each: each.base_offset)
+    return at < len(batches) and batches[at].base_offset == batch.base_offset and batches[at].epoch == batch.epoch

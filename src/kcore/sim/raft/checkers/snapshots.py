@@ -1,0 +1,50 @@
+"""Where logs begin, and that a snapshot is the same wherever it is."""
+
+from typing import TYPE_CHECKING
+
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.snapshots import FIRST
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+WHOLE: int = 1 << 40
+
+
+class Snapshots(Checker):
+    """SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._starts: dict[int, int] = {}  # By machine: where its log begins.
+
+    def on_boot(self, machine: Machine) -> None:
+        self._check_start(machine)
+
+    def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
+        """Whoever has it, has the same; and its end is one of what was committed."""
+        piece = machine.log.snapshot_piece(snapshot, 0, WHOLE)
+        if piece is None or self.facts.snapshots.setdefault(snapshot, piece.data) != piece.data:
+            raise Violation("SameSnapshots", f"node {machine.index} has another {snapshot}")
+        if snapshot != FIRST and self.facts.committed.epochs.get(snapshot.offset) != snapshot.epoch:
+            raise Violation("SnapshotIsCommitted", f"node {machine.index} has {snapshot}")
+
+    def after_event(self, machine: Machine) -> None:
+        if machine.log.start_offset != self._starts.get(machine.index):
+            self._check_start(machine)
+
+    def _check_start(self, machine: Machine) -> None:
+        """The log begins at 0 or at its earliest snapshot."""
+        log = machine.log
+        self._starts[machine.index] = log.start_offset
+        earliest = log.earliest_snapshot
+        if log.start_offset > 0 and (earliest is None or earliest.offset != log.start_offset):
+            told = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
+            raise Violation("SnapshotAtLogStart", told)
+        is_kept = earliest is not None and earliest.offset >= log.start_offset > 0
+        if earliest is not None and is_kept and log.validate_offset_and_epoch(*earliest).kind != "VALID":
+            told = f"node {machine.index}: {earliest} is no valid end of its own log"
+            raise Violation("SnapshotAtLogStart", told)

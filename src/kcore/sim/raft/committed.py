@@ -1,0 +1,85 @@
+"""All that was ever committed in a world, once for all its nodes."""
+
+from typing import TYPE_CHECKING, Final
+
+from kcore.raft.batches import split_batches
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.disk import SimLog
+from kcore.wire.record_batch import crc32c
+from kcore.wire.records import decode_records
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.consumer import Held
+
+ALL: Final = 1 << 40
+
+
+class CommittedLog:
+    """The batches below the highest high watermark, as bytes, and where each begins."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.end = 0
+        self.positions = {0: 0}  # Bytes before the batch that begins at an offset; the end is one, too.
+        self.checksums = {0: 0}  # Over all bytes before it.
+        self.epochs = {0: 0}  # Of the record before it.
+        self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
+        self._values: dict[int, bytes] = {}  # Batches by their last offset.
+        self._decoded: tuple[int, dict[int, bytes | None]] = -1, {}  # Of one of them, by its last offset: its values.
+
+    def extend(self, log: SimLog, high_watermark: int, leader_epoch: int, index: int) -> None:
+        """The leader of an epoch has committed its log up to there."""
+        self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
+        if high_watermark <= self.end:
+            return
+        begin = max(self.end, log.start_offset)
+        if begin != self.end:
+            raise Violation("SameCommittedData", f"the log of node {index} begins at {begin} > {self.end}")
+        for batch in split_batches(log.read(begin, ALL, high_watermark), check_crc=False)[0]:
+            if batch.base_offset != self.end:
+                raise Violation("SameCommittedData", f"node {index} has {batch} at {self.end}")
+            checksum = crc32c(batch.data) ^ self.checksums[self.end] * 31 & 0xFFFFFFFF
+            self.data += batch.data
+            self.end = batch.last_offset + 1
+            self.positions[self.end] = len(self.data)
+            self.checksums[self.end] = checksum
+            self.epochs[self.end] = batch.epoch
+            self._values[batch.last_offset] = batch.data
+
+    def check(self, log: SimLog, begin: int, end: int, index: int) -> None:
+        """What a log has between two offsets is what was committed there."""
+        self.check_bytes(log.read(begin, ALL, end), begin, end, index)
+
+    def check_bytes(self, data: bytes, begin: int, end: int, index: int) -> None:
+        """These batches are what was committed between two offsets."""
+        first, last = self.positions.get(begin), self.positions.get(end)
+        if first is None or last is None:
+            raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
+        if data != self.data[first:last]:
+            raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
+
+    def check_leader(self, log: SimLog, epoch: int) -> None:
+        """A leader has all that leaders before it have committed (Leader Completeness)."""
+        end = max((end for known, end in self._ends.items() if known < epoch), default=0)
+        if log.end_offset < end:
+            told = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
+            raise Violation("LeaderCompleteness", told)
+        begin = log.start_offset
+        if end <= begin:
+            return
+        first, last = self.positions.get(begin), self.positions.get(end)
+        if first is None or last is None or log.read(begin, ALL, end) != self.data[first:last]:
+            told = f"the log of epoch {epoch}'s leader is not what was committed between {begin} and {end}"
+            raise Violation("LeaderCompleteness", told)
+
+    def check_append(self, held: "Held") -> None:
+        """What a leader replayed, and was told is committed, is where it replayed it."""
+        last_offset = next((at for at in range(held.end_offset - 1, self.end) if at in self._values), -1)
+        if last_offset >= 0 and last_offset != self._decoded[0]:
+            records = decode_records(self._values[last_offset], check_crc=False)
+            self._decoded = last_offset, {record.offset: record.value for record in records}
+        found = self._decoded[1] if last_offset >= 0 else {}
+        for offset, value in enumerate(held.values, held.offset):
+            if found.get(offset) != value:
+                told = f"{value!r} of epoch {held.epoch} is not at {offset}"
+                raise Violation("NoAckedAppendLost", f"{told}: {found.get(offset)!r}")

@@ -1,0 +1,41 @@
+"""What happened in a world, by name, and what a campaign should have seen and has not."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, Final
+
+from kcore.raft.transitions import transitions
+from kcore.sim.raft.answers import name_of
+from kcore.sim.raft.options import FAULTS
+from kcore.sim.raft.traps import MOMENTS
+from kcore.sim.raft.world import World
+
+FAULT: Final = "fault: "
+TRAP: Final = "trap: "
+
+
+def coverage_of(world: World) -> dict[str, int]:
+    """Ways between states, faults, answers, and what else the world has counted."""
+    found = {key if isinstance(key, str) else f"answer: {name_of(key)}": n for key, n in world.seen.items()}
+    taken: Counter[Any] = world.taken.copy()
+    for machine in world.machines:
+        if machine.is_up:
+            taken.update(machine.node.quorum.taken)
+    found |= {_way(*way): n for way, n in taken.items()}
+    return dict(sorted(found.items()))
+
+
+def _way(source: str, event: Any, target: str) -> str:
+    return f"way: {source} to {target}, {event.value}"
+
+
+def never_seen(seen: Collection[str]) -> list[str]:
+    """Of all ways between states, in every release and with every option, of all faults, and all moments of a crash."""
+    ways = [
+        _way(*way[:3])
+        for pre_vote in (True, False)
+        for is_endless in (True, False)
+        for way in transitions(pre_vote=pre_vote, endless_elections=is_endless)
+    ]
+    every = [*(f"{FAULT}{name}" for name in FAULTS), *(f"{TRAP}{name}" for name in MOMENTS), *ways]
+    return [name for name in dict.fromkeys(every) if name not in seen]

@@ -1,0 +1,116 @@
+"""Records damaged on their way: bits that flip, ends that are missing, garbage. What no checksum covers stays whole.
+
+And leaders that are mistaken about where logs part, as far as that may be: what a follower has not told of, it may lose
+at any time.
+
+The checksum of a batch covers what stands behind it, not offset, length and epoch: nobody could tell that these are
+others, so that a network which changes them is outside of what Raft and Kafka promise to bear.
+"""
+
+from copy import copy
+from random import Random
+from typing import Final
+
+from kcore.raft.batches import CRC_END, split_batches
+from kcore.raft.states import Follower
+from kcore.schema.fetch import EpochEndOffset, FetchResponse, SnapshotId
+from kcore.schema.fetch_snapshot import FetchSnapshotResponse
+from kcore.schema.structure import Message
+from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.machine import Machine
+
+MOST_BITS: Final = 3
+MOST_BATCHES: Final = 20  # At the end of a log.
+WHOLE: Final = 1 << 40
+
+
+def damaged(response: Message, log: SimLog, random: Random) -> Message | None:
+    """A damaged copy of what a node answered out of its `log`; None if nothing in it can be damaged."""
+    if type(response) is FetchResponse:
+        return _fetched(response, random)
+    if type(response) is FetchSnapshotResponse:
+        return _piece(response, log, random)
+    return None
+
+
+def mistaken(response: Message | None, machine: Machine, random: Random) -> FetchResponse | None:
+    """The leader's answer as if the logs parted somewhere in what this follower has written and not flushed.
+
+    None if it cannot be so: it has flushed all, is no follower of that leader, or is asked for nothing.
+    """
+    node, log = machine.node, machine.log
+    state = node.quorum.state
+    if type(response) is not FetchResponse or type(state) is not Follower or not response.responses:
+        return None
+    data = response.responses[0].partitions[0]
+    is_its_leader = (data.current_leader.leader_id, data.current_leader.leader_epoch) == (state.leader_id, state.epoch)
+    if data.error_code or not is_its_leader or state.fetching_snapshot is not None:
+        return None
+    lowest = max(log.durable_end, log.high_watermark, log.start_offset + 1)
+    ends = [batch.base_offset for batch in reversed(log.batches[-MOST_BATCHES:]) if batch.base_offset >= lowest]
+    if not ends:
+        return None
+    offset = random.choice(ends)
+    whole, topic, partition = copy(response), copy(response.responses[0]), copy(data)
+    partition.records, partition.snapshot_id = b"", SnapshotId()
+    partition.diverging_epoch = EpochEndOffset(epoch=log.epoch_at(offset - 1), end_offset=offset)
+    topic.partitions, whole.responses = [partition], [topic]
+    return whole
+
+
+def _fetched(response: FetchResponse, random: Random) -> FetchResponse | None:
+    records = bytes(response.responses[0].partitions[0].records or b"") if response.responses else b""
+    if not records:
+        return None
+    kind = random.choice(("bits", "bits", "cut", "garbage"))
+    if kind == "bits":
+        data = _flipped(records, 0, _checked(records), random)
+    elif kind == "cut":
+        data = records[: random.randrange(len(records))]
+    else:
+        data = random.randbytes(len(records))
+    whole, topic, partition = copy(response), copy(response.responses[0]), copy(response.responses[0].partitions[0])
+    partition.records, topic.partitions, whole.responses = data, [partition], [topic]
+    return whole
+
+
+def _piece(response: FetchSnapshotResponse, log: SimLog, random: Random) -> FetchSnapshotResponse | None:
+    if not response.topics:
+        return None
+    topic, partition = copy(response.topics[0]), copy(response.topics[0].partitions[0])
+    data, snapshot = bytes(partition.unaligned_records), partition.snapshot_id
+    piece = next(
+        (log.snapshot_piece(key, 0, WHOLE) for key in log.snapshots if key.offset == snapshot.end_offset), None
+    )
+    if not data or piece is None:
+        return None
+    end = partition.position + len(data)
+    checked = [
+        range(max(span.start, partition.position), min(span.stop, end))
+        for span in _checked(piece.data)
+        if span.start < end and span.stop > partition.position
+    ]
+    if not checked:
+        return None
+    whole = copy(response)
+    partition.unaligned_records = _flipped(data, partition.position, checked, random)
+    topic.partitions, whole.topics = [partition], [topic]
+    return whole
+
+
+def _checked(data: bytes) -> list[range]:
+    """The bytes that the batches' checksums cover."""
+    spans, position = [], 0
+    for batch in split_batches(data, check_crc=False)[0]:
+        end = position + len(batch.data)
+        spans.append(range(position + CRC_END, end))
+        position = end
+    return spans
+
+
+def _flipped(data: bytes, begin: int, checked: list[range], random: Random) -> bytes:
+    """Some bits of the covered bytes turned over; `data` begins at `begin` of what `checked` counts in."""
+    changed, span = bytearray(data), random.choice(checked)
+    for at in {random.choice(span) - begin for _ in range(random.randint(1, MOST_BITS))}:
+        changed[at] ^= 1 << random.randrange(8)
+    return bytes(changed)

@@ -1,0 +1,325 @@
+"""What surrounds a node: it hands the node its events, and performs the effects in the order in which they come."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kcore.protocol_errors import Errors
+from kcore.raft.driver import Told
+from kcore.raft.effects import (
+    Answer,
+    Committed,
+    Effect,
+    Flush,
+    LeaderChanged,
+    Notice,
+    Send,
+    SnapshotLoaded,
+    Stopped,
+    StoreElection,
+)
+from kcore.raft.state_machine import AnyAppend, Resign
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.raft_votes import VoteResponse
+from kcore.schema.structure import Message
+from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
+from kcore.sim.kernel.process import NEVER_US, STORING
+from kcore.sim.raft import faults, processes, traps
+from kcore.sim.raft.answers import kind_of_answer
+from kcore.sim.raft.damage import damaged, mistaken
+from kcore.sim.raft.machine import FIRST_PORT, Call, Machine, PendingStore, Reply
+from kcore.sim.raft.processes import REFUSED_US
+from kcore.sim.raft.versions import WHAT_A_VOTER_CAN, can_say, through_codec, version_between
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+
+class Edge:
+    """One for all machines of a world."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._checkers = world.checkers
+        self._codec_sample = world.options.codec_sample
+        self._performers: dict[type[Effect], Callable[[Machine, Any], None]] = {
+            Send: self._send,
+            Answer: self._answer,
+            Flush: self._flush,
+            Committed: self._committed,
+            LeaderChanged: self._leader_changed,
+            SnapshotLoaded: self._snapshot_loaded,
+            Stopped: self._stopped,
+            Notice: self._checkers.on_notice,
+        }
+
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """Of all kinds of events but DO, in the kernel's order."""
+        return (
+            *(self._on_request, self._on_response, self._on_timer, self._on_expiry),
+            *(self._on_flushed, self._on_stored),
+        )
+
+    # Events.
+
+    def _on_request(self, machine: Machine, call: Call) -> None:
+        world = self._world
+        if not machine.is_up:
+            if call.source is not None:
+                world.push(world.now_us + REFUSED_US, RESPONSE, call.source, Reply(call, None))
+            return
+        call.arrived_us, call.served_by = world.now_us, machine.incarnation
+        self._checkers.on_request(machine, call)
+        if type(call.request) is ApiVersionsRequest:
+            self._answer(machine, Answer(call, WHAT_A_VOTER_CAN))
+            return
+        effects = machine.node.on_request(call.request, call.version, call, machine.clock.ms(world.now_us))
+        self.perform(machine, effects)
+
+    def _on_response(self, machine: Machine, reply: Reply) -> None:
+        """A copy of an answer comes through: that it was answered before, the node itself must know."""
+        call, world = reply.call, self._world
+        if not machine.is_up or call.incarnation != machine.incarnation or world.now_us > call.deadline_us:
+            return
+        if machine.open.pop(call.correlation_id, None) is None:
+            world.seen["answer again"] += 1
+        if world.dice() < world.network.mistaken:
+            reply = self._mistake(machine, reply)
+        self._checkers.before_response(machine, reply)
+        effects = machine.node.on_response(call.correlation_id, reply.response, machine.clock.ms(world.now_us))
+        self.perform(machine, effects)
+
+    def _on_timer(self, machine: Machine, due_us: int) -> None:
+        world = self._world
+        if machine.timer_us != due_us:
+            return
+        machine.timer_us = NEVER_US
+        now_ms = machine.clock.ms(world.now_us)
+        deadline_ms = machine.node.next_deadline_ms
+        if deadline_ms is not None and deadline_ms <= now_ms:
+            effects = machine.node.on_timer(now_ms)
+            self._checkers.on_timer(machine, now_ms)
+            self.perform(machine, effects)
+        else:  # It was put off.
+            world.count -= 1
+            self.arm(machine)
+
+    def arm(self, machine: Machine) -> None:
+        """A later deadline leaves the timer as it is: it then sets the next one."""
+        deadline_ms = machine.node.next_deadline_ms
+        if deadline_ms is None:
+            return
+        due_us = max(machine.clock.when_us(deadline_ms), self._world.now_us + 1)
+        if due_us < machine.timer_us:
+            machine.timer_us = due_us
+            self._world.push(due_us, TIMER, machine, due_us)
+
+    def _on_expiry(self, machine: Machine, due_us: int) -> None:
+        if machine.expiry_us != due_us:
+            return
+        world = self._world
+        machine.expiry_us = NEVER_US
+        call = min(machine.open.values(), key=lambda call: call.deadline_us, default=None)
+        if call is None:
+            return
+        is_due = call.deadline_us <= world.now_us
+        if is_due:
+            del machine.open[call.correlation_id]
+        # One an event: it may close the gate for the next.
+        for other in machine.open.values():
+            self._expire_at(machine, max(other.deadline_us, world.now_us))
+        if is_due:
+            world.seen["request timed out"] += 1
+            self._checkers.on_expired(call)
+            self.perform(machine, machine.node.on_response(call.correlation_id, None, machine.clock.ms(world.now_us)))
+
+    def _expire_at(self, machine: Machine, due_us: int) -> None:
+        if due_us < machine.expiry_us:
+            machine.expiry_us = due_us
+            self._world.push(due_us, EXPIRY, machine, due_us)
+
+    def _on_flushed(self, machine: Machine, fsync: Flush) -> None:
+        if machine.fsync is not fsync:
+            return
+        machine.fsync = None
+        machine.log.end_fsync()
+        if machine.wants_fsync is not None:
+            self._begin_fsync(machine, machine.wants_fsync)
+        self.perform(machine, machine.node.on_flushed(fsync, machine.clock.ms(self._world.now_us)))
+
+    def _on_stored(self, machine: Machine, pending: PendingStore) -> None:
+        if machine.storing is not pending:
+            return
+        machine.storing = None
+        self._checkers.on_stored(machine, pending.election)
+        machine.election.store(pending.election)
+        self.perform(machine, pending.rest)
+        if machine.is_up and machine.storing is None:
+            self._world.open_gate(machine, STORING)
+        self._tell_trap(machine, "election stored")
+
+    # Effects.
+
+    def perform(self, machine: Machine, effects: list[Effect]) -> None:
+        """Performs what came of an event, and what the state machine makes of it; then what has changed is checked."""
+        while True:
+            self._checkers.on_event(machine)
+            for k, effect in enumerate(effects):
+                if type(effect) is StoreElection:
+                    self._store(machine, effect, effects[k + 1 :])
+                    break
+                self._performers[type(effect)](machine, effect)
+            if not machine.is_up:
+                return
+            if not machine.is_told or machine.storing is not None:
+                break
+            effects = self._run_state_machine(machine)
+            if not effects:
+                break
+        self._checkers.after_event(machine)
+        self.arm(machine)
+
+    def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
+        """An event of the state machine's own has led to these."""
+        machine.outputs += outputs
+        machine.is_told = True
+        self.perform(machine, [])
+
+    def _run_state_machine(self, machine: Machine) -> list[Effect]:
+        """Tells it all that is to be told; the node's effects of what it returned."""
+        driver = machine.driver
+        machine.consumer.read_on()
+        while driver.has_more:
+            machine.outputs += driver.catch_up()
+        machine.is_told = machine.consumer.reader is not None
+        if not machine.outputs:
+            return []
+        outputs, machine.outputs = machine.outputs, []
+        return driver.submit(outputs, machine.clock.ms(self._world.now_us))[0]
+
+    def _committed(self, machine: Machine, effect: Committed) -> None:
+        self._checkers.on_committed(machine, effect)
+        self._note(machine, effect)
+
+    def _leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
+        self._checkers.on_leader_changed(machine, effect)
+        self._note(machine, effect)
+
+    def _snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
+        self._checkers.on_snapshot_loaded(machine, effect)
+        self._note(machine, effect)
+
+    def _note(self, machine: Machine, effect: Told) -> None:
+        machine.outputs += machine.driver.note(effect)
+        machine.is_told = True
+
+    def _store(self, machine: Machine, effect: StoreElection, rest: list[Effect]) -> None:
+        """A barrier: the rest, and all further events, wait until the file is on the disk."""
+        world, disks = self._world, machine.disks
+        machine.gate |= STORING
+        machine.storing = PendingStore(effect.election, rest)
+        takes_us = world.options.election_fsync_us * disks.election_factor + disks.election_fault_us
+        world.push(world.now_us + int(takes_us * (0.5 + world.dice())), STORED, machine, machine.storing)
+        self._tell_trap(machine, "election written")
+
+    def _send(self, machine: Machine, effect: Send) -> None:
+        world = self._world
+        destination = world.machines[effect.address.port - FIRST_PORT]
+        request, level, other = effect.request, machine.level, destination.level
+        version = version_between(type(request), level, other)
+        deadline_us = world.now_us + effect.timeout_ms * 1000
+        delays_us = world.network.delays_us(machine.index, destination.index)
+        if not can_say(request, version):
+            self._refuse_version(machine, effect, destination, delays_us)
+            return
+        if level != other or world.dice() < self._codec_sample:
+            request = through_codec(request, version)
+        sent_ms = machine.clock.ms(world.now_us)
+        call = Call(machine, effect.correlation_id, destination, request, version, deadline_us, sent_ms)
+        self._checkers.on_send(machine, call)
+        machine.open[effect.correlation_id] = call
+        self._expire_at(machine, deadline_us)
+        if not delays_us:
+            world.seen["request lost"] += 1
+        for k, delay_us in enumerate(delays_us):
+            if k:
+                world.seen["request duplicated"] += 1
+                call = call.again()
+            world.push(world.now_us + delay_us, REQUEST, destination, call)
+        self._tell_trap(machine, type(request).__name__)
+
+    def _refuse_version(self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]) -> None:
+        """The edge itself knows, from the handshake, that the other side has no version that can say it."""
+        world = self._world
+        deadline_us = world.now_us + effect.timeout_ms * 1000
+        call = Call(machine, effect.correlation_id, destination, effect.request, 0, deadline_us)
+        machine.open[effect.correlation_id] = call
+        self._expire_at(machine, deadline_us)
+        error = VoteResponse(error_code=Errors.UNSUPPORTED_VERSION)
+        for delay_us in delays_us[:1]:
+            reply = Reply(call, error if destination.is_up else None)
+            world.push(world.now_us + 2 * delay_us, RESPONSE, machine, reply)
+
+    def _answer(self, machine: Machine, effect: Answer) -> None:
+        call, response = effect.reply_to, effect.response
+        assert isinstance(call, Call)
+        world = self._world
+        self._checkers.on_answer(machine, call, response)
+        kind = kind_of_answer(response)
+        world.seen[kind] += 1
+        if machine.trap is not None:
+            self._tell_trap(machine, f"{kind[0]} {kind[2]}".rstrip())
+        if call.source is None:
+            return
+        if machine.level != call.source.level or world.dice() < self._codec_sample:
+            response = through_codec(response, call.version)
+        reply = Reply(call, response)
+        if world.network.is_noisy(machine.index, call.source.index):
+            reply = self._damage(machine, reply)
+        delays_us = world.network.delays_us(machine.index, call.source.index)
+        if not delays_us:
+            world.seen["answer lost"] += 1
+        elif len(delays_us) > 1:
+            world.seen["answer duplicated"] += 1
+        for delay_us in delays_us:
+            world.push(world.now_us + delay_us, RESPONSE, call.source, reply)
+
+    def _damage(self, machine: Machine, reply: Reply) -> Reply:
+        assert reply.response is not None
+        response: Message | None = damaged(reply.response, machine.log, self._world.random)
+        if response is None:
+            return reply
+        self._world.seen["answer damaged"] += 1
+        return Reply(reply.call, response, is_damaged=True)
+
+    def _mistake(self, machine: Machine, reply: Reply) -> Reply:
+        response = mistaken(reply.response, machine, self._world.random)
+        if response is None:
+            return reply
+        self._world.seen["leader mistaken"] += 1
+        return Reply(reply.call, response, is_damaged=True)
+
+    def _flush(self, machine: Machine, effect: Flush) -> None:
+        """One fsync at a time; one that is asked for meanwhile covers all that was asked for meanwhile."""
+        if machine.fsync is None:
+            self._begin_fsync(machine, effect)
+        else:
+            machine.wants_fsync = effect
+        self._tell_trap(machine, "log written")
+
+    def _begin_fsync(self, machine: Machine, asked: Flush) -> None:
+        world, disks = self._world, machine.disks
+        machine.log.begin_fsync()
+        machine.wants_fsync = None
+        machine.fsync = asked
+        takes_us = world.options.log_fsync_us * disks.log_factor + disks.log_fault_us
+        world.push(world.now_us + int(takes_us * (0.5 + world.dice())), FLUSHED, machine, asked)
+
+    def _stopped(self, machine: Machine, effect: Stopped) -> None:
+        world = self._world
+        processes.stopped(world, machine)
+        traps.restart_later(world, machine, faults.duration_us(world))
+
+    def _tell_trap(self, machine: Machine, moment: str) -> None:
+        if machine.trap is not None:
+            machine.trap(moment)

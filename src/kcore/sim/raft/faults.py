@@ -1,0 +1,312 @@
+"""What goes wrong in a world, one function a fault; most end after a while."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kcore.raft.state_machine import Resign
+from kcore.raft.states import Follower, Leader
+from kcore.sim.kernel.process import NEVER_US, PAUSED
+from kcore.sim.raft import processes, traps
+from kcore.sim.raft.clients import alive
+from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.options import WEIGHTS
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+SLOWEST_LINK_US: Final = 1_500_000
+SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
+MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way, or what came of it is not committed.
+
+
+def begin(world: "World") -> None:
+    """Faults of the world's kinds, at random times; no new ones while it is calm."""
+    options, names = world.options, world.options.faults
+    weights = [WEIGHTS.get(name, 1) for name in names]
+    is_calm = False
+
+    def next_fault() -> None:
+        if not world.is_healing and not is_calm:
+            [name] = world.random.choices(names, weights)
+            FAULTS[name](world)
+
+    def turn() -> None:
+        nonlocal is_calm
+        is_calm = not is_calm
+
+    world.every_us(options.fault_every_us, next_fault)
+    if options.calm_us:
+        world.every_us(options.calm_us, turn)
+
+
+def duration_us(world: "World") -> int:
+    """Around what is usual in this world; now and then around the time-outs, so that now one side wins, now another."""
+    mean_us = world.options.fault_lasts_us if world.dice() < 0.7 else world.random.choice((1_000_000, 4_000_000))
+    return int(mean_us * (0.5 + world.dice()))
+
+
+def up(world: "World") -> list[Machine]:
+    return [machine for machine in world.machines if machine.is_up]
+
+
+def chosen(world: "World") -> Machine | None:
+    """One that is up; every other time one that leads."""
+    machines = up(world)
+    leading = [machine for machine in machines if type(machine.node.state) is Leader]
+    if leading and world.dice() < 0.5:
+        machines = leading
+    return world.random.choice(machines) if machines else None
+
+
+def note(world: "World", name: str) -> None:
+    world.seen[f"fault: {name}"] += 1
+
+
+# Processes.
+
+
+def kill(world: "World") -> None:
+    """kill -9 of one process."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "kill")
+        processes.kill(world, machine, peers_know=world.dice() < 0.5)
+        traps.restart_later(world, machine, duration_us(world))
+
+
+def power_cut(world: "World") -> None:
+    """One machine loses its power, and what it has not flushed is in doubt: also one whose process is gone already."""
+    behind = [machine for machine in world.machines if machine.log.end_offset > machine.log.durable_end]
+    machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
+    if machine is not None:
+        note(world, "power_cut")
+        is_up = machine.is_up
+        processes.cut_power(world, machine)
+        if is_up:
+            traps.restart_later(world, machine, duration_us(world))
+
+
+def outage(world: "World") -> None:
+    """Many machines at once lose their power, or all."""
+    machines = up(world)
+    machines = machines if world.dice() < 0.5 else [machine for machine in machines if world.dice() < 0.5]
+    if machines:
+        note(world, "outage")
+    for machine in machines:
+        processes.cut_power(world, machine)
+        traps.restart_later(world, machine, duration_us(world))
+
+
+def trap(world: "World") -> None:
+    """Crashes at moments that matter, whenever they come; some machines at once wait for theirs."""
+    note(world, "trap")
+    share = world.random.choice((0.2, 0.7))
+    for machine in world.machines:
+        if world.dice() < share:
+            traps.lay(world, machine, duration_us(world))
+
+
+def stop(world: "World") -> None:
+    """A graceful shutdown."""
+    machine = chosen(world)
+    if machine is None or machine.gate or machine.is_stopping:
+        return
+    note(world, "stop")
+    machine.is_stopping = True
+    world.tell(machine, machine.node.shutdown(machine.clock.ms(world.now_us)))
+
+
+def pause(world: "World") -> None:
+    """As by a garbage collection, or a suspended machine."""
+    machine = chosen(world)
+    if machine is not None and not machine.gate & PAUSED:
+        note(world, "pause")
+        processes.pause(world, machine, duration_us(world))
+
+
+def resign(world: "World") -> None:
+    """The state machine of a leader gives up."""
+    machine = chosen(world)
+    if machine is not None and not machine.gate and type(machine.node.state) is Leader:
+        note(world, "resign")
+        world.edge.submit(machine, [Resign(machine.node.epoch)])
+
+
+# Clocks and disks.
+
+
+def clock_jump(world: "World") -> None:
+    """Forward; all timers come early."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "clock_jump")
+        machine.clock.jump(world.now_us, world.random.choice((100, 1_000, 10_000)))
+        machine.timer_us = NEVER_US
+        world.edge.arm(machine)
+
+
+def slow_log(world: "World") -> None:
+    """The fsyncs of a machine's log take longer."""
+    slow_file(world, "log_fault_us", "slow_log")
+
+
+def slow_election(world: "World") -> None:
+    """Those of its quorum-state."""
+    slow_file(world, "election_fault_us", "slow_election")
+
+
+def slow_file(world: "World", attribute: str, name: str) -> None:
+    disks = world.random.choice(world.machines).disks
+    note(world, name)
+    setattr(disks, attribute, world.random.choice(SLOW_FSYNCS_US))
+
+    def heal() -> None:
+        setattr(disks, attribute, 0)
+
+    world.after_us(duration_us(world), heal)
+
+
+# The network.
+
+
+def cut(world: "World", links: list[tuple[int, int]]) -> None:
+    """Those directions, for a while; cuts add up."""
+    cuts = world.network.cuts
+    for source, destination in links:
+        cuts[source][destination] += 1
+
+    def heal() -> None:
+        if world.network.cuts is cuts:
+            for source, destination in links:
+                cuts[source][destination] -= 1
+
+    world.after_us(duration_us(world), heal)
+
+
+def others(world: "World", machine: Machine) -> list[int]:
+    return [other.index for other in world.machines if other is not machine]
+
+
+def one_way_cut(world: "World") -> None:
+    """What one machine sends is lost, or what is sent to it; to or from some others, or all."""
+    machine = chosen(world)
+    if machine is None:
+        return
+    note(world, "one_way_cut")
+    share = world.random.choice((0.3, 1.0))
+    ends = [other for other in others(world, machine) if world.dice() <= share]
+    outward = world.dice() < 0.5
+    cut(world, [(machine.index, end) if outward else (end, machine.index) for end in ends])
+
+
+def isolate(world: "World") -> None:
+    """One machine hears nobody, and nobody hears it."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "isolate")
+        ends = others(world, machine)
+        cut(world, [(machine.index, end) for end in ends] + [(end, machine.index) for end in ends])
+
+
+def split(world: "World") -> None:
+    """Two sides."""
+    note(world, "split")
+    sides = [world.dice() < 0.5 for _ in world.machines]
+    size = range(len(sides))
+    cut(world, [(source, end) for source in size for end in size if sides[source] != sides[end]])
+
+
+def slow_link(world: "World") -> None:
+    """From one machine to another, and not back."""
+    source, end = (world.random.choice(world.machines).index for _ in range(2))
+    slowness_us = world.network.slowness_us
+    note(world, "slow_link")
+    slowness_us[source][end] = world.random.randrange(SLOWEST_LINK_US)
+
+    def heal() -> None:
+        slowness_us[source][end] = 0
+
+    world.after_us(duration_us(world), heal)
+
+
+def noisy(world: "World") -> None:
+    """Much of what one machine answers is damaged on its way; to one other, or to all."""
+    machine = chosen(world)
+    if machine is None:
+        return
+    note(world, "noisy")
+    noise, share = world.network.noise[machine.index], world.random.choice((0.1, 0.5, 1.0))
+    ends = others(world, machine)
+    ends = ends if world.dice() < 0.5 else ends[:1]
+    for end in ends:
+        noise[end] = share
+
+    def heal() -> None:
+        for end in ends:
+            noise[end] = 0.0
+
+    world.after_us(duration_us(world), heal)
+
+
+def lossy(world: "World") -> None:
+    """Every link loses much."""
+    note(world, "lossy")
+    world.network.lost_more = world.random.choice((0.1, 0.5))
+
+    def heal() -> None:
+        world.network.lost_more = 0.0
+
+    world.after_us(duration_us(world), heal)
+
+
+# A lost disk.
+
+
+def lost_disk(world: "World") -> None:
+    """A machine comes back with an empty disk: an observer, or a voter that the quorum can do without."""
+    machine = world.random.choice(world.machines)
+    if machine.is_up and may_lose_disk(world, machine):
+        note(world, "lost_disk")
+        processes.cut_power(world, machine, peers_know=True)
+        processes.replace_disk(world, machine)
+        traps.restart_later(world, machine, duration_us(world))
+
+
+def may_lose_disk(world: "World", machine: Machine) -> bool:
+    """Whether nothing can hang on what it forgets: neither a vote, nor a record that only it and a minority have."""
+    if not all(each.is_up and not each.gate and each.fsync is None for each in world.machines):
+        return False
+    sets = [each.node.voters for each in world.machines]
+    if any(each != sets[0] for each in sets):
+        return False
+    if machine.node.voter_history.kraft_version > 0:
+        # It comes back as another replica; the quorum has lost a voter for good, which the leader may still count.
+        left = [world.machines[key.id] for key in alive(world, sets[0].keys) if key != machine.key]
+        durable = [each for each in left if holds(each.log, machine.log)]
+        is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
+        return not is_asked_for and (machine.key not in sets[0].keys or len(durable) >= sets[0].majority)
+    if machine.index not in sets[0].ids:
+        return True
+    rest = [world.machines[voter] for voter in sorted(sets[0].ids) if voter != machine.index]
+    epoch = machine.node.epoch
+    follow = [each for each in rest if isinstance(each.node.state, Leader | Follower) and each.node.epoch == epoch]
+    durable = [each for each in rest if holds(each.log, machine.log)]
+    led = any(type(each.node.state) is Leader for each in rest)
+    return led and len(follow) == len(rest) and len(durable) >= sets[0].majority
+
+
+def holds(log: SimLog, other: SimLog) -> bool:
+    """Whether all of the other is durable in a log: by its last epoch, too, for a tail as long may be another one."""
+    end = log.end_offset_for_epoch(other.last_epoch)
+    same = end.epoch == other.last_epoch and end.offset >= other.end_offset
+    return other.end_offset == 0 or (same and log.durable_end >= other.end_offset)
+
+
+FAULTS: Final[dict[str, Callable[["World"], None]]] = {
+    fault.__name__: fault
+    for fault in (
+        *(kill, power_cut, outage, trap, stop, pause, one_way_cut, isolate, split, slow_link),
+        *(lossy, noisy, slow_log, slow_election, clock_jump, lost_disk, resign),
+    )
+}

@@ -1,0 +1,60 @@
+"""Planted bugs, each looked for in one world after another, until the invariant that it names has found it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+
+from kcore.sim.kernel.violation import RAISES
+from kcore.sim.raft.planted import PLANTED, PlantError
+from kcore.sim.raft.run import run_seed
+
+CAUGHT, NOT_CAUGHT, BROKEN = "caught", "not caught", "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """What came of one planted bug."""
+
+    name: str
+    invariant: str  # That it names.
+    verdict: str  # CAUGHT by that one; NOT_CAUGHT; or BROKEN: it is gone, or raises what is no Violation.
+    seed: int | None  # The last one.
+    seconds: float  # Of a core.
+    text: str  # What the invariant told, or what is broken.
+    others: dict[str, int] = field(default_factory=dict)  # Invariants that found it before, and in how many worlds.
+
+
+def hunt(seeds: range, events: int, name: str) -> Hunt:
+    """Looks for one; other invariants may find it first, another exception ends the search."""
+    invariant, seconds = PLANTED[name].invariant, 0.0
+    others: Counter[str] = Counter()
+    seed = None
+    for seed in seeds:
+        try:
+            outcome = run_seed(seed, events, name)
+        except PlantError as error:
+            return Hunt(name, invariant, BROKEN, seed, seconds, str(error))
+        seconds += outcome.seconds
+        found = outcome.invariant
+        if found is not None and found.startswith(RAISES):
+            return Hunt(name, invariant, BROKEN, seed, seconds, f"{found}: {outcome.text}", dict(others))
+        if found == invariant:
+            return Hunt(name, invariant, CAUGHT, seed, seconds, outcome.text, dict(others))
+        if found is not None:
+            others[found] += 1
+    return Hunt(name, invariant, NOT_CAUGHT, seed, seconds, "", dict(others))
+
+
+def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = ()) -> Iterator[Hunt]:
+    """All of them, or some, each as soon as its search ends."""
+    wanted = names or tuple(PLANTED)
+    search = partial(hunt, seeds, events)
+    if processes == 1 or len(wanted) == 1:
+        yield from map(search, wanted)
+        return
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+        for found in as_completed([pool.submit(search, name) for name in wanted]):
+            yield found.result()

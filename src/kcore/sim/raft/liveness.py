@@ -1,0 +1,67 @@
+"""All is healed: from here on the quorum must find a leader, keep it, and every node must learn of a new record."""
+
+from typing import Final
+
+from kcore.raft.states import Leader
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.consumer import Held
+from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.world import World
+
+WITHIN_US: Final = 60_000_000
+MOST_EVENTS: Final = 400_000  # A quorum that only busies itself is no better than one that does nothing.
+STEP: Final = 100  # Events between two looks.
+COMMITTED_WITHIN_US: Final = 2_000_000  # A record, by a leader that all follow.
+KEPT_US: Final = 5_000_000  # Then the leader stays for so long, and who looks longer sees no more.
+
+
+def heal_and_demand(world: World) -> int:
+    """How long it took, in simulated microseconds; Violation if it takes too long, or does not last."""
+    world.heal()
+    began_us, last = world.now_us, world.count + MOST_EVENTS
+    marker: tuple[Machine, Held, int] | None = None
+    while world.heap[0][0] <= began_us + WITHIN_US and world.count < last:
+        world.take(STEP, began_us + WITHIN_US)
+        leader = _only_leader(world)
+        if leader is None:
+            marker = None
+        elif marker is None or marker[0] is not leader or marker[1].epoch != leader.node.epoch:
+            append = world.append(leader, [b"the last record"]) if not leader.gate else None
+            marker = (leader, append, world.now_us) if append is not None else None
+        elif all((machine.node.high_watermark or 0) > marker[1].offset for machine in world.machines):
+            took_us = world.now_us - began_us
+            _demand_that_it_lasts(world, marker[1].epoch)
+            return took_us
+    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_told(world)}")
+
+
+def _demand_that_it_lasts(world: World, epoch: int) -> None:
+    """Nothing is wrong any more and all follow: no node has a reason to stand for election."""
+    world.take(MOST_EVENTS, world.now_us + KEPT_US)
+    leader = _only_leader(world)
+    if leader is None or leader.node.epoch != epoch:
+        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_told(world)}")
+
+
+def _only_leader(world: World) -> Machine | None:
+    """The one that all follow."""
+    leading = [machine for machine in world.machines if machine.is_up and type(machine.node.state) is Leader]
+    if len(leading) != 1:
+        return None
+    [leader] = leading
+    agreed = all(
+        machine.is_up and machine.node.leader_id == leader.index and machine.node.epoch == leader.node.epoch
+        for machine in world.machines
+    )
+    return leader if agreed else None
+
+
+def _told(world: World) -> str:
+    return ", ".join(_node(machine) for machine in world.machines)
+
+
+def _node(machine: Machine) -> str:
+    if not machine.is_up:
+        return f"{machine.index} down"
+    log = machine.log
+    return f"{machine.index} {machine.node.state} {log.start_offset}..{log.end_offset} hw {machine.node.high_watermark}"

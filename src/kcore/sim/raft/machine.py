@@ -1,0 +1,140 @@
+"""A machine: a node, its log and its clock, and what an edge keeps for them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias
+
+from kcore.raft.driver import StateMachineDriver
+from kcore.raft.effects import Effect, Flush
+from kcore.raft.node import RaftNode
+from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.state_machine import AnyAppend, Resign
+from kcore.schema.structure import Message
+from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.process import NEVER_US, Process
+from kcore.sim.raft.disk import ElectionFile, SimLog
+from kcore.types import Uuid
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.consumer import Consumer
+
+LISTENER: Final = "CONTROLLER"
+FIRST_PORT: Final = 9_000  # A machine's port says which it is.
+Trap: TypeAlias = Callable[[str], None]  # Is told the name of each moment in a machine's life.
+
+
+class Call:
+    """A request on its way, and where its answer goes."""
+
+    __slots__ = (
+        *("arrived_us", "correlation_id", "deadline_us", "destination", "incarnation", "is_answered", "note"),
+        *("request", "sent_ms", "served_by", "source", "state", "version"),
+    )
+
+    def __init__(
+        self,
+        source: "Machine | None",
+        correlation_id: int,
+        destination: "Machine",
+        request: Message,
+        version: int,
+        deadline_us: int = NEVER_US,
+        sent_ms: int = 0,
+    ) -> None:
+        self.source = source  # None: an administrator, or a stranger.
+        self.incarnation = source.incarnation if source else 0
+        self.state = source.node.quorum.state if source else None  # Of the source, when it sent this.
+        self.correlation_id = correlation_id
+        self.destination = destination
+        self.request = request
+        self.version = version
+        self.deadline_us = deadline_us
+        self.sent_ms = sent_ms  # By the source's clock.
+        self.is_answered = False
+        self.arrived_us = -1
+        self.served_by = -1  # The incarnation that it came to.
+        self.note: Any = None  # Of a checker.
+
+    def again(self) -> "Call":
+        """A copy on the same way."""
+        args = self.source, self.correlation_id, self.destination, self.request, self.version
+        twin = Call(*args, self.deadline_us, self.sent_ms)
+        twin.note = self.note
+        return twin
+
+
+class Reply(NamedTuple):
+    """An answer on its way; `response` is None where the connection is lost or refused."""
+
+    call: Call
+    response: Message | None
+    is_damaged: bool = False
+
+
+class PendingStore:
+    """An election on its way to the disk, and what may leave only behind it."""
+
+    __slots__ = ("election", "rest")
+
+    def __init__(self, election: ElectionState, rest: list[Effect]) -> None:
+        self.election = election
+        self.rest = rest
+
+
+class Disks:
+    """How long the files of one machine take: one factor a file, of all its fsyncs, and what a fault adds."""
+
+    __slots__ = ("election_factor", "election_fault_us", "log_factor", "log_fault_us")
+
+    def __init__(self, log_factor: int, election_factor: int) -> None:
+        self.log_factor = log_factor
+        self.election_factor = election_factor
+        self.log_fault_us = 0
+        self.election_fault_us = 0
+
+
+class Machine(Process):
+    """One of the world's machines; its index is its node's id."""
+
+    node: RaftNode
+    log: SimLog
+    consumer: "Consumer"  # The node's state machine.
+    driver: StateMachineDriver[Never]
+
+    def __init__(self, index: int, directory: Uuid, clock: Clock, disks: Disks, level: str) -> None:
+        super().__init__(index)
+        self.key = ReplicaKey(index, directory)
+        self.clock = clock
+        self.disks = disks
+        self.level = level  # The release of its process.
+        self.election = ElectionFile()
+        self.is_configured = True  # With the voters, where the world begins so.
+        self.is_up = False
+        self.incarnation = 0
+        self.trap: Trap | None = None
+        self.named_us = -NEVER_US  # When somebody last asked to make it a voter.
+        self.forget()
+
+    def forget(self) -> None:
+        """All that a process takes with it."""
+        self.reset_gate()
+        self.open: dict[int, Call] = {}  # By correlation id.
+        self.expiry_us = self.timer_us = NEVER_US
+        self.is_stopping = False
+        self.storing: PendingStore | None = None
+        self.fsync: Flush | None = None  # What the one under way was asked for by.
+        self.wants_fsync: Flush | None = None
+        self.is_told = True  # Something was said that its state machine may have to be told.
+        self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
+        self.resumed_us = 0
+
+    @property
+    def address(self) -> Address:
+        return Address(f"node-{self.index}", FIRST_PORT + self.index)
+
+    @property
+    def endpoints(self) -> dict[str, Address]:
+        return {LISTENER: self.address}
+
+    def as_voter(self, directory_known: bool) -> Voter:
+        """Static voters are known by their ids alone."""
+        return Voter(self.key if directory_known else ReplicaKey(self.index), self.endpoints, 0, int(directory_known))

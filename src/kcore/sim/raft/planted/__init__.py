@@ -1,0 +1,35 @@
+"""Bugs to be found: each takes one rule out of the node, and names the invariant that must notice.
+
+A bug that is found by another invariant first is looked for further, in other worlds. One that makes a node raise
+anything else than a Violation is no test of the invariants: the plant is broken, and to be mended.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kcore.sim.raft.planted import disks, elections, replication, state_machines, voter_changes
+from kcore.sim.raft.planted.patches import PLANTED, Patches, Plant, PlantError
+
+__all__ = (
+    "PLANTED",
+    "Plant",
+    "PlantError",
+    "disks",
+    "elections",
+    "planted",
+    "replication",
+    "state_machines",
+    "voter_changes",
+)
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """With that bug, or none; PlantError if it cannot be put in."""
+    patches = Patches()
+    try:
+        if name is not None:
+            PLANTED[name].put(patches)
+        yield
+    finally:
+        patches.undo()

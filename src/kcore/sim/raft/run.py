@@ -1,0 +1,80 @@
+"""A world from its seed to its end: so many events, then all is healed, and what must come, comes."""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any, Final
+
+from kcore.sim.kernel.violation import RAISES, Violation
+from kcore.sim.raft.coverage import coverage_of
+from kcore.sim.raft.liveness import heal_and_demand
+from kcore.sim.raft.options import draw
+from kcore.sim.raft.planted import planted
+from kcore.sim.raft.story import story
+from kcore.sim.raft.world import World
+
+EVENTS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a seed; `invariant` is None if all held."""
+
+    seed: int
+    events: int
+    simulated_ms: int
+    seconds: float  # Of a core.
+    hash: str  # Of all events: the same for the same seed, on any machine.
+    committed: int  # Records.
+    acknowledged: int  # Appends.
+    epochs: int  # That had a leader.
+    healed_ms: int  # How long it took the quorum; -1 if it did not come to that.
+    invariant: str | None = None
+    text: str = ""
+    story: tuple[str, ...] = ()
+    coverage: Mapping[str, int] = field(default_factory=dict)
+
+
+def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed: Any) -> Outcome:
+    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted/` in it."""
+    began = process_time()
+    with planted(plant):
+        world, broken, healed_us = _live(seed, events, fixed)
+    facts = world.facts
+    return Outcome(
+        seed,
+        world.count,
+        world.now_us // 1000,
+        process_time() - began,
+        f"{world.hash:016x}",
+        facts.committed.end,
+        facts.acknowledged,
+        len(facts.leaders),
+        healed_us // 1000,
+        broken.invariant if broken else None,
+        broken.text if broken else "",
+        tuple(story(world)) if broken else (),
+        coverage_of(world),
+    )
+
+
+def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Violation | None, int]:
+    world = World(seed, draw(seed, **fixed))
+    try:
+        world.begin()
+        world.take(events - world.count)
+        healed_us = heal_and_demand(world)
+        world.checkers.at_end()
+    except Violation as violation:
+        return world, violation, -1
+    except Exception as error:  # Whatever a node raises, it must not.
+        return world, Violation(f"{RAISES}{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
+    return world, None, healed_us
+
+
+def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:
+    """What shows the same again."""
+    options = {"seed": seed, "events": events, "planted": plant} | fixed
+    told = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
+    return " ".join(["./kcore sim raft", *told])

@@ -1,0 +1,65 @@
+"""What a world's last events were, a line each."""
+
+from typing import Any, Final
+
+from kcore.schema.structure import Message, Struct
+from kcore.sim.kernel.events import DO, KINDS, REQUEST, RESPONSE, STORED, Event
+from kcore.sim.raft.machine import Call, PendingStore, Reply
+from kcore.sim.raft.world import World
+
+MOST_LETTERS: Final = 300
+
+
+def story(world: World) -> list[str]:
+    """The last events, and where all the nodes are now."""
+    return [_line(event) for event in world.recent] + [_node(machine) for machine in world.machines]
+
+
+def _line(event: Event) -> str:
+    time_us, number, kind, machine, what = event
+    place = f"node {machine.index}" if machine is not None else "the world"
+    return f"{time_us / 1_000_000:12.6f} s  #{number:<7} {place:10} {KINDS[kind]}{_told(kind, what)}"
+
+
+def _told(kind: int, what: Any) -> str:
+    if kind == REQUEST:
+        return f" from {_source(what)}: {_short(what.request)}"
+    if kind == RESPONSE:
+        assert isinstance(what, Reply)
+        call, damage = what.call, ", damaged" if what.is_damaged else ""
+        return f" from node {call.destination.index} to {type(call.request).__name__}{damage}: {_short(what.response)}"
+    if kind == STORED:
+        assert isinstance(what, PendingStore)
+        return f": {what.election}"
+    return f": {what.__qualname__.split('.<locals>')[0]}" if kind == DO else ""
+
+
+def _source(call: Call) -> str:
+    return f"node {call.source.index}" if call.source is not None else "outside"
+
+
+def _short(message: Message | None) -> str:
+    """What is said, without what every such message says."""
+    return "no answer" if message is None else _brief(message)[:MOST_LETTERS]
+
+
+def _brief(value: Any) -> str:
+    """Fields that differ from their defaults; structs within by their fields alone."""
+    if isinstance(value, Struct):
+        fields = ((field, getattr(value, field.name)) for field in value.__fields__)
+        told = (f"{field.name}={_brief(held)}" for field, held in fields if held != field.default())
+        name = type(value).__name__ if isinstance(value, Message) else ""
+        return f"{name}({', '.join(told)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_brief, value))}]"
+    return f"{len(value)} bytes" if isinstance(value, bytes | memoryview) else str(value)
+
+
+def _node(machine: Any) -> str:
+    if not machine.is_up:
+        return f"node {machine.index}: down"
+    log, waits = machine.log, ", its events wait" if machine.gate else ""
+    return (
+        f"node {machine.index}: {machine.node.state}, log {log.start_offset} to {log.end_offset}, "
+        f"durable to {log.flushed_end}, high watermark {machine.node.high_watermark}{waits}"
+    )

@@ -1,0 +1,36 @@
+"""An administrator takes kraft.version from 0 to 1, until it is so: then the log names the voters (KIP-853)."""
+
+from typing import TYPE_CHECKING, Final
+
+from kcore.raft.replicas import NO_DIRECTORY
+from kcore.sim.raft import clients, faults
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+UPGRADE_US: Final = 300_000
+CUT: Final = 0.5  # So often nobody hears of it at first: then it is truncated again, or comes late.
+
+
+def begin(world: "World") -> None:
+    if world.options.upgraded:
+        world.every_us(UPGRADE_US, lambda: upgrade(world))
+
+
+def upgrade(world: "World") -> None:
+    """One that leads is told to; never where it would name a disk that is gone."""
+    machines = [machine for machine in clients.leaders(world) if machine.node.high_watermark is not None]
+    if not machines or world.is_healing:
+        return
+    machine = world.random.choice(machines)
+    known = machine.node.leading.known_voters
+    heard = [key for key in known.keys if key.directory_id != NO_DIRECTORY] if known is not None else []
+    if len(clients.alive(world, heard)) < len(heard):
+        return
+    node, is_first = machine.node, machine.node.voter_history.kraft_version == 0
+    problem, effects = node.upgrade_kraft_version(1, node.epoch, machine.clock.ms(world.now_us))
+    world.seen["upgrade refused" if problem else "upgrade written" if is_first else "upgraded before"] += 1
+    if is_first and problem is None and world.dice() < CUT:
+        ends = faults.others(world, machine)
+        faults.cut(world, [(machine.index, end) for end in ends] + [(end, machine.index) for end in ends])
+    world.tell(machine, effects)

@@ -1,0 +1,58 @@
+"""What a log says of the voters, read by the simulator itself: what a node makes of the same log is judged by it."""
+
+from typing import Final, NamedTuple
+
+from kcore.raft.batches import StoredBatch, split_batches
+from kcore.raft.voters import VoterSet
+from kcore.schema.control_records import KRaftVersionRecord, VotersRecord
+from kcore.sim.raft.disk import SimLog
+from kcore.wire.records import control_message, decode_records
+
+WHOLE: Final = 1 << 40
+
+
+class Said(NamedTuple):
+    """The latest that it says; `offset` is that of the record that named the voters, None of configured ones."""
+
+    kraft_version: int
+    voters: VoterSet
+    offset: int | None
+
+
+class VotersSaid:
+    """The version and the voters by the offset of the record that set them; static ones before the first."""
+
+    def __init__(self, static_voters: VoterSet, log: SimLog) -> None:
+        """Reads all of the log from its latest snapshot on."""
+        self._entries: list[tuple[int, Said]] = [(-2, Said(0, static_voters, None))]
+        begin, latest = 0, log.latest_snapshot
+        if latest is not None:
+            piece = log.snapshot_piece(latest, 0, WHOLE)
+            assert piece is not None
+            for batch in split_batches(piece.data, check_crc=False)[0]:
+                self.read(batch, at=latest.offset - 1)
+            begin = latest.offset
+        for batch in log.batches:
+            if batch.is_control and batch.base_offset >= begin:
+                self.read(batch)
+
+    @property
+    def last(self) -> Said:
+        return self._entries[-1][1]
+
+    def read(self, batch: StoredBatch, at: int | None = None) -> None:
+        """A batch behind all that was read; `at`: the offset where it counts, of one in a snapshot."""
+        if not batch.is_control:
+            return
+        for record in decode_records(batch.data, check_crc=False):
+            message, before = control_message(record), self.last
+            offset = record.offset if at is None else at
+            if isinstance(message, KRaftVersionRecord):
+                self._entries.append((offset, before._replace(kraft_version=message.kraft_version)))
+            elif isinstance(message, VotersRecord):
+                self._entries.append((offset, Said(before.kraft_version, VoterSet.from_record(message), offset)))
+
+    def cut(self, end_offset: int) -> None:
+        """The log ends there."""
+        while self._entries[-1][0] >= end_offset:
+            self._entries.pop()
