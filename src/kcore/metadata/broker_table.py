@@ -1,7 +1,7 @@
 """The brokers by row: their ids kept once, and all that is known of each."""
 
 from collections.abc import Iterator, KeysView, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,6 @@ from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.recorder import Recorder
 from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
 
 __all__ = ["SECURITY_PROTOCOLS", "BrokerTable", "Endpoint"]
 
@@ -328,9 +325,16 @@ def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool
     return flags.astype(np.bool_)
 
 
-def _restore(image: "ClusterImage", row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
+class _HasBrokers(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def brokers(self) -> BrokerTable: ...
+
+
+def _restore(image: _HasBrokers, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
     image.brokers.restore(row, flags, details)
 
 
-def _pop(image: "ClusterImage") -> None:
+def _pop(image: _HasBrokers) -> None:
     image.brokers.pop()

@@ -1,7 +1,7 @@
 """The log directories that a cluster's replicas are in, by row (KIP-858)."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from kcore.metadata.arrays import Array, grown
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
 from kcore.types import Int16s, Int32s, UInt8s, Uuid
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
 
 MIGRATING_UUID: Final = Uuid(bytes(16))
 UNASSIGNED_UUID: Final = Uuid(bytes(15) + b"\1")
@@ -129,9 +126,16 @@ class DirectoryTable:
         return self._index.nbytes + self._owner.nbytes
 
 
-def _truncate(image: "ClusterImage", count: int) -> None:
+class _HasDirectories(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def directories(self) -> DirectoryTable: ...
+
+
+def _truncate(image: _HasDirectories, count: int) -> None:
     image.directories.truncate(count)
 
 
-def _restore_owner(image: "ClusterImage", row: int, broker_row: int) -> None:
+def _restore_owner(image: _HasDirectories, row: int, broker_row: int) -> None:
     image.directories.write_owner(row, broker_row)

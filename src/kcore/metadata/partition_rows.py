@@ -1,17 +1,18 @@
 """The rows of a partition table: which are taken, how they are found, and how all that follows them is kept in step.
 
-These methods check nothing: what they are given has been checked. Each tells the recorder before it changes anything.
+`known_rows` checks rows from outside; the other methods check nothing. Each tells the recorder before it changes
+anything.
 """
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array
+from kcore.metadata.arrays import Array, as_integers
 from kcore.metadata.broker_index import BrokerIndex
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.columns import ALL_COLUMNS, NO_TOPIC, ON_DEMAND_COLUMNS
@@ -22,10 +23,8 @@ from kcore.metadata.partition_columns import PartitionColumns
 from kcore.metadata.partition_lookup import PartitionLookup
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.topics import TopicTable
+from kcore.metadata.validation import check_range
 from kcore.types import Int16s, Int32s
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
 
 MOVES: Final = ("adding", "removing")
 
@@ -84,6 +83,16 @@ class PartitionRows(PartitionColumns):
     def replica_count(self, row: int) -> int:
         """How many replicas a partition has."""
         return int((self.replicas__ps[row] != NO_BROKER_ROW).sum())
+
+    def known_rows(self, rows: npt.ArrayLike) -> Int32s:
+        """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
+        known = as_integers("rows", rows, np.int32, (np.size(rows),))
+        check_range("rows", known, 0, len(self) - 1)
+        if (known[1:] <= known[:-1]).any():
+            raise TableError("rows must ascend, each once")
+        if known.size and (free := known[self.topic_row__p[known] == NO_TOPIC]).size:
+            raise TableError(f"row {free[0]} is free: its topic was removed")
+        return known
 
     def moves(self, part: str) -> dict[int, tuple[int, ...]]:
         """`adding` or `removing`."""
@@ -273,11 +282,18 @@ class PartitionRows(PartitionColumns):
         self._copy_columns_to(twin, room or {})
 
 
-def _truncate(image: "ClusterImage", length: int) -> None:
+class _HasTable(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def table(self) -> PartitionRows: ...
+
+
+def _truncate(image: _HasTable, length: int) -> None:
     image.table.truncate(length)
 
 
-def _restore_move(image: "ClusterImage", part: str, row: int, brokers: tuple[int, ...]) -> None:
+def _restore_move(image: _HasTable, part: str, row: int, brokers: tuple[int, ...]) -> None:
     moves = image.table.moves(part)
     if brokers:
         moves[row] = brokers

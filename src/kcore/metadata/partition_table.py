@@ -203,16 +203,6 @@ class PartitionTable(PartitionRows):
         self.write_rows(rows, values)
         return rows
 
-    def known_rows(self, rows: npt.ArrayLike) -> Int32s:
-        """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
-        known = as_integers("rows", rows, np.int32, (np.size(rows),))
-        check_range("rows", known, 0, len(self) - 1)
-        if (known[1:] <= known[:-1]).any():
-            raise TableError("rows must ascend, each once")
-        if known.size and (free := known[self.topic_row__p[known] == NO_TOPIC]).size:
-            raise TableError(f"row {free[0]} is free: its topic was removed")
-        return known
-
     def _replica_rows(self, replicas: npt.ArrayLike, count: int) -> Int16s:
         rows = self.brokers.rows(as_broker_lists("replicas", replicas))
         if len(rows) != count or not count:
