@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer, Committed, Effect, Flush, LeaderChanged, Send, StoreElection
+from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, Send, SendResponse, StoreElection
 from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
@@ -113,7 +113,7 @@ class Cluster:
                 self._later(1, lambda: self._flush(node, effect))
             case Send():
                 self._send(node, effect)
-            case Answer(reply_to=reply, response=response):
+            case SendResponse(reply_to=reply, response=response):
                 assert callable(reply)
                 reply(response)
             case LeaderChanged(leader_id=leader_id, epoch=epoch):

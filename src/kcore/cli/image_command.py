@@ -95,7 +95,7 @@ def summary(table: PartitionTable) -> dict[str, Any]:
 
 
 def _show(figures: dict[str, Any], console: Console) -> None:
-    facts = [f"{figures[name]:,} {said}" for name, said in (("topics", "topics"), ("partitions", "partitions"))]
+    facts = [f"{figures[name]:,} {label}" for name, label in (("topics", "topics"), ("partitions", "partitions"))]
     facts += [
         f"{figures['offline']:,} offline",
         f"{figures['underReplicated']:,} under-replicated",

@@ -115,11 +115,11 @@ async def _is_taken(hosts: str, body: bytes) -> bool:
             dropped.set()
 
     async with ZookeeperClient(hosts, on_session=on_session, logger=_SILENT) as client:
-        asked = asyncio.ensure_future(client.session.multi(body))
+        reply = asyncio.ensure_future(client.session.multi(body))
         lost = asyncio.ensure_future(dropped.wait())
-        await asyncio.wait((asked, lost), timeout=_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-        is_taken = asked.done() and not dropped.is_set()
-        for task in (asked, lost):
+        await asyncio.wait((reply, lost), timeout=_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        is_taken = reply.done() and not dropped.is_set()
+        for task in (reply, lost):
             task.cancel()
-        await asyncio.gather(asked, lost, return_exceptions=True)
+        await asyncio.gather(reply, lost, return_exceptions=True)
     return is_taken

@@ -91,9 +91,9 @@ class PartitionLookup:
             return int(self._first__t[topic_row]) + partition
         if topic_row >= len(self._head__t) or self._head__t[topic_row] == _NONE or partition < count:
             return -1
-        asked = np.array([[topic_row], [partition], [_NONE]], np.int32)
-        kernels.find(self.arrays, *asked)
-        return int(asked[2, 0])
+        query = np.array([[topic_row], [partition], [_NONE]], np.int32)
+        kernels.find(self.arrays, *query)
+        return int(query[2, 0])
 
     def rows_of_topic(self, topic_row: int) -> Int32s:
         """All rows of a topic, by ascending partition index."""

@@ -123,5 +123,5 @@ def _directories_of(
     return list(table.directories.name(given)) or [MIGRATING] * count
 
 
-def _fault(record: PartitionRecord | PartitionChangeRecord, said: str) -> TableError:
-    return TableError(f"partition {record.partition_id} of topic id {record.topic_id} {said}")
+def _fault(record: PartitionRecord | PartitionChangeRecord, text: str) -> TableError:
+    return TableError(f"partition {record.partition_id} of topic id {record.topic_id} {text}")

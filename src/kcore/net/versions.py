@@ -74,8 +74,8 @@ def read_answer(version: int, body: bytes | memoryview) -> ApiVersionsResponse:
 
 def next_version(refused: int, answer: ApiVersionsResponse) -> int:
     """What to ask with after `refused` was too new: the highest that the answer tells, else 0; always lower."""
-    told = [each.max_version for each in answer.api_keys if each.api_key == ApiVersionsRequest.api_key]
-    return max(0, min([refused - 1, *told])) if told else 0
+    highest = [each.max_version for each in answer.api_keys if each.api_key == ApiVersionsRequest.api_key]
+    return max(0, min([refused - 1, *highest])) if highest else 0
 
 
 def answer_of(apis: Mapping[type[Message], Versions]) -> ApiVersionsResponse:
@@ -87,9 +87,9 @@ def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsRespons
     """Without the features whose lowest level is 0, before version 4: clients of then fail at one (KAFKA-17011)."""
     if version >= FEATURES_FROM_ZERO or all(each.min_version for each in answer.supported_features):
         return answer
-    told = copy(answer)
-    told.supported_features = [each for each in answer.supported_features if each.min_version]
-    return told
+    response = copy(answer)
+    response.supported_features = [each for each in answer.supported_features if each.min_version]
+    return response
 
 
 def refusal(versions: Versions) -> ApiVersionsResponse:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import Connections
-from kcore.raft.effects import Answer, Effect, Flush, Notice
+from kcore.raft.effects import Effect, Flush, Notice, SendResponse
 from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
@@ -144,4 +144,4 @@ class NodeContext:
 
     def answer(self, reply_to: Hashable, response: Message) -> None:
         """A response now to a request that was left waiting."""
-        self.effects.append(Answer(reply_to, response))
+        self.effects.append(SendResponse(reply_to, response))

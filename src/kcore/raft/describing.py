@@ -27,8 +27,8 @@ def on_describe_quorum_request(
     node: NodeContext, request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> DescribeQuorumResponse:
     """Of the leader alone; others name it if they know it."""
-    asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
-    if asked != [(METADATA_TOPIC, PARTITION)]:
+    requested = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
+    if requested != [(METADATA_TOPIC, PARTITION)]:
         return _unknown(request)
     if node.leading is None:
         partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER)

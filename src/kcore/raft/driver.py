@@ -17,7 +17,7 @@ from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import SLICE_BYTES, AnyAppend, Append, AppendBatches, Resign, SnapshotReader, StateMachine
 
 E = TypeVar("E")
-Told: TypeAlias = Committed | LeaderChanged | SnapshotLoaded  # The effects that are for the machine.
+MachineEffect: TypeAlias = Committed | LeaderChanged | SnapshotLoaded  # The effects that are for the machine.
 
 
 class StateMachineDriver(Generic[E]):
@@ -52,7 +52,7 @@ class StateMachineDriver(Generic[E]):
 
     # What the machine is told.
 
-    def note(self, effect: Told) -> Sequence[AnyAppend | Resign | E]:
+    def note(self, effect: MachineEffect) -> Sequence[AnyAppend | Resign | E]:
         """An effect of the node. What a leader has lost is told at once, before anything that comes behind it."""
         if isinstance(effect, Committed):
             self._committed = max(self._committed, effect.high_watermark)
@@ -144,16 +144,16 @@ class StateMachineDriver(Generic[E]):
         effects: list[Effect] = []
         own: list[E] = []
         waiting = deque[Any](outputs)
-        is_told = False
+        was_refused = False
         while waiting:
             output = waiting.popleft()
             if isinstance(output, Append | AppendBatches):
                 refused, more = self._append(output, now_ms)
                 effects += more
                 if refused is not None:
-                    if is_told:
+                    if was_refused:
                         raise RaftLogError(f"a state machine was told of {refused}, and appends at {output[2]}")
-                    is_told = True
+                    was_refused = True
                     waiting = deque(each for each in waiting if not isinstance(each, Append | AppendBatches))
                     waiting.extend(self._machine.on_refused(output, refused.next_offset))
             elif isinstance(output, Resign):

@@ -49,7 +49,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendResponse:
     """The response to a request that came in under `reply_to`. Each request is answered once."""
 
     reply_to: Hashable
@@ -92,5 +92,5 @@ class Stopped:
 
 
 Effect: TypeAlias = (
-    StoreElection | Flush | Send | Answer | Committed | LeaderChanged | SnapshotLoaded | Notice | Stopped
+    StoreElection | Flush | Send | SendResponse | Committed | LeaderChanged | SnapshotLoaded | Notice | Stopped
 )

@@ -42,11 +42,11 @@ def on_begin_quorum_epoch_request(
     """Source: handleBeginQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return BeginQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
-    told = only_partition(request.topics)
-    if told is None:
+    partition_data = only_partition(request.topics)
+    if partition_data is None:
         return BeginQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
-    error = _believe(node, told.leader_id, told.leader_epoch, request.leader_endpoints, now_ms)
-    if error is Errors.NONE and not is_this_voter(node, request.voter_id, told.voter_directory_id):
+    error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
+    if error is Errors.NONE and not is_this_voter(node, request.voter_id, partition_data.voter_directory_id):
         error = Errors.INVALID_VOTER_KEY  # The leader is believed all the same.
     return BeginQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
@@ -140,24 +140,26 @@ def on_end_quorum_epoch_request(
     """Source: handleEndQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return EndQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
-    told = only_partition(request.topics)
-    if told is None:
+    partition_data = only_partition(request.topics)
+    if partition_data is None:
         return EndQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
-    error = _believe(node, told.leader_id, told.leader_epoch, request.leader_endpoints, now_ms)
+    error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
     state = node.quorum.state
-    if error is Errors.NONE and type(state) is Follower and state.leader_id == told.leader_id:
+    if error is Errors.NONE and type(state) is Follower and state.leader_id == partition_data.leader_id:
         # Stands for election the sooner the further in front it is; KAFKA-20895: those who are not first still deny
         # the pre-vote, as they have fetched from this leader, but with the option `pre_votes_after_resignation`.
-        state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(told))
+        state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(partition_data))
         state.has_leader_resigned = True
     return EndQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
-def _preferred_candidates(told: EndQuorumEpochRequestPartitionData) -> list[ReplicaKey]:
+def _preferred_candidates(partition_data: EndQuorumEpochRequestPartitionData) -> list[ReplicaKey]:
     """With directories since version 1. Source: EndQuorumEpochRequest.preferredCandidates."""
-    if told.preferred_candidates:
-        return [ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in told.preferred_candidates]
-    return [ReplicaKey(voter_id) for voter_id in told.preferred_successors]
+    if partition_data.preferred_candidates:
+        return [
+            ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in partition_data.preferred_candidates
+        ]
+    return [ReplicaKey(voter_id) for voter_id in partition_data.preferred_successors]
 
 
 def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> int:

@@ -57,7 +57,7 @@ def on_fetch_request(
     response = answer(node, fetch, now_ms)
     data = response.responses[0].partitions[0]
     if request.max_wait_ms == 0 or has_news(data, partition) or has_early_news(node, fetch, data):
-        return told(node, fetch, response)
+        return remember_sent_watermark(node, fetch, response)
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
         _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
@@ -94,15 +94,15 @@ def has_early_news(node: NodeContext, fetch: WaitingFetch, data: PartitionData) 
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
     progress = node.leading.known(replica_key(fetch))
-    return progress is not None and data.high_watermark > progress.told_high_watermark
+    return progress is not None and data.high_watermark > progress.sent_high_watermark
 
 
-def told(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
+def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
     """The response, which goes out: the replica will know its high watermark."""
     if node.config.early_high_watermark and node.leading is not None:
         progress = node.leading.known(replica_key(fetch))
         if progress is not None:
-            progress.told_high_watermark = response.responses[0].partitions[0].high_watermark
+            progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
     return response
 
 
@@ -195,7 +195,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
-            node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms, is_new=False)))
+            node.answer(reply_to, remember_sent_watermark(node, fetch, answer(node, fetch, now_ms, is_new=False)))
 
 
 def fail(node: NodeContext, error: Errors) -> None:

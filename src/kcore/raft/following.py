@@ -87,11 +87,14 @@ def on_fetch_response(
     state = node.quorum.state
     if data.error_code != Errors.NONE or type(state) is not Follower:
         return False
-    asked = request.topics[0].partitions[0]
-    is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (node.log.end_offset, node.log.last_epoch)
+    fetch_partition = request.topics[0].partitions[0]
+    is_current = (fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch) == (
+        node.log.end_offset,
+        node.log.last_epoch,
+    )
     if not is_current or state.fetching_snapshot is not None:
         if state.counts_flushed:  # What this node has is all of this leader's, and so is its high watermark.
-            _hear(node, state, data.high_watermark)
+            _on_leader_high_watermark(node, state, data.high_watermark)
         return True  # It answers what this node asks no more.
     if not _take(node, state, data):
         return False
@@ -123,11 +126,11 @@ def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
     if data.records and not append(node, bytes(data.records)):
         return False
     state.counts_flushed = state.counts_flushed or data.last_stable_offset >= 0
-    _hear(node, state, data.high_watermark)
+    _on_leader_high_watermark(node, state, data.high_watermark)
     return True
 
 
-def _hear(node: NodeContext, state: Follower, high_watermark: int) -> None:
+def _on_leader_high_watermark(node: NodeContext, state: Follower, high_watermark: int) -> None:
     """Answers may overtake each other; the leader's high watermark never goes back."""
     state.leader_high_watermark = max(state.leader_high_watermark, high_watermark)
     update_high_watermark(node, state)
@@ -167,8 +170,8 @@ def append(node: NodeContext, records: bytes) -> bool:
         node.flush()
         replay_batches(node.voter_history, _between(batches, before, end_offset))
     if problem is not None:
-        told = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
-        node.notice("damage", f"{told}: {problem}")
+        text = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
+        node.notice("damage", f"{text}: {problem}")
     return problem is None and end_offset > before
 
 

@@ -21,7 +21,7 @@ from kcore.raft import (
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import FIRST_BOOTSTRAP_ID
 from kcore.raft.context import NodeContext
-from kcore.raft.effects import Answer, Effect, Flush
+from kcore.raft.effects import Effect, Flush, SendResponse
 from kcore.raft.log import Appended, RaftLog, Refused
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState
@@ -112,10 +112,10 @@ class RaftNode(NodeContext):
         ]
 
     def on_request(self, request: Message, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """A request of `version`; its Answer comes in these effects or later ones, once."""
+        """A request of `version`; its SendResponse comes in these effects or later ones, once."""
         response = REQUEST_HANDLERS[type(request)](self, request, version, reply_to, now_ms)
         if response is not None:
-            self.effects.append(Answer(reply_to, response))
+            self.effects.append(SendResponse(reply_to, response))
         return self._finish(now_ms)
 
     def on_response(self, correlation_id: int, response: Message | None, now_ms: int) -> list[Effect]:

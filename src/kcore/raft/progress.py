@@ -16,7 +16,7 @@ class ReplicaProgress:
         "last_caught_up_ms",
         "last_fetch_leader_end",
         "last_fetch_ms",
-        "told_high_watermark",
+        "sent_high_watermark",
     )
 
     def __init__(self, key: ReplicaKey) -> None:
@@ -25,7 +25,7 @@ class ReplicaProgress:
         self.last_fetch_ms = UNKNOWN
         self.last_fetch_leader_end = UNKNOWN  # Where the leader's log ended at that time.
         self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
-        self.told_high_watermark = UNKNOWN
+        self.sent_high_watermark = UNKNOWN
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""

@@ -68,7 +68,7 @@ class Quorum:
         self.stored = election
         if election is None or election.epoch < log_epoch:
             election = ElectionState(log_epoch)
-        self._go(self._first_state(election, now_ms), Event.INITIALIZE, START)
+        self._transition(self._first_state(election, now_ms), Event.INITIALIZE, START)
 
     def _first_state(self, election: ElectionState, now_ms: int) -> State:
         node, local = self.node, self.node.local
@@ -102,7 +102,7 @@ class Quorum:
         leader_id = state.leader_id if same_epoch else NO_LEADER
         voted = state.voted if same_epoch else None
         self._allowance.take(epoch - state.epoch, now_ms)
-        self._go(Unattached(epoch, leader_id, voted, self._election_deadline_ms(epoch, now_ms)), event)
+        self._transition(Unattached(epoch, leader_id, voted, self._election_deadline_ms(epoch, now_ms)), event)
 
     def _election_deadline_ms(self, epoch: int, now_ms: int) -> int:
         """Of a node that is about to become Unattached in that epoch."""
@@ -125,12 +125,12 @@ class Quorum:
         if type(state) is Prospective:
             after = self._prospective_state(deadline_ms)
             after.voted = candidate
-            self._go(after, Event.VOTE_GRANTED)
+            self._transition(after, Event.VOTE_GRANTED)
         else:
-            self._go(Unattached(state.epoch, state.leader_id, candidate, deadline_ms), Event.VOTE_GRANTED)
+            self._transition(Unattached(state.epoch, state.leader_id, candidate, deadline_ms), Event.VOTE_GRANTED)
 
     def become_prospective(self, event: Event, now_ms: int) -> None:
-        self._go(self._prospective_state(self._election_timeout_at(self.state.epoch, now_ms)), event)
+        self._transition(self._prospective_state(self._election_timeout_at(self.state.epoch, now_ms)), event)
 
     def become_candidate(self, event: Event, now_ms: int) -> None:
         """The next epoch, and the own vote in it."""
@@ -140,7 +140,7 @@ class Quorum:
         epoch = self.state.epoch + 1
         assert epoch <= LAST_EPOCH
         deadline_ms = self._election_timeout_at(epoch, now_ms)
-        self._go(Candidate(epoch, node.local, election, deadline_ms, retries), event)
+        self._transition(Candidate(epoch, node.local, election, deadline_ms, retries), event)
 
     def become_leader(self, now_ms: int) -> None:
         """Of the epoch that it stood for; the high watermark is unknown until this epoch has committed a record."""
@@ -148,7 +148,9 @@ class Quorum:
         assert type(candidate) is Candidate and candidate.election.is_won
         node = self.node
         granting = candidate.election.granting_voters
-        self._go(Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON)
+        self._transition(
+            Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON
+        )
         self.high_watermark = None
         leading.begin(node, now_ms)
 
@@ -159,12 +161,12 @@ class Quorum:
         assert leader_id != self.node.local.id and epoch >= self.state.epoch and self.node.config.listener in endpoints
         voted = self.state.voted if epoch == self.state.epoch else None
         self._allowance.take(epoch - self.state.epoch, now_ms)
-        self._go(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
+        self._transition(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
 
     def become_resigned(self, event: Event, successors: tuple[ReplicaKey, ...], now_ms: int) -> None:
         """Leads no more, and may not vote in this epoch; not stored: a leader that starts again is Resigned anyway."""
         epoch = self.state.epoch
-        self._go(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
+        self._transition(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
 
     # Their common part.
 
@@ -183,7 +185,7 @@ class Quorum:
         others = set(node.voter_history.last_voters.voters) - {node.local.id}
         return Resigned(epoch, node.local, node.config.endpoints, others, successors, deadline_ms)
 
-    def _go(self, state: State, event: Event, source: str | None = None) -> None:
+    def _transition(self, state: State, event: Event, source: str | None = None) -> None:
         """Every change of state: allowed by the table, stored before anything else leaves the node."""
         node, before = self.node, self.state
         step = (source or before.name, event, state.name)
@@ -198,8 +200,8 @@ class Quorum:
         self.state = state
         node.noticed.clear()
         if state.epoch >= LAST_EPOCH and node.is_voter:
-            told = f"epoch {state.epoch} is the last one: this node stands for no election any more"
-            node.notice("last epoch", f"{told}; the README (Limits) says how epochs begin anew")
+            text = f"epoch {state.epoch} is the last one: this node stands for no election any more"
+            node.notice("last epoch", f"{text}; the README (Limits) says how epochs begin anew")
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()

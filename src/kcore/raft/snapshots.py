@@ -116,8 +116,8 @@ def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
     """The leader's log begins behind the end of this one: its snapshot comes first. False where it is refused."""
     why = _why_not(node, snapshot)
     if why is not None:
-        told = f"the leader, node {state.leader_id}, offers the snapshot of end offset {snapshot.offset}"
-        node.notice("snapshot", f"{told} and epoch {snapshot.epoch}, which is not loaded: {why}")
+        text = f"the leader, node {state.leader_id}, offers the snapshot of end offset {snapshot.offset}"
+        node.notice("snapshot", f"{text} and epoch {snapshot.epoch}, which is not loaded: {why}")
         return False
     drop(node, state)
     node.log.begin_snapshot(snapshot)

@@ -84,8 +84,8 @@ def on_add_raft_voter_request(
     node.leading.change = PendingChange(
         AddRaftVoterResponse, reply_to, key, endpoints, deadline_ms, request.ack_when_committed
     )
-    asked = ApiVersionsRequest(client_software_name="kcore", client_software_version="1")
-    node.connections.send(node.effects, key.id, endpoints[node.config.listener], asked, now_ms)
+    api_versions = ApiVersionsRequest(client_software_name="kcore", client_software_version="1")
+    node.connections.send(node.effects, key.id, endpoints[node.config.listener], api_versions, now_ms)
     return None
 
 

@@ -37,43 +37,43 @@ def on_vote_request(
     """Source: handleVoteRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return VoteResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
-    asked = only_partition(request.topics)
-    if asked is None:
+    partition = only_partition(request.topics)
+    if partition is None:
         return VoteResponse(error_code=Errors.INVALID_REQUEST)
-    if asked.pre_vote and not node.quorum.pre_vote:
+    if partition.pre_vote and not node.quorum.pre_vote:
         return VoteResponse(error_code=Errors.UNSUPPORTED_VERSION)
-    error = _vote_error(node, asked)
+    error = _vote_error(node, partition)
     if error is not Errors.NONE:
         return _vote_response(node, version, error, False)
-    if asked.replica_epoch > node.quorum.state.epoch:
-        if not node.quorum.allows(asked.replica_epoch, now_ms):
+    if partition.replica_epoch > node.quorum.state.epoch:
+        if not node.quorum.allows(partition.replica_epoch, now_ms):
             return _vote_response(node, version, Errors.INVALID_REQUEST, False)
-        node.quorum.become_unattached(asked.replica_epoch, now_ms)
-    if not is_this_voter(node, request.voter_id, asked.voter_directory_id):
+        node.quorum.become_unattached(partition.replica_epoch, now_ms)
+    if not is_this_voter(node, request.voter_id, partition.voter_directory_id):
         return _vote_response(node, version, Errors.INVALID_VOTER_KEY, False)
 
-    candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
-    granted = can_grant_vote(node, candidate, asked)
-    if granted and not asked.pre_vote and node.quorum.state.voted is None:
+    candidate = ReplicaKey(partition.replica_id, partition.replica_directory_id)
+    granted = can_grant_vote(node, candidate, partition)
+    if granted and not partition.pre_vote and node.quorum.state.voted is None:
         node.quorum.grant_vote(candidate, now_ms)
     return _vote_response(node, version, Errors.NONE, granted)
 
 
-def _vote_error(node: NodeContext, asked: VoteRequestPartitionData) -> Errors:
+def _vote_error(node: NodeContext, partition: VoteRequestPartitionData) -> Errors:
     # A candidate's epoch is one that no record can be of yet; a pre-vote is for the epoch after the one it names.
-    is_illegal = asked.last_offset_epoch > asked.replica_epoch - (not asked.pre_vote)
-    if asked.last_offset < 0 or asked.last_offset_epoch < 0 or is_illegal:
+    is_illegal = partition.last_offset_epoch > partition.replica_epoch - (not partition.pre_vote)
+    if partition.last_offset < 0 or partition.last_offset_epoch < 0 or is_illegal:
         return Errors.INVALID_REQUEST
-    return voter_only_error(node, asked.replica_id, asked.replica_epoch)
+    return voter_only_error(node, partition.replica_id, partition.replica_epoch)
 
 
-def can_grant_vote(node: NodeContext, candidate: ReplicaKey, asked: VoteRequestPartitionData) -> bool:
+def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequestPartitionData) -> bool:
     """Whether this state gives that vote. Source: canGrantVote of each state."""
     state = node.quorum.state
     log = node.log
     # The voter compares with all that it has written, flushed or not: its log may hold a record that is committed.
-    up_to_date = (asked.last_offset_epoch, asked.last_offset) >= (log.last_epoch, log.end_offset)
-    if asked.pre_vote:
+    up_to_date = (partition.last_offset_epoch, partition.last_offset) >= (log.last_epoch, log.end_offset)
+    if partition.pre_vote:
         # One who hears from a leader does not help to replace it: neither does a removed voter disturb the others
         # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
         follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
@@ -128,7 +128,7 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
     # what is durable. Kafka's candidates name the end of the log; they flush what they append before they go on. A
     # pre-vote names the same end: else a candidate that cannot win yet would win the pre-vote and raise the epoch.
     end = node.durable_end
-    asked = VoteRequestPartitionData(
+    partition = VoteRequestPartitionData(
         replica_epoch=state.epoch,
         replica_id=node.local.id,
         replica_directory_id=node.local.directory_id,
@@ -140,7 +140,7 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
     return VoteRequest(
         cluster_id=node.cluster_id,
         voter_id=voter.id,
-        topics=[VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[asked])],
+        topics=[VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
     )
 
 

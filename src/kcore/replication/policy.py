@@ -31,9 +31,9 @@ class ElectionPolicy:
 
         replicas__ps, isr__pi, leader__p = columns[:3]
         choices = np.empty(len(rows), np.int8)
-        asked = (self._compiled, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
+        arguments = (self._compiled, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
         try:
-            bad = policies.choose(*asked)
+            bad = policies.choose(*arguments)
         except NumbaError as error:
             raise PolicyError(f"Numba cannot compile the election policy: {error}") from error
         if bad >= 0:

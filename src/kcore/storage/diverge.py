@@ -167,8 +167,8 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
     if not bases or data_a == data_b:
         return Divergence(None, SAME, "; ".join(details))
     if len(bases) == 1:
-        said = "the second log ends first" if len(batch_a) else "the first log ends first"
-        return Divergence(max(start, bases[0]), END, "; ".join([said, *details]), places=places)
+        text = "the second log ends first" if len(batch_a) else "the first log ends first"
+        return Divergence(max(start, bases[0]), END, "; ".join([text, *details]), places=places)
     offset = bases[0]
     if bases[0] != bases[1]:
         details.insert(0, f"base offsets {bases[0]} and {bases[1]}")

@@ -185,14 +185,14 @@ def control_json(record: Record) -> dict[str, Any] | None:
 def control_text(record: Record) -> str:
     """What Kafka's dump says of a control record; of one that is none, what is wrong with it."""
     try:
-        told = control_json(record)
+        decoded = control_json(record)
     except DecodeError as error:
         return f"Error at {record.offset}, skipping. {error}"
-    if record.control in ("ABORT", "COMMIT") and told is not None:
-        return f"endTxnMarker: {record.control} coordinatorEpoch: {told['coordinatorEpoch']}"
-    if told is None:
+    if record.control in ("ABORT", "COMMIT") and decoded is not None:
+        return f"endTxnMarker: {record.control} coordinatorEpoch: {decoded['coordinatorEpoch']}"
+    if decoded is None:
         return f"controlType: {record.control}({record.control_type})"
-    return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(told)}"
+    return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(decoded)}"
 
 
 def metadata_json(record: Record) -> dict[str, Any]:
@@ -213,12 +213,15 @@ def metadata_text(record: Record) -> str:
 def coordinator_text(record: Record, types: Types) -> list[str]:
     """As Kafka's dump says it; what cannot be decoded is said in its place."""
     try:
-        told = coordinator_json(record, types)
+        decoded = coordinator_json(record, types)
     except DecodeError as error:
         return [f"key: Error at offset {record.offset}, skipping. {error}"]
-    if isinstance(told, int):
-        return [f"key: Unknown record type {told} at offset {record.offset}, skipping."]
-    return [f"key: {compact(told.key)}", f"payload: {'<DELETE>' if told.value is None else compact(told.value)}"]
+    if isinstance(decoded, int):
+        return [f"key: Unknown record type {decoded} at offset {record.offset}, skipping."]
+    return [
+        f"key: {compact(decoded.key)}",
+        f"payload: {'<DELETE>' if decoded.value is None else compact(decoded.value)}",
+    ]
 
 
 def compact(value: Any) -> str:

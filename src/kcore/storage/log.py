@@ -75,6 +75,6 @@ class Log:
         found = [(segment.path, problem) for segment in self.segments for problem in segment.problems]
         for before, after in zip(self.segments, self.segments[1:], strict=False):
             if before.end_offset > after.base_offset:
-                said = f"offsets up to {before.end_offset - 1} reach into the segment of {after.base_offset}"
-                found.append((before.path, DecodeError(said, before.batches.end)))
+                text = f"offsets up to {before.end_offset - 1} reach into the segment of {after.base_offset}"
+                found.append((before.path, DecodeError(text, before.batches.end)))
         return found

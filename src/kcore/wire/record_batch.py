@@ -109,7 +109,7 @@ def scan_batches(
         raise problem
     named = zip(BATCH_COLUMNS, places, strict=True)
     arrays: dict[str, Any] = {name: np.frombuffer(arena, dtype, rows, place) for (name, dtype), place in named}
-    return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*told) for told in skipped))
+    return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*each) for each in skipped))
 
 
 class IndexEntries(NamedTuple):

@@ -6,7 +6,7 @@ Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and Delaye
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.replica import Key
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -74,14 +74,14 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
     for topic in request.topics:
         results = DeleteRecordsTopicResult(name=topic.name, partitions=[])
         answer.topics.append(results)
-        for asked in topic.partitions:
+        for requested in topic.partitions:
             result = DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=Errors.NONE
+                partition_index=requested.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=Errors.NONE
             )
             results.partitions.append(result)
-            key = (topic.name, asked.partition_index)
+            key = (topic.name, requested.partition_index)
             try:
-                wanted.append(Wanted(key, _delete(manager, key, asked.offset), result))
+                wanted.append(Wanted(key, _delete(manager, key, requested.offset), result))
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)
                 result.error_code = Errors.KAFKA_STORAGE_ERROR
@@ -89,7 +89,7 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
                 result.error_code = error.error
     waiter = WaitingDeletion(request_id, now_ms + request.timeout_ms, answer, wanted)
     if (done := waiter.response(manager)) is not None:
-        manager.output(Answer(request_id, done))
+        manager.output(SendResponse(request_id, done))
     else:
         manager.producing.add(waiter)
 

@@ -155,7 +155,7 @@ class ReplicaFetcher:
         topics: dict[str, FetchTopic] = {}
         for key, state in ready.items():
             latest = state.log.epochs.latest_epoch
-            asked = FetchPartition(
+            fetch_partition = FetchPartition(
                 partition=key[1],
                 current_leader_epoch=state.leader_epoch,
                 fetch_offset=state.offset,
@@ -164,7 +164,7 @@ class ReplicaFetcher:
                 partition_max_bytes=config.replica_fetch_max_bytes,
             )
             topic = topics.setdefault(key[0], FetchTopic(topic=key[0], topic_id=state.topic_id, partitions=[]))
-            topic.partitions.append(asked)
+            topic.partitions.append(fetch_partition)
         by_name = any(state.topic_id == ZERO_UUID for state in ready.values())
         version = min(config.fetch_version, NAMES_UP_TO) if by_name else config.fetch_version
         request = FetchRequest(
@@ -232,7 +232,7 @@ class ReplicaFetcher:
             is_epochs = hasattr(topic, "topic")
             for data in topic.partitions:
                 key = (topic.topic, data.partition) if is_epochs else (topic.name, data.partition_index)
-                self._settle(key, data, self._epoch_told if is_epochs else self._offset_told, now_ms)
+                self._settle(key, data, self._on_epoch_end_offset if is_epochs else self._on_list_offsets, now_ms)
 
     def _settle(self, key: Key, data: Any, take: Callable[[Key, FetchState, Any], None], now_ms: int) -> None:
         state = self.states.get(key)
@@ -274,16 +274,16 @@ class ReplicaFetcher:
         if (log.high_watermark, log.end_offset) != before:
             self._hooks.wake(key)
 
-    def _epoch_told(self, key: Key, state: FetchState, data: Any) -> None:
-        told = EpochEndOffset(data.leader_epoch, data.end_offset)
-        truncation = self._truncation(state, told)
+    def _on_epoch_end_offset(self, key: Key, state: FetchState, data: Any) -> None:
+        leader_end = EpochEndOffset(data.leader_epoch, data.end_offset)
+        truncation = self._truncation(state, leader_end)
         self._cut(state, truncation.offset, Stage.FETCHING if truncation.truncation_completed else Stage.TRUNCATING)
 
-    def _truncation(self, state: FetchState, told: EpochEndOffset) -> OffsetTruncationState:
+    def _truncation(self, state: FetchState, leader_end: EpochEndOffset) -> OffsetTruncationState:
         log = state.log
-        return offset_truncation_state(told, log.epochs, log.end_offset, state.offset)
+        return offset_truncation_state(leader_end, log.epochs, log.end_offset, state.offset)
 
-    def _offset_told(self, key: Key, state: FetchState, data: Any) -> None:
+    def _on_list_offsets(self, key: Key, state: FetchState, data: Any) -> None:
         """The leader has not what was asked for (AbstractFetcherThread.fetchOffsetAndTruncate)."""
         log = state.log
         if state.stage is Stage.FINDING_END:

@@ -5,7 +5,7 @@ Source: DefaultAlterPartitionManager of 3.9.1 (KIP-497).
 
 from typing import Any, Final, NamedTuple
 
-from kcore.broker.replicas.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.partition import IsrChange, IsrResponse
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.metadata.znodes import PartitionStateNode, encode_state, state_path
@@ -84,23 +84,23 @@ class IsrChanges:
         self._in_flight = []
         self._retry_at_ms = now_ms + RETRY_MS
 
-    def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrAnswer]]:
+    def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
         """What became of each write: the znode's version, None where it had another than was told.
 
         Of a partition that is not there nothing is known: it goes again.
         """
         sent = self._in_flight
         self.failed(now_ms)
-        settled: list[tuple[IsrChange, Errors | IsrAnswer]] = []
+        settled: list[tuple[IsrChange, Errors | IsrResponse]] = []
         for change in sent:
             if change.key in versions:
                 del self._unsent[change.key]
                 version = versions[change.key]
-                answer = None if version is None else IsrAnswer(change.leader_epoch, version, change.isr)
+                answer = None if version is None else IsrResponse(change.leader_epoch, version, change.isr)
                 settled.append((change, answer or Errors.INVALID_UPDATE_VERSION))
         return settled
 
-    def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrAnswer]]:
+    def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
         """What became of each change; one that the answer lacks goes again, as do all after a top-level error."""
         sent = self._in_flight
         self.failed(now_ms)
@@ -108,7 +108,7 @@ class IsrChanges:
             return []
         self._retry_at_ms = now_ms
         found = _by_partition(response)
-        settled: list[tuple[IsrChange, Errors | IsrAnswer]] = []
+        settled: list[tuple[IsrChange, Errors | IsrResponse]] = []
         for change in sent:
             name, index = change.key
             data = found.get((change.topic_id, index)) or found.get((name, index))
@@ -116,7 +116,7 @@ class IsrChanges:
                 continue
             del self._unsent[change.key]
             error = Errors.of(data.error_code)
-            answer = IsrAnswer(data.leader_epoch, data.partition_epoch, tuple(data.isr))
+            answer = IsrResponse(data.leader_epoch, data.partition_epoch, tuple(data.isr))
             settled.append((change, answer if error is Errors.NONE else error))
         return settled
 

@@ -331,10 +331,10 @@ def _record_errors(errors: Sequence[tuple[int, int, int]], window: tuple[int, in
         lambda timestamp: f"timestamp {timestamp} is not within [{date_ms - before_ms}, {date_ms + after_ms}]",
         lambda _: "a producer does not set the timestamp type to LogAppendTime",
     )
-    told = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)
+    reported = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)
     error = Errors.INVALID_RECORD if all(kind == _NO_KEY for _, kind, _ in errors) else Errors.INVALID_TIMESTAMP
     return RecordValidationException(
-        error, f"records are refused, such as record {told[0].batch_index}: {told[0].message}", told
+        error, f"records are refused, such as record {reported[0].batch_index}: {reported[0].message}", reported
     )
 
 

@@ -10,7 +10,7 @@ Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -96,17 +96,17 @@ def on_write_txn_markers(
     answer = WriteTxnMarkersResponse(markers=[])
     written: list[Written] = []
     for marker in request.markers:
-        told = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
-        answer.markers.append(told)
+        marker_result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
+        answer.markers.append(marker_result)
         for topic in marker.topics:
             results = [
                 _write(manager, (topic.name, index), marker, now_ms, timestamp_ms, written)
                 for index in topic.partition_indexes
             ]
-            told.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
+            marker_result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
     waiter = WaitingMarkers(request_id, now_ms + TIMEOUT_MS, answer, written)
     if (done := waiter.response(manager)) is not None:
-        manager.output(Answer(request_id, done))
+        manager.output(SendResponse(request_id, done))
     else:
         manager.producing.add(waiter)
     for key in waiter.keys:  # Followers have something to fetch, and more may be committed.

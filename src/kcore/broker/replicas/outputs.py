@@ -9,7 +9,7 @@ from kcore.schema.structure import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendResponse:
     """To a request. All that must last is where it has to be already: ReplicaLog says what is on the disk when."""
 
     request_id: int
@@ -58,4 +58,4 @@ class Notice:
     text: str
 
 
-Output: TypeAlias = Answer | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice
+Output: TypeAlias = SendResponse | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice

@@ -50,7 +50,7 @@ class IsrChange:
     joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The incarnation that has all of it.
 
 
-class IsrAnswer(NamedTuple):
+class IsrResponse(NamedTuple):
     """The partition as the controller has it now."""
 
     leader_epoch: int
@@ -95,14 +95,14 @@ class Partition:
         self.key, self.broker_id, self.limits, self._is_alive = key, broker_id, limits, is_alive
         self.role = Role.NONE
         self.settings = TopicSettings()
-        self.told: Replica | None = None  # By the last LeaderAndIsr; the ISR in it is what is committed.
+        self.received: Replica | None = None  # By the last LeaderAndIsr; the ISR in it is what is committed.
         self.pending: IsrChange | None = None
         self.followers: dict[int, Follower] = {}
         self.log: ReplicaLog | None = None
         self.leader_epoch_start_offset: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.key[0]}-{self.key[1]}, {self.role.value}, {self.told}, in flight {self.pending}"
+        return f"{self.key[0]}-{self.key[1]}, {self.role.value}, {self.received}, in flight {self.pending}"
 
     def order(self, order: Order) -> Step:
         """Takes the new role; returns what is to be done for it."""
@@ -112,12 +112,12 @@ class Partition:
 
     @property
     def leader_epoch(self) -> int:
-        return self.told.leader_epoch if self.told is not None else -1
+        return self.received.leader_epoch if self.received is not None else -1
 
     @property
     def isr(self) -> tuple[int, ...]:
         """The in-sync replicas as ZooKeeper has them."""
-        return self.told.isr if self.told is not None and self.role is Role.LEADER else ()
+        return self.received.isr if self.received is not None and self.role is Role.LEADER else ()
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -127,30 +127,30 @@ class Partition:
 
     # Roles.
 
-    def become_leader(self, told: Replica, log: ReplicaLog, now_ms: int) -> Step:
+    def become_leader(self, received: Replica, log: ReplicaLog, now_ms: int) -> Step:
         """Serve reads and writes from now on. The high watermark may be advanced then.
 
         The epoch's start is on the disk first, so that any follower can be told where older epochs end (KIP-101).
         """
-        is_new_leader, is_new_epoch = self.role is not Role.LEADER, told.leader_epoch > self.leader_epoch
+        is_new_leader, is_new_epoch = self.role is not Role.LEADER, received.leader_epoch > self.leader_epoch
         if is_new_epoch:
             start_offset = log.end_offset
-            log.assign_epoch(told.leader_epoch, start_offset)
+            log.assign_epoch(received.leader_epoch, start_offset)
         self.log, self.pending = log, None
-        self.told = replace(told, leader_recovery_state=RECOVERED)
+        self.received = replace(received, leader_recovery_state=RECOVERED)
         step = self.order(Order.BECOME_LEADER)
         known = self.followers
-        others = (each for each in told.replicas if each != self.broker_id)
+        others = (each for each in received.replicas if each != self.broker_id)
         self.followers = {each: known.get(each) or Follower() for each in others}
         if is_new_epoch:
             self.leader_epoch_start_offset = start_offset
             for each, follower in self.followers.items():
-                follower.reset(start_offset, now_ms, is_new_leader=is_new_leader, in_isr=each in told.isr)
+                follower.reset(start_offset, now_ms, is_new_leader=is_new_leader, in_isr=each in received.isr)
         return step
 
-    def become_follower(self, told: Replica, log: ReplicaLog) -> Step:
+    def become_follower(self, received: Replica, log: ReplicaLog) -> Step:
         """Neither reads nor writes for others from now on, but fetch."""
-        self.log, self.told, self.pending = log, told, None
+        self.log, self.received, self.pending = log, received, None
         self.followers, self.leader_epoch_start_offset = {}, None
         return self.order(Order.BECOME_FOLLOWER)
 
@@ -293,28 +293,30 @@ class Partition:
 
     def _propose(self, isr: tuple[int, ...], *, joins: int | None = None) -> IsrChange:
         """One change at a time is in flight. Until it is answered, the stricter of both ISRs holds."""
-        told = self.told
-        assert told is not None
-        epochs = told.leader_epoch, told.partition_epoch
+        received = self.received
+        assert received is not None
+        epochs = received.leader_epoch, received.partition_epoch
         joins_epoch = UNKNOWN_BROKER_EPOCH if joins is None else self.followers[joins].broker_epoch
-        change = IsrChange(self.key, told.topic_id, *epochs, isr, told.controller_epoch, joins, joins_epoch=joins_epoch)
+        change = IsrChange(
+            self.key, received.topic_id, *epochs, isr, received.controller_epoch, joins, joins_epoch=joins_epoch
+        )
         self.pending = change
         return self.pending
 
-    def isr_answered(self, change: IsrChange, answer: IsrAnswer, now_ms: int) -> bool:
+    def isr_answered(self, change: IsrChange, answer: IsrResponse, now_ms: int) -> bool:
         """The controller took it; whether the high watermark moved.
 
         Nothing if a LeaderAndIsr came in between (KAFKA-12686). Equal partition epochs are an answer, too: the
         controller had that ISR already, and the change must not stay in flight for ever (KAFKA-12751). An ISR that is
         smaller may commit more (KAFKA-13091).
         """
-        told = self.told
-        if self.pending is not change or told is None:
+        received = self.received
+        if self.pending is not change or received is None:
             return False
-        if answer.leader_epoch != told.leader_epoch or answer.partition_epoch < told.partition_epoch:
+        if answer.leader_epoch != received.leader_epoch or answer.partition_epoch < received.partition_epoch:
             return False
         self.pending = None
-        self.told = replace(told, isr=answer.isr, partition_epoch=answer.partition_epoch)
+        self.received = replace(received, isr=answer.isr, partition_epoch=answer.partition_epoch)
         return self.advance_high_watermark(now_ms)
 
     def isr_refused(self, change: IsrChange, error: Errors) -> bool:

@@ -14,7 +14,7 @@ from kcore.broker.replicas.log_validator import (
     has_transactional_records,
     transactional_producer,
 )
-from kcore.broker.replicas.outputs import Answer, Verify
+from kcore.broker.replicas.outputs import SendResponse, Verify
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.verifying import Produce, TransactionalBatch
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -129,16 +129,16 @@ def _first_look(manager: "ReplicaManager", produce: Produce) -> list[Transaction
     (KafkaApis.handleProduceRequest).
     """
     request = produce.request
-    asked = [
+    requested = [
         ((topic.name, data.index), data.records or b"") for topic in request.topic_data for data in topic.partition_data
     ]
-    known = [(key, records) for key, records in asked if key in manager.partitions or manager.cluster.knows(key)]
+    known = [(key, records) for key, records in requested if key in manager.partitions or manager.cluster.knows(key)]
     try:
-        if has_transactional_records([records for _, records in asked]) and request.transactional_id is None:
+        if has_transactional_records([records for _, records in requested]) and request.transactional_id is None:
             Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
         found = first_look([records for _, records in known], produce.version)
     except ApiException as refusal:  # Of the whole request.
-        produce.refused = {key: refusal for key, _ in asked}
+        produce.refused = {key: refusal for key, _ in requested}
         return []
     pairs = zip(known, found, strict=True)
     produce.refused = {key: refusal for (key, _), refusal in pairs if refusal is not None}
@@ -154,16 +154,16 @@ def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> Non
         answer.responses.append(answers)
         for data in topic.partition_data:
             key = (topic.name, data.index)
-            told, end_offset = _append(manager, key, data, produce, now_ms)
-            answers.partition_responses.append(told)
+            partition_response, end_offset = _append(manager, key, data, produce, now_ms)
+            answers.partition_responses.append(partition_response)
             if end_offset is not None:
-                required[key] = Required(end_offset, told)
+                required[key] = Required(end_offset, partition_response)
     waiter = WaitingProduce(produce.request_id, produce.deadline_ms, answer, required)
     done = answer if request.acks != -1 else waiter.response(manager)
     if done is None:
         manager.producing.add(waiter)
     else:
-        manager.output(Answer(produce.request_id, done))
+        manager.output(SendResponse(produce.request_id, done))
     for key in required:  # Followers have something to fetch, and more may be committed.
         manager.wake(key)
 
@@ -196,14 +196,14 @@ def _append(
 
 
 def _refused(index: int, error: ApiException) -> PartitionProduceResponse:
-    told = error.record_errors if isinstance(error, RecordValidationException) else ()
+    record_errors = error.record_errors if isinstance(error, RecordValidationException) else ()
     return PartitionProduceResponse(
         index=index,
         error_code=error.error,
         base_offset=-1,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=each.batch_index, batch_index_error_message=each.message)
-            for each in told
+            for each in record_errors
         ],
         error_message=str(error),
     )

@@ -16,8 +16,8 @@ from kcore.broker.replicas.isr_changes import IsrChanges
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.log_validator import LogConfig
 from kcore.broker.replicas.notices import NoticeKind
-from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
-from kcore.broker.replicas.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, Output, SendResponse
+from kcore.broker.replicas.partition import IsrChange, IsrResponse, LagLimits, Partition, TopicSettings
 from kcore.broker.replicas.producing import expire_verifications
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.roles import Action, Order, Role, next_step
@@ -106,25 +106,25 @@ class ReplicaManager:
         for key in {key for each in self.producing.by_id.values() for key in each.keys}:
             self.wake(key)
 
-    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+    def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """startReplica where need be, then becomeLeader or becomeFollower."""
         partition = self.partitions.get(key) or self._start(key)
-        known = partition.told
-        if known is not None and told.partition_epoch < known.partition_epoch:
+        known = partition.received
+        if known is not None and received.partition_epoch < known.partition_epoch:
             return Errors.NONE  # Decided before what the controller answered since.
         try:
-            log = self.logs.hold(key, told.topic_id, is_new=told.is_new)
-            if told.leader == self.broker_id:
-                step = partition.become_leader(told, log, now_ms)
-            elif self.cluster.is_alive(told.leader):
-                step = partition.become_follower(told, log)
+            log = self.logs.hold(key, received.topic_id, is_new=received.is_new)
+            if received.leader == self.broker_id:
+                step = partition.become_leader(received, log, now_ms)
+            elif self.cluster.is_alive(received.leader):
+                step = partition.become_follower(received, log)
             else:  # The log is there, so that its high watermark is checkpointed (KAFKA-1647); no more changes.
                 return Errors.NONE
             self.carry_out(key, step.actions)
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
             self.log_failed(key, error)
             return Errors.KAFKA_STORAGE_ERROR
-        self.replicas[key] = told
+        self.replicas[key] = received
         if partition.advance_high_watermark(now_ms):
             self.wake(key)
         return Errors.NONE
@@ -165,14 +165,14 @@ class ReplicaManager:
                     self.logs.delete(key)
 
     def _start_fetching(self, partition: Partition) -> None:
-        told, log = partition.told, partition.log
-        assert told is not None and log is not None
-        fetcher = self.fetchers.get(told.leader)
+        received, log = partition.received, partition.log
+        assert received is not None and log is not None
+        fetcher = self.fetchers.get(received.leader)
         if fetcher is None:
-            fetcher = self.fetchers[told.leader] = ReplicaFetcher(told.leader, self.config, self._fetcher_hooks)
-        fetcher.add(partition.key, told.topic_id, told.leader_epoch, log)
-        self._fetched_from[partition.key] = told.leader
-        self.output(FetchFrom(told.leader))
+            fetcher = self.fetchers[received.leader] = ReplicaFetcher(received.leader, self.config, self._fetcher_hooks)
+        fetcher.add(partition.key, received.topic_id, received.leader_epoch, log)
+        self._fetched_from[partition.key] = received.leader
+        self.output(FetchFrom(received.leader))
 
     def _stop_fetching(self, key: Key) -> None:
         leader = self._fetched_from.pop(key, -1)
@@ -185,10 +185,10 @@ class ReplicaManager:
         """To a replica that had none."""
         self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
         partition = self.partitions[key]
-        assert partition.told is not None
-        partition.told = replace(partition.told, topic_id=topic_id)
+        assert partition.received is not None
+        partition.received = replace(partition.received, topic_id=topic_id)
         self.logs.hold(key, topic_id, is_new=False)
-        if (fetcher := self.fetchers.get(partition.told.leader)) is not None:
+        if (fetcher := self.fetchers.get(partition.received.leader)) is not None:
             fetcher.set_topic_id(key, topic_id)
         return Errors.NONE
 
@@ -278,7 +278,7 @@ class ReplicaManager:
             self.isr_settled(change, answer, now_ms)
         self.output(IsrChangesWait())
 
-    def isr_settled(self, change: IsrChange, answer: Errors | IsrAnswer, now_ms: int) -> None:
+    def isr_settled(self, change: IsrChange, answer: Errors | IsrResponse, now_ms: int) -> None:
         """What became of one change."""
         partition = self.partitions.get(change.key)
         if partition is None:
@@ -299,10 +299,10 @@ class ReplicaManager:
         """
         for produce in self.producing.on(key):
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
-                self.output(Answer(produce.request_id, response))
+                self.output(SendResponse(produce.request_id, response))
         for fetch in self.fetching.on(key):
             if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
-                self.output(Answer(fetch.request_id, found))
+                self.output(SendResponse(fetch.request_id, found))
 
     def forget(self, request_id: int) -> None:
         """Answer that request no more: its client is gone.
@@ -319,10 +319,10 @@ class ReplicaManager:
         expire_verifications(self, now_ms)
         for produce in self.producing.late(now_ms):
             if self.producing.remove(produce):
-                self.output(Answer(produce.request_id, produce.timed_out(self)))
+                self.output(SendResponse(produce.request_id, produce.timed_out(self)))
         for fetch in self.fetching.late(now_ms):
             if self.fetching.remove(fetch):
-                self.output(Answer(fetch.request_id, fetch.what_there_is(self)))
+                self.output(SendResponse(fetch.request_id, fetch.what_there_is(self)))
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -70,12 +70,12 @@ def refuse(produce: Produce, errors: Mapping[Key, Errors]) -> None:
     for key, error in errors.items():
         is_unknown = error is Errors.TRANSACTION_ABORTABLE and produce.version < ABORTABLE_SINCE
         if is_unknown or error in (Errors.INVALID_TXN_STATE, Errors.CLUSTER_AUTHORIZATION_FAILED):
-            told = Errors.INVALID_TXN_STATE, "Partition was not added to the transaction"
+            refusal = Errors.INVALID_TXN_STATE, "Partition was not added to the transaction"
         elif error is Errors.PRODUCER_FENCED:
-            told = Errors.INVALID_PRODUCER_EPOCH, error.name
+            refusal = Errors.INVALID_PRODUCER_EPOCH, error.name
         elif error in RETRIED:
             why = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
-            told = Errors.NOT_ENOUGH_REPLICAS, why
+            refusal = Errors.NOT_ENOUGH_REPLICAS, why
         else:
-            told = error, error.name
-        produce.refused[key] = exception_of(told[0])(told[1])
+            refusal = error, error.name
+        produce.refused[key] = exception_of(refusal[0])(refusal[1])

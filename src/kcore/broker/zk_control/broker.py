@@ -27,9 +27,9 @@ class RememberedReplicas:
         """ZERO_UUID: nothing lies on a disk."""
         return ZERO_UUID
 
-    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+    def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """Remember the state."""
-        self.replicas[key] = told
+        self.replicas[key] = received
         return Errors.NONE
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:

@@ -14,7 +14,7 @@ from kcore.controller.rules.features import Supported
 from kcore.controller.zk import events
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Answer, Send, Steps
+from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
 from kcore.controller.zk.requests.live_brokers import LiveBroker
@@ -135,7 +135,7 @@ class ControllerContext:
     def answer(self, request_id: int, response: Message) -> Steps[None]:
         """The one answer to a request that came in as an event."""
         del self.waiting[request_id]
-        yield Answer(request_id, response)
+        yield SendResponse(request_id, response)
 
     def batch(self) -> RequestBatch:
         """A batch of control requests from what is known now."""

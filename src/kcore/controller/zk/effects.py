@@ -42,7 +42,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendResponse:
     """The response to a request that came in as an event. Nothing comes back."""
 
     request_id: int
@@ -57,13 +57,13 @@ class HandleLater:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class LogNotice:
     """A line for the operator's log. Nothing comes back."""
 
     notice: Notice
 
 
-Effect: TypeAlias = Reading | Writing | Send | Answer | HandleLater | Tell
+Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
 
 
@@ -102,9 +102,9 @@ def delete_partitions(rows: Int32s) -> Steps[None]:
     yield DeletePartitions(rows)
 
 
-def tell(notice: Notice) -> Steps[None]:
+def log_notice(notice: Notice) -> Steps[None]:
     """The operator is told."""
-    yield Tell(notice)
+    yield LogNotice(notice)
 
 
 def write_states(changes: UnwrittenChanges) -> Steps[Bools]:

@@ -58,7 +58,7 @@ def named_brokers(broker_ids: Iterable[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Notice):
+class TextNotice(Notice):
     """A line that says all there is to say."""
 
     text: str
@@ -79,12 +79,12 @@ class BrokersChanged(Notice):
 
     def __str__(self) -> str:
         kinds = {"registered": self.registered, "bounced": self.bounced, "died": self.died}
-        told = [
+        parts = [
             f"broker {broker_id} (epoch {epoch}) {kind}"
             for kind, each in kinds.items()
             for broker_id, epoch in sorted(each)
         ]
-        return f"{', '.join(told)}; live: {named_brokers(self.live)}"
+        return f"{', '.join(parts)}; live: {named_brokers(self.live)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ class PartitionsChanged(Notice):
             "offline": was_led & ~is_led,
             "online again": ~was_led & is_led & ~self.is_new,
         }
-        told = [f"{counted(int(mask.sum()), 'partition')} {what}" for what, mask in counts.items() if mask.any()]
+        parts = [f"{counted(int(mask.sum()), 'partition')} {what}" for what, mask in counts.items() if mask.any()]
         if unclean := int(self.is_unclean.sum()):
-            told.append(f"{unclean:,} of them led from outside the ISR (unclean)")
+            parts.append(f"{unclean:,} of them led from outside the ISR (unclean)")
         if others := int((self.has_other_isr & (before == after)).sum()):
-            told.append(f"{counted(others, 'ISR')} changed under the same leader")
-        return f"{self.why}: {', '.join(told) or counted(len(self.changes), 'leader epoch') + ' raised'}"
+            parts.append(f"{counted(others, 'ISR')} changed under the same leader")
+        return f"{self.why}: {', '.join(parts) or counted(len(self.changes), 'leader epoch') + ' raised'}"
 
     def details(self) -> Iterator[str]:
         changes = self.changes

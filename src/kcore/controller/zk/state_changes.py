@@ -11,7 +11,7 @@ import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, tell, write_states
+from kcore.controller.zk.effects import Steps, log_notice, write_states
 from kcore.controller.zk.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.zk.state_machines import check_partitions, partition_states
 from kcore.controller.zk.znode_reading import read_states
@@ -44,7 +44,9 @@ def carry_out(
     context.decisions.replay(decision)
     check_partitions(context.table, rows, before, partition_states(context.table, rows, situation))
     if len(rows):
-        yield from tell(PartitionsChanged.of(why, context.table, states_before, decision.changes.written(), level))
+        yield from log_notice(
+            PartitionsChanged.of(why, context.table, states_before, decision.changes.written(), level)
+        )
     return decision
 
 

@@ -14,7 +14,7 @@ from kcore.controller.zk.decision import Decision, StateWrite, state_writes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.leaders import directories
 from kcore.controller.zk.requests.builder import ControlRequest, RequestBuilder
-from kcore.controller.zk.requests.states import Situation, distinct
+from kcore.controller.zk.requests.states import ReplicaAvailability, distinct
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.topics import new_partitions
 from kcore.errors import TableError
@@ -56,9 +56,9 @@ class ZkController:
         # The one rule of 3.9.1's elections that the protocol version decides.
         self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
-    def situation(self) -> Situation:
+    def situation(self) -> ReplicaAvailability:
         """Failed directories and deletions, as requests and decisions see them."""
-        return Situation(self.table, self.topics_to_be_deleted, self.offline_dirs)
+        return ReplicaAvailability(self.table, self.topics_to_be_deleted, self.offline_dirs)
 
     def on_broker_failed(self, event: BrokerFailed) -> Decision:
         """Elect where a lost broker led, take it out of every ISR. Brokers that are not known as live are no news."""

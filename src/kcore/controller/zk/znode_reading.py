@@ -15,8 +15,8 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_LEADER
 from kcore.controller.zk import effects
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, tell
-from kcore.controller.zk.notices import Said
+from kcore.controller.zk.effects import Steps, log_notice
+from kcore.controller.zk.notices import TextNotice
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.change_sets import part
@@ -38,7 +38,7 @@ def pass_over(context: ControllerContext, errors: Iterable[Exception]) -> Steps[
             if len(context.passed_over) >= MOST_REMEMBERED:
                 context.passed_over.clear()
             context.passed_over.add(text)
-            yield from tell(Said(f"passed over: {text}", "warning"))
+            yield from log_notice(TextNotice(f"passed over: {text}", "warning"))
 
 
 def broker_id_of(name: str) -> int:

@@ -34,7 +34,7 @@ class ControllerClient:
         `make` gives the request and its version, and is given what tells the newest version of a request there; it is
         asked anew for every try, so that a new broker epoch gets in.
         """
-        told = ""
+        last_error = ""
         async with self._turn:
             while True:
                 try:
@@ -45,9 +45,9 @@ class ControllerClient:
                     if answer.error_code != Errors.NOT_CONTROLLER:
                         return answer
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != told:  # Once for each reason.
-                        told = str(error)
-                        logger.info("the controller does not answer: %s; again every %s s", told, RETRY_S)
+                    if str(error) != last_error:  # Once for each reason.
+                        last_error = str(error)
+                        logger.info("the controller does not answer: %s; again every %s s", last_error, RETRY_S)
                 self.close()
                 await asyncio.sleep(RETRY_S)
 

@@ -49,19 +49,19 @@ class BrokerFetchers:
 
     async def _run(self, leader_id: int) -> None:
         connection: Connection | None = None
-        told = ""
+        last_error = ""
         try:
             while (fetcher := self._manager.fetchers.get(leader_id)) is not None:
                 try:
                     if connection is None:
                         connection = await self._connect(leader_id)
                     await self._step(fetcher, leader_id, connection)
-                    told = ""
+                    last_error = ""
                     continue
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != told:  # Once for each reason.
-                        told = str(error)
-                        logger.info("fetching from broker %s: %s; again and again", leader_id, told)
+                    if str(error) != last_error:  # Once for each reason.
+                        last_error = str(error)
+                        logger.info("fetching from broker %s: %s; again and again", leader_id, last_error)
                 except Exception:  # Our own fault: its partitions are fetched all the same.
                     self._faults.exception("fetching from broker %s failed", leader_id)
                 if connection is not None:

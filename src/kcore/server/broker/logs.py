@@ -43,8 +43,8 @@ class BrokerLogs:
             except ApiException as error:
                 self._fail(directory, str(error))
         if not self.online:
-            told = "; ".join(str(each.failed) for each in self.directories)
-            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"no log directory can be used: {told}")
+            failures = "; ".join(str(each.failed) for each in self.directories)
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"no log directory can be used: {failures}")
 
     def keys(self) -> Iterable[Key]:
         return [key for directory in self.online for key in directory.logs]

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.isr_changes import for_version
 from kcore.broker.replicas.notices import NoticeKind
-from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
 from kcore.broker.replicas.producing import on_verified
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -134,18 +134,18 @@ class BrokerServer:
         manager = self.manager = ReplicaManager(self.config, -1, self.logs)
         self.control = ControlRequests(manager)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
+        admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._advertised_settings())
         own = {message_class(f"{name}Request").api_key for name in APIS}
         self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        asked = self.perform, self._next_producer_id, admin, date_ms, self._relay.forward
-        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *asked)
+        callbacks = self.perform, self._next_producer_id, admin, date_ms, self._relay.forward
+        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *callbacks)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
         name = f"broker-{self.config.broker_id}-to-controller"
         self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)
         self._channel = ControllerClient(name, self._controller)
 
-    def _settings_told(self) -> dict[str, str]:
+    def _advertised_settings(self) -> dict[str, str]:
         """What DescribeConfigs tells of this broker."""
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in self._log_dirs)}
         return {**settings_of(self.config, ["protocol"]), **dirs}
@@ -287,7 +287,7 @@ class BrokerServer:
         while outputs := self.manager.take_outputs():
             for output in outputs:
                 match output:
-                    case Answer(request_id, response):
+                    case SendResponse(request_id, response):
                         self.front.answer(request_id, response)
                     case Verify():
                         self._verifier.ask(output)
@@ -343,7 +343,7 @@ class BrokerServer:
         """Not before a LeaderAndIsr (KAFKA-7235): until then nothing has moved."""
         while True:
             await asyncio.sleep(CHECKPOINT_S)
-            if self.control.heard_of_replicas:
+            if self.control.received_leader_and_isr:
                 self._directories_failed(self.logs.checkpoint())
                 self._topics.keep_only({topic for topic, _ in self.manager.partitions})
                 self.perform()

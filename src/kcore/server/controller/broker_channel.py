@@ -142,14 +142,14 @@ class BrokerChannel:
                 self._connection.abort()
 
     async def _ask_until_answered(self, order: Order) -> memoryview:
-        told = ""
+        last_error = ""
         while True:
             try:
                 answer = await self._ask(order)
             except NetworkError as error:
-                if str(error) != told:  # Once for each reason.
-                    told = str(error)
-                    logger.info("%s: %s; again every %s s", self, told, BACKOFF_S)
+                if str(error) != last_error:  # Once for each reason.
+                    last_error = str(error)
+                    logger.info("%s: %s; again every %s s", self, last_error, BACKOFF_S)
                 self._metrics.request_retries += 1
                 await self._disconnect()
                 await asyncio.sleep(BACKOFF_S)
@@ -228,8 +228,8 @@ class BrokerChannels:
         if endpoint is None:
             return None
         self._close(broker_id)
-        told = self._client_id, self._on_answer, self._metrics
-        channel = BrokerChannel(broker_id, epoch, endpoint, *told, Outbox(self._merges), self._fanouts)
+        options = self._client_id, self._on_answer, self._metrics
+        channel = BrokerChannel(broker_id, epoch, endpoint, *options, Outbox(self._merges), self._fanouts)
         self._channels[broker_id] = channel
         return channel
 

@@ -94,16 +94,16 @@ class ClusterView:
         self, request: MetadataRequest, version: int, nodes: Collection[int]
     ) -> Iterable[MetadataResponseTopic]:
         topics = self.table.topics
-        asked = request.topics
-        if asked is None or (not asked and version == 0):
+        requested = request.topics
+        if requested is None or (not requested and version == 0):
             for name in topics.names:
                 if name and (known := self._topic(name, version, nodes)):
                     yield known
             return
-        by_id = [each.topic_id for each in asked if each.topic_id != ZERO_UUID]
+        by_id = [each.topic_id for each in requested if each.topic_id != ZERO_UUID]
         is_by_name = version < TOPIC_IDS_SINCE or not by_id
-        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and any(each.name is None for each in asked)):
-            for each in asked:  # MetadataRequest.getErrorResponse: no name is null there.
+        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and any(each.name is None for each in requested)):
+            for each in requested:  # MetadataRequest.getErrorResponse: no name is null there.
                 yield MetadataResponseTopic(
                     error_code=Errors.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id
                 )
@@ -111,12 +111,14 @@ class ClusterView:
         if by_id:
             names = {topic_id: name for topic_id, name in zip(topics.ids, topics.names, strict=True) if name}
             for topic_id in by_id:
-                yield self._asked(names.get(topic_id), topic_id, version, nodes)
+                yield self._requested_topic(names.get(topic_id), topic_id, version, nodes)
             return
-        for asked_name in dict.fromkeys(each.name for each in asked):
-            yield self._asked(asked_name, ZERO_UUID, version, nodes)
+        for asked_name in dict.fromkeys(each.name for each in requested):
+            yield self._requested_topic(asked_name, ZERO_UUID, version, nodes)
 
-    def _asked(self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]) -> MetadataResponseTopic:
+    def _requested_topic(
+        self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]
+    ) -> MetadataResponseTopic:
         if name is None:
             return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
         known = self._topic(name, version, nodes)

@@ -19,7 +19,7 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.zookeeper.client import ZookeeperClient
 
-MOST_TOLD: Final = 3  # Znodes that the sentence names.
+MOST_SHOWN: Final = 3  # Znodes that the sentence names.
 _NOT_KRAFT: Final = (None, -1)
 # Read at every failover, or by clients: what they are read by.
 _SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
@@ -94,6 +94,6 @@ async def check_cluster(zookeeper: ZookeeperClient) -> None:
     states = await zookeeper.read_states(table, np.arange(len(table), dtype=np.int32))
     faults += sound_states(table, states)[1]
     if faults:
-        told = "; ".join(map(str, faults[:MOST_TOLD]))
-        more = f"; and {len(faults) - MOST_TOLD:,} more" if len(faults) > MOST_TOLD else ""
-        raise ElectionRefusedError(f"{told}{more}; repair the znodes, or delete those of nobody")
+        texts = "; ".join(map(str, faults[:MOST_SHOWN]))
+        more = f"; and {len(faults) - MOST_SHOWN:,} more" if len(faults) > MOST_SHOWN else ""
+        raise ElectionRefusedError(f"{texts}{more}; repair the znodes, or delete those of nobody")

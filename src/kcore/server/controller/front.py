@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.controller.zk import events
 from kcore.controller.zk.admin.configs import is_of_all_brokers
-from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
@@ -41,8 +41,8 @@ class Owned(NamedTuple):
 
 
 def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, version: int) -> RequestEvent:
-    asked = events.ControlledShutdown(request.broker_id, request.broker_epoch)
-    return events.ControlledShutdownReceived(request_id, asked)
+    shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
+    return events.ControlledShutdownReceived(request_id, shutdown)
 
 
 def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
@@ -121,7 +121,7 @@ class Front:
         if self._server is not None:
             await self._server.close()
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: SendResponse) -> None:
         """To whoever waits for it."""
         future = self._waiting.pop(answer.request_id)
         if not future.done():  # Cancelled, if the client is gone.
@@ -132,8 +132,8 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        if is_of_all_brokers(request) and (told := await self._relay.forward(request, context.version)) is not None:
-            return told
+        if is_of_all_brokers(request) and (relayed := await self._relay.forward(request, context.version)) is not None:
+            return relayed
         if (make := _EVENTS.get(type(request))) is not None:
             request_id = next(self._request_ids)
             answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -158,10 +158,10 @@ class Front:
         own = server.versions_answer
         while True:
             self._brokers_changed.clear()
-            told = await self._relay.learn(own)
-            if told is not None:
-                server.versions_answer = told
-            wait_s = LEARN_S if told is not None else LEARN_SOON_S
+            relayed = await self._relay.learn(own)
+            if relayed is not None:
+                server.versions_answer = relayed
+            wait_s = LEARN_S if relayed is not None else LEARN_SOON_S
             try:
                 async with asyncio.timeout(wait_s):
                     await self._brokers_changed.wait()

@@ -15,7 +15,7 @@ from typing import Final, Self
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
-from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send, Tell
+from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.notices import Level, Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.requests.live_brokers import LiveBroker
@@ -234,7 +234,7 @@ class ControllerServer:
                 logger.exception("%s failed: this controller resigns", type(event).__name__)
                 await self._move()
                 loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
-            self._told(event, begin_s - queued_s, loop.time() - begin_s)
+            self._log_duration(event, begin_s - queued_s, loop.time() - begin_s)
 
     async def _take(self, event: events.Event) -> None:
         if isinstance(event, Stop):
@@ -255,7 +255,7 @@ class ControllerServer:
         if self._cluster_id is None:
             await self._read_cluster_id()
 
-    def _told(self, event: events.Event, queued_s: float, took_s: float) -> None:
+    def _log_duration(self, event: events.Event, queued_s: float, took_s: float) -> None:
         name = type(event).__name__
         self.metrics.events[name].add(took_s)
         level = logging.INFO if took_s > SLOW_S else logging.DEBUG
@@ -312,11 +312,11 @@ class ControllerServer:
             case Send(requests):
                 for request in requests:
                     self._channels.send(request, active.table.brokers)
-            case Answer():
+            case SendResponse():
                 self._front.answer(effect)
             case HandleLater(event):
                 self._queue.put(event)
-            case Tell(notice):
+            case LogNotice(notice):
                 _log(notice)
         return None
 

@@ -81,13 +81,13 @@ class _Search:
         """The description, or where the leader is as far as this node knows."""
         async with await connect(*address, limits=LIMITS) as connection:
             try:
-                return await self._asked(connection)
+                return await self._describe_once(connection)
             except UnsupportedVersionError as error:
                 raise UnsupportedVersionError(
                     f"{connection.peer} is no node of a KRaft cluster that can tell: {error}"
                 ) from None
 
-    async def _asked(self, connection: Connection) -> QuorumDescription | Address | None:
+    async def _describe_once(self, connection: Connection) -> QuorumDescription | Address | None:
         cluster = await connection.send(DescribeClusterRequest(endpoint_type=self._endpoint_type))
         if (
             cluster.error_code != Errors.UNSUPPORTED_VERSION
@@ -138,6 +138,6 @@ def _partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumRe
     """The one that was asked for; NetworkError if the answer is about others."""
     found = [(topic.topic_name, each) for topic in answer.topics for each in topic.partitions]
     if [(name, each.partition_index) for name, each in found] != [(METADATA_TOPIC, 0)]:
-        told = ", ".join(f"{name}-{each.partition_index}" for name, each in found) or "nothing"
-        raise NetworkError(f"DescribeQuorum to {peer}: it tells of {told}, not of {METADATA_TOPIC}-0")
+        named = ", ".join(f"{name}-{each.partition_index}" for name, each in found) or "nothing"
+        raise NetworkError(f"DescribeQuorum to {peer}: it tells of {named}, not of {METADATA_TOPIC}-0")
     return found[0][1]

@@ -8,8 +8,8 @@ from typing import Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft.config import MOST_WAITING
-from kcore.raft.driver import Told
-from kcore.raft.effects import Answer, Committed, Effect, LeaderChanged
+from kcore.raft.driver import MachineEffect
+from kcore.raft.effects import Committed, Effect, LeaderChanged, SendResponse
 from kcore.raft.kraft_version import Problem
 from kcore.raft.node import RaftNode
 from kcore.raft.voter_changes import FEATURE
@@ -33,40 +33,40 @@ class FeatureUpdates:
         self.waiting: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Whom to answer, and what.
 
     def on_request(self, request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """The effects of the upgrade, and the Answer where it comes at once. All updates are made, or none."""
+        """The effects of the upgrade, and the SendResponse where it comes at once. All updates are made, or none."""
         node = self._node
         if not node.leads or node.high_watermark is None:
-            return [Answer(reply_to, self._not_controller())]
+            return [SendResponse(reply_to, self._not_controller())]
         effects: list[Effect] = []
         for validate_only in (True, False)[: 1 if request.validate_only else 2]:
             for update in request.feature_updates:
                 if not node.leads:  # No longer: its time was over when the update before was made.
-                    return [*effects, Answer(reply_to, self._not_controller())]
+                    return [*effects, SendResponse(reply_to, self._not_controller())]
                 problem, more = self._update(update, now_ms, validate_only=validate_only)
                 effects += more
                 if problem is not None:
                     text = f"The update failed for all features since the following feature had an error: {problem[1]}"
                     refused = UpdateFeaturesResponse(error_code=problem[0], error_message=text)
-                    return [*effects, Answer(reply_to, refused)]
+                    return [*effects, SendResponse(reply_to, refused)]
         response = _updated(request, version)
         if request.validate_only or node.is_kraft_version_committed:
-            return [*effects, Answer(reply_to, response)]
+            return [*effects, SendResponse(reply_to, response)]
         if len(self.waiting) >= MOST_WAITING:
             response = UpdateFeaturesResponse(
                 error_code=Errors.REQUEST_TIMED_OUT, error_message="Too many requests wait."
             )
-            return [*effects, Answer(reply_to, response)]
+            return [*effects, SendResponse(reply_to, response)]
         self.waiting.append((reply_to, response))
         return effects
 
-    def on_effect(self, effect: Told) -> list[Answer]:
+    def on_effect(self, effect: MachineEffect) -> list[SendResponse]:
         """Of the node: whoever waits is answered when the upgrade is committed, or the node leads no more."""
         if not self.waiting:
             return []
         if isinstance(effect, LeaderChanged):  # Nobody knows whether the upgrade will be committed.
-            answers = [Answer(reply_to, self._not_controller()) for reply_to, _ in self.waiting]
+            answers = [SendResponse(reply_to, self._not_controller()) for reply_to, _ in self.waiting]
         elif isinstance(effect, Committed) and self._node.is_kraft_version_committed:
-            answers = [Answer(reply_to, response) for reply_to, response in self.waiting]
+            answers = [SendResponse(reply_to, response) for reply_to, response in self.waiting]
         else:
             return []
         self.waiting = []

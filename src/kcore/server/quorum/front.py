@@ -13,7 +13,7 @@ from typing import Final
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.raft.replicas import Endpoints
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.api_versions import SupportedFeatureKey
@@ -74,7 +74,7 @@ class QuorumFront:
         if self._server is not None:
             await self._server.close()
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: SendResponse) -> None:
         """To whoever waits for it."""
         future = self._waiting.pop(answer.reply_to, None)
         if future is not None and not future.done():

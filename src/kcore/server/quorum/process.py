@@ -15,15 +15,15 @@ from typing import Any, Final, Never, Protocol, Self
 from kcore.errors import KcoreError
 from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.config import RaftConfig
-from kcore.raft.driver import StateMachineDriver, Told
+from kcore.raft.driver import MachineEffect, StateMachineDriver
 from kcore.raft.effects import (
-    Answer,
     Committed,
     Effect,
     Flush,
     LeaderChanged,
     Notice,
     Send,
+    SendResponse,
     SnapshotLoaded,
     Stopped,
     StoreElection,
@@ -217,8 +217,8 @@ class QuorumServer:
 
     def _fail(self, error: Exception) -> None:
         """What is raised on purpose says what is wrong; of anything else the place is wanted, too."""
-        is_told = isinstance(error, KcoreError)
-        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_told else error)
+        is_ours = isinstance(error, KcoreError)
+        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_ours else error)
         logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
         if not self._failed.done():
             self._failed.set_exception(error)
@@ -228,7 +228,7 @@ class QuorumServer:
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Answer():
+                case SendResponse():
                     self._front.answer(effect)
                 case Send():
                     self._peers.send(effect)
@@ -242,10 +242,10 @@ class QuorumServer:
                 case Stopped():
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
-                    self._tell(effect)
+                    self._on_machine_effect(effect)
         self._wake_at(self.node.next_deadline_ms)
 
-    def _tell(self, effect: Told) -> None:
+    def _on_machine_effect(self, effect: MachineEffect) -> None:
         if isinstance(effect, LeaderChanged):
             logger.info(
                 "epoch %s: the leader is %s", effect.epoch, effect.leader_id if effect.leader_id >= 0 else "unknown"

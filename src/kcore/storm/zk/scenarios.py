@@ -98,13 +98,13 @@ async def delete_topics(storm: ZkStorm) -> ScenarioResult:
         await storm.fleet.until(what, lambda: all(map(storm.knows_all, away)), storm.timeout_s)
         await storm.fleet.quiet(QUIET_S, storm.timeout_s)
     measure = ZkMeasure(storm, "delete-topics")
-    asked = asyncio.create_task(_delete_all(storm, measure))
+    deletion = asyncio.create_task(_delete_all(storm, measure))
     try:
         await _until_gone(storm)
         measure.result.waves_ms["znodes gone"] = (time.monotonic_ns() - measure.intended_ns) / 1e6
-        await asked
+        await deletion
     finally:
-        asked.cancel()
+        deletion.cancel()
     return await measure.end("the last request", lambda: True)
 
 

@@ -195,11 +195,11 @@ def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUser
 
 def _not_described(name: str) -> DescribeUserScramCredentialsResult:
     if not name or name in NOT_NAMES:
-        told = Errors.RESOURCE_NOT_FOUND, EMPTY_NAME[1] if not name else f"No user can be named {name!r}"
+        failure = Errors.RESOURCE_NOT_FOUND, EMPTY_NAME[1] if not name else f"No user can be named {name!r}"
     else:
         why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-        told = Errors.DUPLICATE_RESOURCE, why
-    return DescribeUserScramCredentialsResult(user=name, error_code=told[0], error_message=told[1])
+        failure = Errors.DUPLICATE_RESOURCE, why
+    return DescribeUserScramCredentialsResult(user=name, error_code=failure[0], error_message=failure[1])
 
 
 def _described(name: str, node: Node | None) -> DescribeUserScramCredentialsResult:

@@ -7,10 +7,10 @@ import numpy as np
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import events
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell
+from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import NEW_PARTITIONS, BrokersChanged, Said, named_brokers
+from kcore.controller.zk.notices import NEW_PARTITIONS, BrokersChanged, TextNotice, named_brokers
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.znode_reading import pass_over, read_broker
@@ -28,7 +28,7 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
     new = _fit(context, [each for broker_id, each in registered.items() if broker_id not in live])
     bounced = [each for broker_id, each in registered.items() if each.broker_epoch > live.get(broker_id, 2**63)]
     dead = sorted(live.keys() - registered.keys())
-    yield from _tell(live, new, bounced, dead)
+    yield from _log_changes(live, new, bounced, dead)
     if new:
         yield from on_brokers_started(context, new)
     if bounced:  # The old incarnation failed, though nobody saw it go; then the new one starts.
@@ -39,12 +39,14 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
         yield from on_brokers_failed(context, dead)
 
 
-def _tell(live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]) -> Steps[None]:
+def _log_changes(
+    live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]
+) -> Steps[None]:
     """Who came and went, in one line."""
     if new or bounced or dead:
         came, again = ([(each.broker_id, each.broker_epoch) for each in which] for which in (new, bounced))
         left = [(broker_id, live[broker_id]) for broker_id in dead]
-        yield from tell(BrokersChanged(came, again, left, sorted({*live, *dict(came)} - {*dead})))
+        yield from log_notice(BrokersChanged(came, again, left, sorted({*live, *dict(came)} - {*dead})))
 
 
 def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[BrokerStarted]:
@@ -67,8 +69,8 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
             yield from pass_over(context, [error])
             started |= _as_known(context, name, node.czxid)
             continue
-        told = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
-        started[broker_id] = BrokerStarted(broker_id, node.czxid, *told)
+        details = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
+        started[broker_id] = BrokerStarted(broker_id, node.czxid, *details)
     return dict(sorted(started.items()))
 
 
@@ -79,8 +81,8 @@ def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, Br
     if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
         return {}
     features, coordinates = context.features_of.get(broker_id, {}), broker_id not in context.not_coordinating
-    told = brokers.endpoints[row], brokers.racks[row], features, coordinates
-    return {broker_id: BrokerStarted(broker_id, epoch, *told)}
+    details = brokers.endpoints[row], brokers.racks[row], features, coordinates
+    return {broker_id: BrokerStarted(broker_id, epoch, *details)}
 
 
 def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
@@ -149,7 +151,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
         return
     if endpoints != brokers.endpoints[row]:
         brokers.set_endpoints(event.broker_id, endpoints)
-        yield from tell(Said(f"broker {event.broker_id} has other listeners"))
+        yield from log_notice(TextNotice(f"broker {event.broker_id} has other listeners"))
         batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))
         yield from context.send(batch)

@@ -5,9 +5,9 @@ import numpy as np
 
 from kcore.controller.zk import events
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, read_nodes, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_children, read_nodes, write_nodes
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import Said, counted, named_brokers
+from kcore.controller.zk.notices import TextNotice, counted, named_brokers
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
@@ -31,7 +31,9 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
         except TableError as error:
             yield from pass_over(context, [error])
     if noted:
-        yield from tell(Said(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas"))
+        yield from log_notice(
+            TextNotice(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas")
+        )
     batch, brokers = context.batch(), context.table.brokers
     for broker_id in sorted(noted):
         if broker_id in brokers:
@@ -62,7 +64,9 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
     if fresh := lost - before:
         yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
     if back := (before & found) - lost:
-        yield from tell(Said(f"broker {broker_id}: {counted(len(back), 'replica')} on failed log directories are back"))
+        yield from log_notice(
+            TextNotice(f"broker {broker_id}: {counted(len(back), 'replica')} on failed log directories are back")
+        )
     if left := (before - found) | lost:
         context.offline_dirs[broker_id] = left
     else:
@@ -74,15 +78,15 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
     table, decisions = context.table, context.decisions
     yield from unclean.learn(context, rows, [broker_id])
     why = f"log directory of broker {broker_id} failed"
-    yield from tell(Said(f"{why}: {counted(len(rows), 'replica')} offline"))
+    yield from log_notice(TextNotice(f"{why}: {counted(len(rows), 'replica')} offline"))
     decision = yield from carry_out(context, lambda: decisions.on_replicas_offline(broker_id, rows), why)
     context.offline_dirs[broker_id] = context.offline_dirs.get(broker_id, set()) | {*rows.tolist()}
     broker_row = table.brokers.row(broker_id)
     changed = decision.changes.rows
     replicas = table.replicas__ps[changed]
-    told = (replicas >= 0) & (replicas != broker_row)
+    receivers = (replicas >= 0) & (replicas != broker_row)
     batch = context.batch()
-    batch.add_leader_and_isr(replicas[told], np.repeat(changed, told.sum(axis=1)), False)
+    batch.add_leader_and_isr(replicas[receivers], np.repeat(changed, receivers.sum(axis=1)), False)
     kept = rows[~decisions.situation().being_deleted(rows)]
     batch.add_update_metadata(np.flatnonzero(table.brokers.live), kept)
     batch.add_stop_replica(broker_row, kept, table.leader_epoch__p[kept], delete=False)

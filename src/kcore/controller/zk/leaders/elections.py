@@ -11,14 +11,14 @@ import numpy as np
 from kcore.constants import NO_LEADER
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, read_node, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import (
     AutoPreferredReplicaLeaderElection,
     ElectLeaders,
     PreferredElection,
     ZkReplicaLeaderElection,
 )
-from kcore.controller.zk.notices import Said, counted
+from kcore.controller.zk.notices import TextNotice, counted
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.errors import TableError
@@ -112,7 +112,7 @@ def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: s
     why = f"{kind} election of {counted(len(rows), 'partition')}, {by}"
     decision = yield from carry_out(context, decide, why)
     if not len(decision.changes):
-        yield from tell(Said(f"{why}: no replica can be elected"))
+        yield from log_notice(TextNotice(f"{why}: no replica can be elected"))
     yield from context.send_decision(decision)
     return {*decision.changes.rows[decision.changes.leaders != NO_LEADER].tolist()}
 

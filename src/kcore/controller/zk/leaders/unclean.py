@@ -29,10 +29,10 @@ def learn(
     decisions, table = context.decisions, context.table
     default = context.config.unclean_leader_election_enable
     decisions.unclean = default
-    asked = _without_live_isr(context, rows, leaving, starting)
-    if not len(asked):
+    leaderless = _without_live_isr(context, rows, leaving, starting)
+    if not len(leaderless):
         return
-    topic_rows = np.unique(table.topic_row__p[asked])
+    topic_rows = np.unique(table.topic_row__p[leaderless])
     names = [table.topics.names[row] for row in topic_rows.tolist()]
     nodes = yield from read_nodes([znodes.config_path("topics", name) for name in names])
     allowed = np.full(len(names), default)
@@ -43,7 +43,7 @@ def learn(
             yield from pass_over(context, [error])
     if (allowed != default).any():
         by_partition = np.full(len(table), default)
-        by_partition[asked] = allowed[np.searchsorted(topic_rows, table.topic_row__p[asked])]
+        by_partition[leaderless] = allowed[np.searchsorted(topic_rows, table.topic_row__p[leaderless])]
         decisions.unclean = by_partition
 
 

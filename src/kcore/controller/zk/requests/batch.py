@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.requests.live_brokers import LiveBroker, LiveLeaders, live_brokers_of
 from kcore.controller.zk.requests.states import (
-    Situation,
+    ReplicaAvailability,
     TopicStates,
     distinct,
     leader_and_isr_states,
@@ -81,7 +81,7 @@ class RequestBatch:
         self._listener, self._max = inter_broker_listener, max_partitions
         # Of these no replica is ordered any more: one that is deleted already would come back.
         self._ended = topics_with_deletion_started
-        self._situation = Situation(table, topics_to_be_deleted, offline_dirs or {})
+        self._situation = ReplicaAvailability(table, topics_to_be_deleted, offline_dirs or {})
         self._orders: list[tuple[Int16s, Int32s, Bools]] = []  # Of LeaderAndIsr: broker row, partition row, is new.
         self._shown: list[tuple[Bools, Int32s]] = []  # Of UpdateMetadata: by broker row whether, partition rows.
         self._stops: list[tuple[Int16s, Int32s, Int32s, Bools]] = []  # Broker row, partition row, epoch, delete.

@@ -14,7 +14,7 @@ LEADER_DURING_DELETE: Final = -2  # LeaderAndIsr.LEADER_DURING_DELETE
 EPOCH_DURING_DELETE: Final = -2  # LeaderAndIsr.EPOCH_DURING_DELETE, in StopReplica
 
 
-class Situation:
+class ReplicaAvailability:
     """What is so of replicas and topics beside the table: failed log directories, deletions in progress."""
 
     def __init__(
@@ -93,7 +93,7 @@ def _moves(table: PartitionTable, rows: Int32s, moves: dict[int, tuple[int, ...]
     return Vectors(np.cumsum([0, *map(len, lists)], dtype=np.int32), table.brokers.ids[members])
 
 
-def update_metadata_states(table: PartitionTable, rows: Int32s, situation: Situation) -> dict[str, Any]:
+def update_metadata_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> dict[str, Any]:
     """The fields of UpdateMetadata's partition states; of topics being deleted LeaderAndIsr.duringDelete."""
     columns = _states(table, rows) | {
         "zk_version": table.partition_epoch__p[rows],

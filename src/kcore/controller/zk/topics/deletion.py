@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_children, write_nodes
 from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
 from kcore.controller.zk.notices import Topics
 from kcore.controller.zk.requests.states import distinct
@@ -68,16 +68,16 @@ def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     context.topics_to_be_deleted.update(names)
     table = context.table
     moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
-    yield from _tell(context, names)
+    yield from _log_deletions(context, names)
     yield from make_ineligible(
         context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()}, BEING_REASSIGNED
     )
     yield from _resume_deletions(context, names)
 
 
-def _tell(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+def _log_deletions(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     if names:
-        yield from tell(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
+        yield from log_notice(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
 
 
 def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
@@ -119,8 +119,8 @@ def on_stop_replica_response(context: ControllerContext, event: StopReplicaRespo
         return  # Of an incarnation that is gone: the one that is there now was asked anew.
     rows, codes = _answered(context, event.response)
     states__ps = context.deletion.states.of(table)[rows]
-    asked = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
-    answered = yield from _note(context, rows, asked, codes == Errors.NONE)
+    unanswered = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
+    answered = yield from _note(context, rows, unanswered, codes == Errors.NONE)
     yield from _resume_deletions(context, answered)
 
 
@@ -147,15 +147,15 @@ def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_delete
     states__ps = deletion.states.of(table)
     places, slots = np.nonzero(chosen__ps)
     changed, deleted = rows[places], is_deleted[places]
-    was_asked = states__ps[changed, slots] == STARTED
+    was_unanswered = states__ps[changed, slots] == STARTED
     states__ps[changed, slots] = np.where(deleted, SUCCESSFUL, INELIGIBLE)
     topic_rows, owners = np.unique(table.topic_row__p[changed], return_inverse=True)
     names = [table.topics.names[row] for row in topic_rows.tolist()]
-    counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_asked, deleted, ~deleted)]
+    counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_unanswered, deleted, ~deleted)]
     waiting = []
-    for name, asked, gone, failed in zip(names, *counts, strict=True):
+    for name, unanswered, gone, failed in zip(names, *counts, strict=True):
         doomed = deletion.started[name]
-        doomed.asked -= asked
+        doomed.unanswered -= unanswered
         doomed.left -= gone
         if failed:
             waiting.append(name)
@@ -170,7 +170,7 @@ def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Ste
         doomed = deletion.started.get(name)
         if doomed is not None and not doomed.left:
             deletion.to_remove.setdefault(name, 0)
-        elif name not in deletion.ineligible and (doomed is None or not doomed.asked):
+        elif name not in deletion.ineligible and (doomed is None or not doomed.unanswered):
             deletion.to_start[name] = None
     yield from deletion_steps.schedule(context)
 

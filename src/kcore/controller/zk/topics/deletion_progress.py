@@ -39,7 +39,7 @@ class DoomedTopic:
 
     rows: Int32s  # by ascending partition index
     left: int  # replicas that are not SUCCESSFUL
-    asked: int = 0  # those of them that are STARTED: their brokers have not answered
+    unanswered: int = 0  # those of them that are STARTED: their brokers have not answered
 
 
 @dataclass(slots=True)

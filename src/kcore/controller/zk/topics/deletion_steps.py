@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, tell, write_nodes
+from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, log_notice, write_nodes
 from kcore.controller.zk.events import TopicDeletionStep
 from kcore.controller.zk.notices import Topics
 from kcore.controller.zk.topics import topic_changes
@@ -52,7 +52,7 @@ def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) 
     found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
     if found:
         context.deletion.ineligible |= found
-        yield from tell(Topics(f"cannot be deleted yet: {why}", sizes_of(context, found)))
+        yield from log_notice(Topics(f"cannot be deleted yet: {why}", sizes_of(context, found)))
 
 
 def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]:
@@ -70,7 +70,7 @@ def _start(context: ControllerContext) -> Steps[None]:
     shown = context.batch()
     shown.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
     yield from context.send(shown)
-    broker_rows, stopped = yield from _asked(context, names, rows)
+    broker_rows, stopped = yield from _ordered_to_delete(context, names, rows)
     for is_delete in (False, True):
         batch = context.batch()
         batch.add_stop_replica(broker_rows, stopped, table.leader_epoch__p[stopped], is_delete)
@@ -95,7 +95,7 @@ def _next_to_start(context: ControllerContext) -> list[str]:
     return names
 
 
-def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
+def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
     """(broker row, partition row) of the replicas whose deletion starts now; without the others the topic waits."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
@@ -104,12 +104,12 @@ def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[
     asked__ps, unreachable__ps = open__ps & ~offline__ps, open__ps & offline__ps
     states__ps[rows] = np.select([asked__ps, unreachable__ps], [STARTED, INELIGIBLE], states__ps[rows])
     owners = np.repeat(np.arange(len(names)), [len(deletion.started[name].rows) for name in names])
-    asked, unreachable = (
+    unanswered, unreachable = (
         np.bincount(owners, mask__ps.sum(axis=1), len(names)).astype(int).tolist()
         for mask__ps in (asked__ps, unreachable__ps)
     )
-    for name, count in zip(names, asked, strict=True):
-        deletion.started[name].asked = count
+    for name, count in zip(names, unanswered, strict=True):
+        deletion.started[name].unanswered = count
     waiting = [name for name, count in zip(names, unreachable, strict=True) if count]
     yield from make_ineligible(context, waiting, AWAY)
     places, slots = np.nonzero(asked__ps)
@@ -137,7 +137,7 @@ def _remove(context: ControllerContext) -> Steps[None]:
     )
     sizes = sizes_of(context, names)
     yield from topic_changes.remove_topics(context, names)
-    yield from tell(Topics("deleted", sizes))
+    yield from log_notice(Topics("deleted", sizes))
     yield from context.after_topics_deleted(names)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.brokers.broker_changes import create_states
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell, write_nodes
-from kcore.controller.zk.notices import Said, Topics, counted
+from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.zk.notices import TextNotice, Topics, counted
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
@@ -24,7 +24,7 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
         sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
-        yield from tell(Topics("removed from ZooKeeper by somebody else", sizes))
+        yield from log_notice(Topics("removed from ZooKeeper by somebody else", sizes))
         yield from _remove_wishes(context, gone)
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
@@ -40,7 +40,7 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     rows = [assignments.add_topic(context.table, name, assignment) for name, assignment in found.items()]
     yield from assignments.give_topic_ids(context, found)
     if found:
-        yield from tell(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
+        yield from log_notice(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
     if rows:
         yield from _begin(context, np.sort(np.concatenate(rows)))
 
@@ -92,8 +92,8 @@ def on_partition_modifications(context: ControllerContext, event: events.Partiti
         before = znodes.encode_topic(assignments.of_topic(context.table, event.topic))
         yield from write_nodes([SetData(znodes.topic_path(event.topic), before)])
         return
-    yield from tell(
-        Said(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
+    yield from log_notice(
+        TextNotice(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
     )
     yield from _begin(context, assignments.add_partitions(context.table, event.topic, added))
 
