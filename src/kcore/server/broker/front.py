@@ -77,7 +77,7 @@ CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopRepli
 
 
 class ControlPath:
-    """LeaderAndIsr, StopReplica and UpdateMetadata go in as bytes: no object is made for each partition."""
+    """Hands on LeaderAndIsr, StopReplica and UpdateMetadata undecoded: they are decoded once, into columns."""
 
     def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
         self._answer = answer
@@ -261,8 +261,8 @@ class BrokerFront:
         if version >= 4:
             return FindCoordinatorResponse(coordinators=found)
         [one] = found
-        told = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
-        return FindCoordinatorResponse(**told)
+        fields = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
+        return FindCoordinatorResponse(**fields)
 
     def _coordinator(
         self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
