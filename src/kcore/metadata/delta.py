@@ -10,7 +10,7 @@ import numpy as np
 
 from kcore.types import Int16s, Int32s, Int64s, Uuid
 
-MOST_CHANGES: Final = 1 << 20  # Rows and keys that are remembered, if nothing else is said.
+MOST_CHANGES: Final = 1 << 20  # Rows and keys that are remembered by default.
 ROWS: Final = "rows"
 CREATED_TOPICS: Final = "created topics"  # Keys: id and name.
 DELETED_TOPICS: Final = "deleted topics"
@@ -39,9 +39,9 @@ class Partitions(Protocol):
 
 @dataclass(slots=True, eq=False)
 class MetadataDelta:
-    """What records in [from_offset, to_offset) touched. Values are the image's, which may know later records, too.
+    """What records in [from_offset, to_offset) touched. Values are the image's, which may include later records.
 
-    If it does, then a row that another partition has taken since is among `rows` as well.
+    If it does, `rows` also has rows that another partition has taken since.
     """
 
     from_offset: int
@@ -106,7 +106,7 @@ class DeltaLog:
 
     @property
     def start(self) -> int:
-        """Deltas from here on can be told."""
+        """`between` works from this offset on."""
         return self._start
 
     def add_rows(self, rows: Int32s, offsets: Int64s | None = None) -> None:
@@ -121,7 +121,7 @@ class DeltaLog:
         self._add(_Touched(self.offset, self.offset, part, key))
 
     def hold(self) -> None:
-        """What is touched from now on waits for `release`: it may come in another order than that of the records."""
+        """Collects what is touched from now on until `release`, which sorts it into the order of the records."""
         self._held = []
 
     def release(self) -> None:
@@ -142,7 +142,7 @@ class DeltaLog:
             self._start = gone.last + 1
 
     def revert_to(self, offset: int) -> None:
-        """Records from `offset` on never were."""
+        """Forgets the records from `offset` on."""
         while self._touched and self._touched[-1].last >= offset:
             gone = self._touched.pop()
             self._count -= gone.size

@@ -1,8 +1,8 @@
 """The one state of a cluster: brokers, topics, partitions, and all that is configured (Kafka's MetadataImage).
 
 Records are applied in the log's order, as Kafka's MetadataDelta replays them, straight into the tables; a transaction's
-(KIP-868) only once it has ended. A controller keeps a journal, to take back what the quorum does not commit, and
-whoever follows the image keeps a log of deltas.
+(KIP-868) only once it has ended. A controller keeps a journal, to revert what the quorum does not commit; a reader that
+follows the image keeps a log of deltas.
 """
 
 from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ class ClusterImage(ImageState):
         self._transaction = waiting
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same of a cluster; the rows in which they keep it and their offsets do not count."""
+        """Whether both describe the same cluster; their rows and their offsets are not compared."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
         names = (*DICTS, "next_producer_id", "zk_migration_state", "brokers", "_transaction")

@@ -52,7 +52,7 @@ class ImageState:
     tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
     next_producer_id: int = -1
     zk_migration_state: int = 0
-    end_offset: int = 0  # All records below it are applied, if whoever applied them said their offsets.
+    end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
     epoch: int = -1  # Of the last batch, or of the snapshot.
     _recorder: Recorder | None = None
 
@@ -117,7 +117,7 @@ class ImageState:
 
     @property
     def recorder(self) -> Recorder | None:
-        """Told of every change before it is made; None where neither journal nor deltas are kept."""
+        """Called before every change; None where neither journal nor deltas are kept."""
         return self._recorder
 
     def add_topics(self, names: Sequence[str], ids: UInt8s, offsets: Int64s) -> None:
@@ -131,7 +131,7 @@ class ImageState:
 
     @contextmanager
     def telling_deltas_together(self) -> Iterator[None]:
-        """While many records are applied that do not all tell what they touch in their order."""
+        """While many records are applied that are recorded in another order than that of the log."""
         deltas = self._recorder.deltas if self._recorder is not None else None
         if deltas is None:
             yield
@@ -143,7 +143,7 @@ class ImageState:
             deltas.release()
 
     def _record(self) -> Recorder:
-        """The recorder, told of all changes from now on."""
+        """The recorder, called before all changes from now on."""
         if self._recorder is None:
             self._recorder = Recorder()
             for table in (self.table, self.topics, self.brokers, self.directories):
@@ -171,12 +171,12 @@ class ImageState:
         self.epoch = self.epoch if epoch is None else epoch
 
     def commit(self, offset: int) -> None:
-        """All records below `offset` are committed: they cannot be taken back any more."""
+        """All records below `offset` are committed and cannot be reverted any more."""
         if self.journal is not None:
             self.journal.commit(offset)
 
     def revert_to(self, offset: int) -> None:
-        """All batches from `offset` on never were. TableError without a journal, or for what is committed."""
+        """Reverts all batches from `offset` on. TableError without a journal, or for what is committed."""
         recorder, journal = self._recorder, self.journal
         if recorder is None or journal is None:
             raise TableError("nothing can be taken back: no journal is kept")

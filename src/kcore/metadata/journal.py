@@ -1,8 +1,8 @@
-"""What takes changes of an image back: what was there before each of them, batch by batch.
+"""The undo journal of an image: the state before each change, batch by batch.
 
-A controller applies its records as soon as it has decided them, and must be able to forget those that the quorum never
-committed. A change writes down first what it will overwrite: rows of partitions as packed images, all else by key.
-`commit` drops what cannot come back any more, `revert_to` writes the rest back, the newest first.
+A controller applies its records as soon as it has decided them, and must be able to revert those that the quorum never
+committed. Before a change, the values that it overwrites are saved: rows of partitions as packed images, everything
+else by key. `commit` drops the entries of committed batches, `revert_to` writes saved values back, the newest first.
 """
 
 from bisect import bisect_left
@@ -80,7 +80,7 @@ class Journal:
         self._begins.append(self._dropped + len(self._entries))
 
     def add(self, undo: Callable[..., None], *arguments: Any) -> None:
-        """How a change that is about to be made is taken back: undo(image, *arguments)."""
+        """Saves how to revert a change that is about to be made: undo(image, *arguments)."""
         self._entries.append((undo, *arguments))
 
     def save_rows(self, table: Columns, rows: Int32s) -> None:
@@ -99,7 +99,7 @@ class Journal:
         return images
 
     def commit(self, offset: int) -> None:
-        """All records below `offset`, where a batch ends, are there to stay."""
+        """All records below `offset`, where a batch ends, are committed."""
         self._committed = max(self._committed, offset)
         batches = bisect_left(self._offsets, offset)
         end = self._begins[batches] if batches < len(self._begins) else self._dropped + len(self._entries)
@@ -119,7 +119,7 @@ class Journal:
             raise TableError(f"what is committed, up to {self._committed}, cannot be taken back to {offset}")
 
     def revert_to(self, image: object, offset: int) -> None:
-        """All batches from `offset` on never were. TableError where one of them was committed."""
+        """Reverts all batches from `offset` on. TableError where one of them was committed."""
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)

@@ -107,7 +107,7 @@ def _one_more(name: str, epochs: Int32s, rises: Bools | bool) -> Int32s:
 
 
 def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[int, tuple[int, ...]]:
-    """By row, the broker rows of what is given; an empty tuple where nothing moves any more."""
+    """By row, the given brokers as rows; an empty tuple ends the move."""
     if lists is None:
         return {}
     valid = np.flatnonzero(_valid(lists, len(rows))).tolist()
@@ -115,7 +115,7 @@ def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[in
 
 
 def clear_elr(table: PartitionRows, rows: Int32s) -> None:
-    """Partitions of `rows` have no eligible leader replicas any more, which changes those that had (KIP-966)."""
+    """Removes the eligible leader replicas of `rows`; partitions that had any get a new partition epoch (KIP-966)."""
     had = np.zeros(len(rows), np.bool_)
     for column in (table.elr__pi, table.last_known_elr__pi):
         if column is not None and column.shape[1]:

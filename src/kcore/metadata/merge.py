@@ -16,10 +16,10 @@ from kcore.types import Int32s, Int64s
 
 
 def merge(table: PartitionTable, columns: RequestColumns) -> list[str]:
-    """Takes the live brokers and the partitions of a decoded UpdateMetadata; topics being deleted go.
+    """Takes the live brokers and the partitions of a decoded UpdateMetadata, and removes topics being deleted.
 
-    Topics with a name that no topic may have are left out; returns their names. TableError if the request makes no
-    table, or more brokers than a table has: then nothing has changed.
+    Leaves out topics with an invalid name and returns their names. TableError if the request makes no table, or more
+    brokers than a table has: then nothing has changed.
     """
     received = PartitionTable.from_columns(columns)
     _merge_brokers(table.brokers, received.brokers)
@@ -36,7 +36,7 @@ def merge(table: PartitionTable, columns: RequestColumns) -> list[str]:
 
 
 def _merge_states(table: PartitionTable, received: PartitionTable, taken: Int64s, topic_rows: Int64s) -> None:
-    """The states of the told rows `taken`; `topic_rows`: the table's row of each told topic."""
+    """Writes the states of the received rows `taken`; `topic_rows`: the table's row of each received topic."""
     rows = table.rows_of(topic_rows[received.topic_row__p[taken]], received.partition_index__p[taken])
     ascending = np.argsort(rows)
     rows, order = rows[ascending], taken[ascending]
@@ -45,7 +45,10 @@ def _merge_states(table: PartitionTable, received: PartitionTable, taken: Int64s
 
 
 def _merge_brokers(known: BrokerTable, received: BrokerTable) -> None:
-    """All that are told get a row; those told to live do, no other does. TableError, first of all, if too many are."""
+    """All received brokers get a row; exactly those received as live are live.
+
+    TableError, before any change, for too many.
+    """
     if new := [broker_id for broker_id in received.ids.tolist() if broker_id not in known]:
         known.add(new)
     for row, broker_id in enumerate(received.ids.tolist()):

@@ -168,12 +168,12 @@ class PartitionLookup:
             kernels.rehash(self.arrays)
 
     def remove(self, topic_row: int) -> None:
-        """The topic has no partitions any more."""
+        """Removes all partitions of the topic."""
         if topic_row < self._topics:
             kernels.drop_topic(self.arrays, topic_row)
 
     def drop(self, topic_rows: Int32s, partitions: Int32s) -> None:
-        """These partitions, all of them known, are not there any more."""
+        """Removes these partitions, all of them known."""
         order = np.lexsort((partitions, topic_rows))[::-1]
         topic_rows, partitions = topic_rows[order], partitions[order]
         while (done := kernels.drop(self.arrays, topic_rows, partitions)) < len(topic_rows):

@@ -1,6 +1,7 @@
-"""The rows of a partition table: which are taken, how they are found, and how all that follows them is kept in step.
+"""The rows of a partition table: which are taken, how they are found, and how index, lookup and free rows are updated
+with them.
 
-`known_rows` checks rows from outside; the other methods check nothing. Each tells the recorder before it changes
+`known_rows` checks rows from outside; the other methods check nothing. Each calls the recorder before it changes
 anything.
 """
 
@@ -32,14 +33,14 @@ MOVES: Final = ("adding", "removing")
 class PartitionRows(PartitionColumns):
     """The columns, with the brokers, the topics, and a broker index that follows.
 
-    A partition keeps its row for as long as it lives. A removed topic leaves free rows: no replicas, no ISR, no leader,
-    topic row -1; decisions find nothing to do there, and the next partitions that fit take them.
+    A partition keeps its row until its topic is removed. Its row is then free: no replicas, no ISR, no leader, topic
+    row -1. Decisions change nothing in free rows, and new partitions take them.
     """
 
     brokers: BrokerTable
     topics: TopicTable
     index: BrokerIndex
-    recorder: Recorder | None  # Told of every change before it is made; see ClusterImage.
+    recorder: Recorder | None  # Called before every change; see ClusterImage.
     adding: dict[int, tuple[int, ...]]  # Partition row -> broker rows.
     removing: dict[int, tuple[int, ...]]
 
@@ -216,11 +217,11 @@ class PartitionRows(PartitionColumns):
         return row
 
     def remove_topic(self, name: str) -> None:
-        """The topic is gone: its rows are free, and in no broker's list. TableError if there is no such topic."""
+        """Removes a topic: its rows are free, and in no broker's list. TableError if there is no such topic."""
         self.remove_topics([name])
 
     def remove_topics(self, names: Collection[str]) -> None:
-        """The same for many at once: each broker's list is gone through once. TableError changes nothing."""
+        """Removes many topics, with one pass over each broker's list. TableError changes nothing."""
         names = list(dict.fromkeys(names))
         if not names:
             return

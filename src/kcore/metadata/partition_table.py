@@ -112,7 +112,7 @@ class PartitionTable(PartitionRows):
 
     @classmethod
     def from_zookeeper_dump(cls, text: str) -> Self:
-        """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also tells who controls."""
+        """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also gives the controller."""
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
@@ -241,7 +241,7 @@ class PartitionTable(PartitionRows):
         )
 
     def registration(self, row: int) -> PartitionRegistration:
-        """The same as KRaft knows it: with directories and eligible leader replicas."""
+        """One partition in KRaft mode: with directories and eligible leader replicas."""
         state = self.state(row)
         directories = None if self.directories__ps is None else self.directories__ps[row].tolist()
         uuids = self.directories.uuids

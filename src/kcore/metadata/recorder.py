@@ -1,4 +1,4 @@
-"""What a change tells before it is made: to the journal, so that it can be taken back, and to the log of deltas."""
+"""Records changes before they are made: in the journal, so that they can be reverted, and in the log of deltas."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +47,7 @@ class Recorder:
             self.journal.add(undo, *arguments)
 
     def tell(self, part: str, key: Any) -> None:
-        """What changes, for deltas alone."""
+        """A key is about to change; for deltas alone."""
         if self.deltas is not None:
             self.deltas.add_key(part, key)
 

@@ -21,7 +21,7 @@ COMPRESSION: Final = 0x07  # The codec's bits in the attributes.
 
 
 class StoredBatch(NamedTuple):
-    """A batch and what of its header a log goes by."""
+    """A batch and the header fields that a log uses."""
 
     base_offset: int
     last_offset: int

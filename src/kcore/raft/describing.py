@@ -1,4 +1,4 @@
-"""DescribeQuorum (KIP-595, KIP-836, KIP-853): what the leader knows of its replicas.
+"""DescribeQuorum (KIP-595, KIP-836, KIP-853): the leader's view of its replicas.
 
 Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
 """
@@ -38,7 +38,7 @@ def on_describe_quorum_request(
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """All that was asked for, and that none of it has a quorum."""
+    """An error for every requested partition: none of them has a quorum."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         topics=[

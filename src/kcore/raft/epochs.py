@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch and EndQuorumEpoch: a leader says that it leads, and that it leads no more (KIP-595)."""
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader announces that it leads, and that it resigns (KIP-595)."""
 
 from collections.abc import Hashable, Sequence
 
@@ -47,7 +47,7 @@ def on_begin_quorum_epoch_request(
         return BeginQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
     error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
     if error is Errors.NONE and not is_this_voter(node, request.voter_id, partition_data.voter_directory_id):
-        error = Errors.INVALID_VOTER_KEY  # The leader is believed all the same.
+        error = Errors.INVALID_VOTER_KEY  # The leader is accepted all the same.
     return BeginQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
@@ -70,9 +70,9 @@ def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
 
 
 def announce(node: NodeContext, state: Leader, now_ms: int) -> int:
-    """Tells the voters who leads, again and again as long as they do not fetch; when it does so next.
+    """Sends BeginQuorumEpoch to voters, repeatedly while they do not fetch.
 
-    3.9 tells all of them each time. Source: maybeSendBeginQuorumEpochRequests.
+    Returns the next deadline. 3.9 sends to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
     """
     if state.begin_epoch_deadline_ms > now_ms:
         return state.begin_epoch_deadline_ms
@@ -163,7 +163,7 @@ def _preferred_candidates(partition_data: EndQuorumEpochRequestPartitionData) ->
 
 
 def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> int:
-    """Of the first at once, of each further one twice as late, of who is not named the longest.
+    """None for the first candidate, doubled for each further one, the longest for voters that are not listed.
 
     Source: strictExponentialElectionBackoffMs.
     """
@@ -178,7 +178,7 @@ def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> i
 
 
 def resign_to_voters(node: NodeContext, state: Resigned, now_ms: int) -> int:
-    """Tells those who have not answered; when to try again. Source: pollResigned."""
+    """Sends EndQuorumEpoch to voters that have not responded. Returns when to try again. Source: pollResigned."""
     deadline_ms = NEVER_MS
     voters, connections = node.voter_history.last_voters, node.connections
     for voter_id in state.unacknowledged:

@@ -28,7 +28,7 @@ from kcore.schema.fetch import (
 from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
-HIGH_WATERMARK_VERSION: Final = 18  # From then on a replica says which high watermark it knows (KIP-1166).
+HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
 
 
@@ -44,7 +44,7 @@ class WaitingFetch(NamedTuple):
 def on_fetch_request(
     node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
-    """None: answered when there are records, the high watermark moves, this node leads no more, or time is up."""
+    """None: answered when there are records, the high watermark moves, this node resigns, or the wait is over."""
     if not is_this_cluster(node, request.cluster_id):
         return FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition = metadata_partition(request)
@@ -67,7 +67,7 @@ def on_fetch_request(
 
 
 def metadata_partition(request: FetchRequest) -> FetchPartition | None:
-    """The one partition of the one topic, by its id: so it is with versions below 13 for nobody."""
+    """The one partition of the one topic, by topic id. None below Fetch 13, which has no topic ids."""
     topics = request.topics
     if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
@@ -90,7 +90,7 @@ def has_news(data: PartitionData, partition: FetchPartition) -> bool:
 
 
 def has_early_news(node: NodeContext, fetch: WaitingFetch, data: PartitionData) -> bool:
-    """An option: who speaks a version that cannot say which high watermark it knows hears of a new one at once, too."""
+    """An option: replicas whose version cannot send the high watermark they know get a new one at once, too."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
     progress = node.leading.known(replica_key(fetch))
@@ -98,7 +98,7 @@ def has_early_news(node: NodeContext, fetch: WaitingFetch, data: PartitionData) 
 
 
 def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
-    """The response, which goes out: the replica will know its high watermark."""
+    """Remembers the high watermark in a response that is sent. Returns the response."""
     if node.config.early_high_watermark and node.leading is not None:
         progress = node.leading.known(replica_key(fetch))
         if progress is not None:
@@ -107,15 +107,16 @@ def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: Fe
 
 
 def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> FetchResponse:
-    """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark.
+    """The response as of now.
 
-    One that has waited (not `is_new`) may say less of a disk than another one has said since.
+    The leader's epoch is checked first, then where the logs diverge, then the high watermark. A fetch that has waited
+    (not `is_new`) may have an older flushed offset than a later fetch.
     """
     partition, version = fetch.partition, fetch.version
     error = leader_only_error(node, partition.current_leader_epoch)
     key = replica_key(fetch)
     if error is Errors.NONE and key.id == node.local.id:
-        error = Errors.UNKNOWN_SERVER_ERROR  # Nobody else has this node's id: as Kafka answers it.
+        error = Errors.UNKNOWN_SERVER_ERROR  # A fetch from this node's own id: answered as Kafka does.
     if error is not Errors.NONE:
         return error_response(node, version, error)
     valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
@@ -132,14 +133,17 @@ def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool 
 
 
 def flushed_end_offset(partition: FetchPartition) -> int:
-    """Where it fetches from, unless it says that its disk has less: an option of kcore's, see `following.pipelines`."""
+    """The fetch offset, or the lower flushed offset that it sends: an option of kcore's, see `following.pipelines`."""
     if partition.log_start_offset < 0:
         return partition.fetch_offset
     return min(partition.log_start_offset, partition.fetch_offset)
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-    """What is to come next; to whom nothing is known, a snapshot is sooner there than the log (KIP-630)."""
+    """Where to fetch next.
+
+    A follower at offset 0 gets the snapshot: that is faster than replaying the log (KIP-630).
+    """
     if offset == 0 and (snapshot := log.latest_snapshot) is not None and snapshot != BOOTSTRAP_SNAPSHOT:
         return ValidOffsetAndEpoch("SNAPSHOT", snapshot)
     return log.validate_offset_and_epoch(offset, epoch)

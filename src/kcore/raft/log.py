@@ -50,7 +50,7 @@ class RaftLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """As far as `update_high_watermark` said; at the start the latest snapshot's end, or 0."""
+        """The value of the last `update_high_watermark`; at the start the latest snapshot's end, or 0."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
@@ -77,9 +77,9 @@ class RaftLog(Protocol):
     def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
         """Writes what a leader of `epoch` sent, offsets and epochs as they are there; None if nothing was new.
 
-        A last batch that is cut off is left out, and so is everything from a batch of an epoch above `epoch` on
+        An incomplete last batch is left out, and so is everything from a batch of an epoch above `epoch` on
         (KAFKA-18723). DecodeError for a damaged batch, with those before it written; RaftLogError for offsets that do
-        not go on from the end.
+        not continue the log.
         """
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:

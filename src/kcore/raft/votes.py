@@ -74,7 +74,7 @@ def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequ
     # The voter compares with all that it has written, flushed or not: its log may hold a record that is committed.
     up_to_date = (partition.last_offset_epoch, partition.last_offset) >= (log.last_epoch, log.end_offset)
     if partition.pre_vote:
-        # One who hears from a leader does not help to replace it: neither does a removed voter disturb the others
+        # A node with a live leader does not grant: so neither does a removed voter disturb the others
         # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
         follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
         return up_to_date and not follows and type(state) is not Leader
@@ -108,7 +108,7 @@ def _vote_response(node: NodeContext, version: int, error: Errors, granted: bool
 
 
 def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> int:
-    """Asks those who have not answered, as long as they can change the outcome; when to try again."""
+    """Sends Vote to voters that have not responded, while they can change the outcome. Returns when to try again."""
     deadline_ms = NEVER_MS
     if state.election.is_lost:
         return deadline_ms
@@ -147,7 +147,7 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
 def on_vote_response(
     node: NodeContext, voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
 ) -> bool:
-    """The answer does not say whether it is to a vote or a pre-vote: `connections` drops what is of another round.
+    """The response does not tell a vote from a pre-vote: `connections` drops those of another round.
 
     Source: handleVoteResponse.
     """
@@ -216,11 +216,11 @@ def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
 
 
 def backoff_ms(node: NodeContext, retries: int) -> int:
-    """How long a candidate waits that has lost this many elections in a row: at random, up to twice as long each time.
+    """The back-off after this many lost elections in a row: random, with a bound that doubles each time.
 
-    Kafka 3.9 draws first and cuts at quorum.election.backoff.max.ms then: behind some ten lost elections nearly all
-    draws are that one, so that two candidates who need each other's vote stand at the same moments for ever. Here the
-    bound is that of the draw.
+    Kafka 3.9 draws first and then caps at quorum.election.backoff.max.ms: after some ten lost elections nearly all
+    draws are the cap, and two candidates that need each other's vote keep starting elections at the same time. Here the
+    cap bounds the range of the draw.
     """
     most_ms = node.config.election_backoff_max_ms
     steps = min(2 << min(20, retries - 1), most_ms // BACKOFF_BASE_MS + 1)

@@ -15,7 +15,7 @@ class ElectionPolicy:
     """A rule that picks the new leader of a partition; made by `election_policy`, taken by `elect` as its kind."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        # Numba takes half a second to import, so it waits until somebody has a policy.
+        # Numba takes half a second to import, so it is imported with the first policy.
         import numba
         from numba.core.dispatcher import Dispatcher
 

@@ -1,4 +1,4 @@
-"""How the metadata log tells a broker what it holds (Kafka's BrokerMetadataPublisher and ReplicaManager.applyDelta).
+"""Orders for a broker's replicas from the metadata log (Kafka's BrokerMetadataPublisher, ReplicaManager.applyDelta).
 
 It has no code yet. `MetadataDelta` of `kcore.metadata` says which partitions and brokers changed between two offsets.
 What goes here takes one together with the state after it, and calls the same orders as `zk_control/` does:

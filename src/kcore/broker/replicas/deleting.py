@@ -1,4 +1,4 @@
-"""DeleteRecords: a log begins later, here and on all its live followers (KIP-107).
+"""DeleteRecords: raises a log's start offset, here and on all its live followers (KIP-107).
 
 Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and DelayedDeleteRecords of 3.9.1.
 """
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 
 @dataclass
 class WaitingDeletion:
-    """A request that is answered when all live replicas begin where they should, or time is up."""
+    """A request that is answered when all live replicas have the new start offset, or at the time-out."""
 
     request_id: int
     deadline_ms: int
@@ -50,7 +50,7 @@ class WaitingDeletion:
         return self.answer if all(done) else None
 
     def timed_out(self, manager: "ReplicaManager") -> DeleteRecordsResponse:
-        """Replicas that live again later still follow."""
+        """Replicas that come back later still get the new start offset."""
         for each in self.wanted:
             if not _look(manager, *each):
                 each.result.error_code = Errors.REQUEST_TIMED_OUT
@@ -68,7 +68,7 @@ def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecord
 
 
 def on_delete_records(manager: "ReplicaManager", request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
-    """Raises start offsets, and answers once that is so everywhere: the answer is among the manager's outputs."""
+    """Raises start offsets, and answers once all live replicas have: the response is among the manager's outputs."""
     answer = DeleteRecordsResponse(topics=[])
     wanted: list[Wanted] = []
     for topic in request.topics:

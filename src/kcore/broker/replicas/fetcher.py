@@ -64,7 +64,7 @@ class Ask(NamedTuple):
     version: int
 
     def fitted(self, version: int) -> Message:
-        """The request as that version has it: who asks stands in one place or in another (KIP-903)."""
+        """The request in that version: the replica id has another place since KIP-903."""
         if isinstance(self.request, FetchRequest):
             if version >= STATE_SINCE:
                 self.request.replica_id = -1
@@ -74,7 +74,7 @@ class Ask(NamedTuple):
 
 
 class FetcherHooks(NamedTuple):
-    """What a fetcher asks of those who hold its partitions."""
+    """Callbacks of a fetcher to the owner of its partitions."""
 
     broker_epoch: Callable[[], int]  # Of this incarnation: fetches carry it (KIP-903).
     log_failed: Callable[[Key, Exception], None]
@@ -96,7 +96,8 @@ class ReplicaFetcher:
     def add(self, key: Key, topic_id: Uuid, leader_epoch: int, log: ReplicaLog) -> None:
         """A partition that is followed from now on, in that epoch.
 
-        With an epoch in the log the leader says where it diverges; without one all above the high watermark goes.
+        With an epoch in the log, the leader finds where it diverges; without one, it is truncated to the high
+        watermark.
         """
         has_epoch = log.epochs.latest_epoch is not None
         if self._config.truncates_on_fetch and has_epoch:
@@ -242,7 +243,7 @@ class ReplicaFetcher:
         if error is Errors.OFFSET_OUT_OF_RANGE:
             state.stage = Stage.FINDING_END
         elif error is Errors.FENCED_LEADER_EPOCH:
-            state.failed = True  # A newer leader epoch is about to be told.
+            state.failed = True  # A LeaderAndIsr with a newer leader epoch is about to come.
         elif error is not Errors.NONE:
             self._delay(state, now_ms)
         else:

@@ -71,7 +71,7 @@ def on_fetch(manager: "ReplicaManager", request_id: int, request: FetchRequest, 
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """Which follower asks, and its broker epoch; -1 for a consumer, and for an epoch that is not told."""
+    """The follower's id and broker epoch; -1 for a consumer, and for an epoch that is not in the request."""
     if version < STATE_SINCE:
         return request.replica_id, UNKNOWN_BROKER_EPOCH
     return request.replica_state.replica_id, request.replica_state.replica_epoch
@@ -80,7 +80,10 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 def read_all(
     manager: "ReplicaManager", request: FetchRequest, version: int, *, fetched_ms: int | None = None
 ) -> tuple[FetchResponse, bool]:
-    """The answer, and whether it must not wait. `fetched_ms`: a follower's offsets are news, at that time."""
+    """The response, and whether it must not wait.
+
+    `fetched_ms`, on the first read only: record the followers' offsets and this time.
+    """
     answer = FetchResponse(session_id=0, responses=[])
     topics: dict[int, FetchableTopicResponse] = {}
     left = min(request.max_bytes, manager.config.fetch_max_bytes)

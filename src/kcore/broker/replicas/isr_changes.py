@@ -25,7 +25,7 @@ WITH_EPOCHS_SINCE: Final = 3
 
 
 class StateWrite(NamedTuple):
-    """A partition's state as the znode is to have it, if the znode's version is still the one told (before KIP-497)."""
+    """A partition's state to be written if the znode still has the received version (before KIP-497)."""
 
     change: IsrChange
     path: str
@@ -75,19 +75,19 @@ class IsrChanges:
         self._in_flight = [*self._unsent.values()]
 
     def version(self, highest: int) -> int:
-        """Of the request in flight, where the controller knows `highest`: by name if a topic has no id."""
+        """The version of the request, where the controller supports `highest`: by name if a topic has no id."""
         ids = all(change.topic_id != ZERO_UUID for change in self._in_flight)
         return highest if ids else min(highest, BY_TOPIC_ID_SINCE - 1)
 
     def failed(self, now_ms: int) -> None:
-        """No answer came: all goes again. If it was done after all, the controller says so (KAFKA-14144)."""
+        """There was no response: all changes are sent again. The controller accepts repeated ones (KAFKA-14144)."""
         self._in_flight = []
         self._retry_at_ms = now_ms + RETRY_MS
 
     def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
-        """What became of each write: the znode's version, None where it had another than was told.
+        """The result of each write: the znode's new version, None where it had another than the received one.
 
-        Of a partition that is not there nothing is known: it goes again.
+        Partitions without a result are written again.
         """
         sent = self._in_flight
         self.failed(now_ms)
@@ -128,7 +128,10 @@ def _state_write(change: IsrChange, leader: int) -> StateWrite:
 
 
 def _partition_data(change: IsrChange) -> AlterPartitionRequestPartitionData:
-    """Both forms of the ISR: which one is written, the version says. Known is the epoch of who joins (KIP-903)."""
+    """Both forms of the ISR; the request's version decides which is encoded.
+
+    Only the joining member's epoch is known (KIP-903).
+    """
     return AlterPartitionRequestPartitionData(
         partition_index=change.key[1],
         leader_epoch=change.leader_epoch,

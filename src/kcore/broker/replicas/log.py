@@ -27,7 +27,7 @@ class ReplicaLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """Below it there is nothing any more."""
+        """Records below it are deleted."""
 
     @property
     def end_offset(self) -> int:

@@ -40,7 +40,7 @@ EXPECTED: Final = frozenset(
 
 
 class Written(NamedTuple):
-    """A marker that lies in this log, and not yet in all that are in sync."""
+    """A marker that is in this log, and not yet in the logs of all ISR members."""
 
     key: Key
     end_offset: int

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: what a replica's log says of times and epochs.
+"""ListOffsets and OffsetForLeaderEpoch: look-ups of times and epochs in a replica's log.
 
 Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApis of 3.9.1.
 """

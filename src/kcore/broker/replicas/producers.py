@@ -1,4 +1,4 @@
-"""What a partition knows of its producers: sequences in order, duplicates told, transactions open or ended (KIP-98).
+"""The producers of a partition: sequences in order, duplicates detected, transactions open or ended (KIP-98).
 
 Source: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry and VerificationStateEntry of 3.9.1.
 """
@@ -21,7 +21,7 @@ MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written si
 
 
 class AppendedBatch(NamedTuple):
-    """A batch of one producer, as it lies in the log."""
+    """A batch of one producer in the log."""
 
     first_sequence: int
     last_sequence: int

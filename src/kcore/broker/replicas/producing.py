@@ -34,7 +34,7 @@ NEWEST: Final = 11  # Produce of 3.9.1.
 
 
 class Required(NamedTuple):
-    """What must be committed before the answer may say that it is."""
+    """The offset that must be committed before the response, and that response."""
 
     offset: int
     answer: PartitionProduceResponse
@@ -86,13 +86,13 @@ def on_produce(
     date_ms: int,
     version: int = NEWEST,
 ) -> None:
-    """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
+    """Appends, and answers now or once all is committed: the response is among the manager's outputs.
 
     `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
     compared with.
 
-    The first batches of a transaction wait until its coordinator has verified them. With acks 0 nobody waits for the
-    answer; the edge has no way to tell of an error but to close the connection.
+    The first batches of a transaction wait until its coordinator has verified them. With acks 0 there is no response;
+    the edge can report an error only by closing the connection.
     """
     produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms)
     batches = _first_look(manager, produce)
@@ -123,9 +123,9 @@ def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
 
 
 def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
-    """Notes what is wrong with records by their headers alone; the batches of a transaction among the others.
+    """Collects errors that the headers alone show.
 
-    Records of partitions that nobody knows are not looked at, but for whether they are of a transaction
+    Returns the transactional batches. Records of unknown partitions are only checked for being transactional
     (KafkaApis.handleProduceRequest).
     """
     request = produce.request

@@ -48,7 +48,7 @@ class Logs(Protocol):
 
 
 class ReplicaManager:
-    """The replicas of one broker, and those who wait for them."""
+    """The replicas of one broker, and the requests that wait for them."""
 
     def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
         self.broker_id = config.broker_id
@@ -102,7 +102,7 @@ class ReplicaManager:
             self.stop(key, delete=True)
 
     def cluster_changed(self) -> None:
-        """`cluster` says something new: who waits for replicas to begin later does not wait for those that are dead."""
+        """`cluster` has changed: DeleteRecords does not wait for brokers that are not live."""
         for key in {key for each in self.producing.by_id.values() for key in each.keys}:
             self.wake(key)
 
@@ -111,7 +111,7 @@ class ReplicaManager:
         partition = self.partitions.get(key) or self._start(key)
         known = partition.received
         if known is not None and received.partition_epoch < known.partition_epoch:
-            return Errors.NONE  # Decided before what the controller answered since.
+            return Errors.NONE  # Older than the controller's last AlterPartition response.
         try:
             log = self.logs.hold(key, received.topic_id, is_new=received.is_new)
             if received.leader == self.broker_id:
@@ -193,7 +193,7 @@ class ReplicaManager:
         return Errors.NONE
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+        """Stop leading or following; with `delete` also delete the log."""
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
             return Errors.KAFKA_STORAGE_ERROR
@@ -227,7 +227,7 @@ class ReplicaManager:
             self.output(LogFailed(key, str(error)))
 
     def go_offline(self, key: Key) -> None:
-        """The replica's directory is not to be used any more."""
+        """The replica's log directory is offline."""
         partition = self.partitions.get(key) or self._start(key)
         if partition.role is not Role.OFFLINE:
             step = partition.order(Order.FAIL)
@@ -257,7 +257,7 @@ class ReplicaManager:
             self.partitions[change.key].isr_refused(change, Errors.OPERATION_NOT_ATTEMPTED)
 
     def shrink_isrs(self, now_ms: int) -> None:
-        """Who lags is to go; to be called every half of replica.lag.time.max.ms."""
+        """Removes lagging members from ISRs; to be called every half of replica.lag.time.max.ms."""
         for partition in self.partitions.values():
             change = partition.shrunk(now_ms)
             if change is not None:
@@ -289,13 +289,13 @@ class ReplicaManager:
         elif partition.isr_answered(change, answer, now_ms):
             self.wake(change.key)
 
-    # Those who wait.
+    # Waiting requests.
 
     def wake(self, key: Key) -> None:
-        """Something about the partition changed: whoever waits for that looks again.
+        """The partition changed: requests that wait for it are checked again.
 
-        Who looks may find the disk broken, which wakes others in the middle of this: each is answered once. In Kafka
-        it was a deadlock to look while the partition was still being changed (KAFKA-13254).
+        A check may find the disk broken, which wakes other requests meanwhile: each is answered once. In Kafka it was a
+        deadlock to look while the partition was still being changed (KAFKA-13254).
         """
         for produce in self.producing.on(key):
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
@@ -305,7 +305,7 @@ class ReplicaManager:
                 self.output(SendResponse(fetch.request_id, found))
 
     def forget(self, request_id: int) -> None:
-        """Answer that request no more: its client is gone.
+        """Drops a request: its client has disconnected.
 
         Records that were appended stay, and are committed all the same. Those of a transaction that its coordinator has
         not verified yet are not appended: they would take memory for as long as the coordinator does not answer.

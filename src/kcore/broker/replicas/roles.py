@@ -31,7 +31,8 @@ class Action(Enum):
 
     STOP_FETCHING = "stop fetching"
     START_FETCHING = "start fetching"
-    REFUSE_WAITING = "answer who waits"  # For a commit or for records, of a replica that leads no more.
+    # Requests that wait for a commit or for records, of a replica that stops leading.
+    REFUSE_WAITING = "answer who waits"
     DELETE_LOG = "delete the log"
 
 

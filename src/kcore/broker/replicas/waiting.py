@@ -50,7 +50,7 @@ class Waiting(Generic[W]):
             self.by_key.setdefault(key, {})[waiter.request_id] = waiter
 
     def remove(self, waiter: W) -> bool:
-        """It is to be answered, by whoever asked for this first: False if it has been."""
+        """Removes a request that is about to be answered; False if it was removed before."""
         if self.by_id.pop(waiter.request_id, None) is None:
             return False
         for key in waiter.keys:
@@ -61,7 +61,7 @@ class Waiting(Generic[W]):
         return True
 
     def forget(self, request_id: int) -> None:
-        """Nobody waits for that answer any more."""
+        """Drops a request whose client has disconnected."""
         if (waiter := self.by_id.get(request_id)) is not None:
             self.remove(waiter)
 

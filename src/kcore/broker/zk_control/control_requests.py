@@ -1,4 +1,4 @@
-"""A broker's half of the control protocol: whose epochs are stale is refused, what is new goes to the replicas.
+"""A broker's half of the control protocol: requests with stale epochs are refused, new states go to the replicas.
 
 Source: KafkaApis and ReplicaManager of 3.9.1.
 """
@@ -50,7 +50,7 @@ class ControlledReplicas(Protocol):
         """The partition as it was last accepted; None if the broker does not hold it."""
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
 
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """Lead or follow, in that state."""
@@ -59,25 +59,26 @@ class ControlledReplicas(Protocol):
         """To a replica that had none."""
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+        """Stop leading or following; with `delete` also delete the log."""
 
     def hold_only(self, keys: set[Key]) -> None:
-        """Whatever else lies in the log directories is a stray, and is deleted."""
+        """Deletes all other logs in the log directories as strays."""
 
     def cluster_changed(self) -> None:
-        """`cluster` says something new."""
+        """`cluster` has changed."""
 
     def notice(self, kind: NoticeKind, text: str) -> None:
         """A line for the log."""
 
 
 class ControlRequests:
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and tells the replicas the rest."""
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and hands the others to the replicas."""
 
     def __init__(self, replicas: ControlledReplicas) -> None:
         self.broker_id = replicas.broker_id
         self.controller_epoch = 0
-        self.received_leader_and_isr = False  # A LeaderAndIsr was taken: what is to be held is known.
+        # Whether a LeaderAndIsr was accepted: the replicas to hold are known then.
+        self.received_leader_and_isr = False
         self._replicas = replicas
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
@@ -85,7 +86,7 @@ class ControlRequests:
         return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
 
     def answer_columns(self, message: type[Message], version: int, request: Columns, now_ms: int = 0) -> bytes:
-        """As `answer`, for who has decoded the request."""
+        """As `answer`, with a decoded request."""
         if message is LeaderAndIsrRequest:
             return encode(self.on_leader_and_isr(request, version, now_ms), version)
         if message is UpdateMetadataRequest:
@@ -97,7 +98,7 @@ class ControlRequests:
         """Keep the new states and live brokers.
 
         INVALID_REQUEST for states that make no table: nothing of them is kept. INVALID_TOPIC_EXCEPTION if some topics
-        have a name that no topic may have: all but these are kept.
+        have an invalid name: all other topics are kept.
         """
         refusal = self.refusal(request)
         if refusal is not Errors.NONE:
@@ -139,7 +140,7 @@ class ControlRequests:
         self._notice_partitions(request, impossible)
         if refusal is Errors.NONE:
             self.received_leader_and_isr = True
-            if request.type == FULL:  # What the article's INIT flag asks for.
+            if request.type == FULL:  # The article's INIT flag.
                 self._replicas.hold_only({(name, partition) for name, partition, _ in states})
         if version < TOPIC_IDS_SINCE:
             errors = [error for of_topic in topics.values() for error in of_topic]
@@ -193,7 +194,7 @@ class ControlRequests:
         return Errors.NONE
 
     def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
-        """That a request names what cannot be: the first few."""
+        """Logs the first few invalid topics or partitions of a request."""
         if impossible:
             name = request.message.__name__.removesuffix("Request")
             more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
@@ -202,7 +203,7 @@ class ControlRequests:
             self._replicas.notice(NoticeKind.IMPOSSIBLE, line)
 
     def _take(self, key: Key, received: Replica, now_ms: int) -> Errors:
-        """Check a partition's state; if it is new, the replica becomes what it says. Returns what is answered."""
+        """Check a partition's state; if it is new, apply it to the replica. Returns the error code of the response."""
         known = self._replicas.state(key)
         if known is None:
             try:
@@ -232,7 +233,7 @@ class ControlRequests:
         return self._replicas.become(key, received, now_ms)
 
     def _stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
-        """Stop the replica unless its leader epoch is newer. Returns what is answered."""
+        """Stop the replica unless its leader epoch is newer. Returns the error code of the response."""
         known = self._replicas.state(key)
         sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
         if known is not None and leader_epoch not in sentinels and leader_epoch < known.leader_epoch:

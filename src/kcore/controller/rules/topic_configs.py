@@ -29,7 +29,7 @@ class TopicConfig:
     """One setting. `at_least`, `at_most`: bounds of a number; `among`: what a text or each of a list may be."""
 
     name: str
-    kind: int  # As DescribeConfigs tells it.
+    kind: int  # As in DescribeConfigs.
     default: str
     at_least: int | None = None
     at_most: int | None = None
@@ -191,7 +191,7 @@ def _refuse(config: TopicConfig, value: str, reason: str) -> None:
 
 
 def is_metadata_version(text: str) -> bool:
-    """Whether MetadataVersion.fromVersionString knows it: a release, one of its levels, or a bug-fix release of it."""
+    """Whether MetadataVersion.fromVersionString takes it: a release, one of its levels, or a bug-fix release of it."""
     known = set()
     for release, _, last in (each.partition(":") for each in _RELEASES.split()):
         known.add(release)

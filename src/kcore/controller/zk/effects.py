@@ -1,9 +1,9 @@
-"""What the active controller asks of the edge while it handles an event: data, performed in the order it is asked.
+"""The effects that a handler of the active controller yields to the edge: data, performed in order.
 
-A handler is a generator. It yields one of these and is sent what the edge made of it, so that it reads as a story and
-still touches no ZooKeeper and no socket; `kcore.server` performs them for real, tests in a tree in memory.
-Every write is fenced: it is made only if `/controller_epoch` still has the version that the controller set it to. If
-it has another, `ControllerMovedError` is raised where the handler waits.
+A handler is a generator. It yields an effect and is sent its result, so that it reads like sequential code without
+access to ZooKeeper or sockets; `kcore.server` performs them for real, tests in a tree in memory. Every write is fenced:
+it is made only if `/controller_epoch` still has the version that the controller set it to. If it has another,
+`ControllerMovedError` is raised where the handler waits.
 """
 
 from collections.abc import Generator, Sequence
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """To each broker in the order they are sent; a broker that is gone hears nothing. Nothing comes back."""
+    """Control requests, to each broker in this order; those to stopped brokers are dropped. No result."""
 
     requests: Sequence[ControlRequest]
 
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """The response to a request that came in as an event. Nothing comes back."""
+    """The response to a request that came in as an event. No result."""
 
     request_id: int
     response: Message
@@ -51,14 +51,14 @@ class SendResponse:
 
 @dataclass(frozen=True, slots=True)
 class HandleLater:
-    """An event of our own, to be handled after all that wait now: long work is done in parts. Nothing comes back."""
+    """An event of our own, to be handled after all that are queued now: long work is done in parts. No result."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class LogNotice:
-    """A line for the operator's log. Nothing comes back."""
+    """A line for the operator's log. No result."""
 
     notice: Notice
 
@@ -103,7 +103,7 @@ def delete_partitions(rows: Int32s) -> Steps[None]:
 
 
 def log_notice(notice: Notice) -> Steps[None]:
-    """The operator is told."""
+    """Logs a notice for the operator."""
     yield LogNotice(notice)
 
 

@@ -65,7 +65,7 @@ class IllegalTransitionError(AssertionError):
 
 
 def check_replica(replica: str, before: ReplicaState, after: ReplicaState) -> None:
-    """IllegalTransitionError, with who it is, unless the one state may follow the other."""
+    """IllegalTransitionError, naming the partition or replica, unless the one state may follow the other."""
     if before not in REPLICA_TRANSITIONS[after]:
         raise IllegalTransitionError(f"replica {replica}: {before.name} to {after.name}")
 

@@ -1,4 +1,4 @@
-"""The fetchers of a broker: a task and a connection for each leader that it follows somebody in."""
+"""The fetchers of a broker: a task and a connection for each leader that it follows."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 
 
 class BrokerFetchers:
-    """By leader id. They end by themselves where nothing is followed any more."""
+    """By leader id. A task ends when its leader has no followed partitions left."""
 
     def __init__(
         self,

@@ -196,7 +196,7 @@ class BrokerFront:
         return coordination.refuse(manager, request, context.version)
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
-        """The machine's answer, when it has one; None if the client is gone before."""
+        """Waits for the machine's response; None if the client disconnects before."""
         self._requests += 1
         request_id = self._requests
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -214,7 +214,7 @@ class BrokerFront:
     async def _alter_configs(
         self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
     ) -> Message:
-        """One of Kafka's brokers knows which settings all brokers may have; this one knows throttles alone."""
+        """Kafka's brokers know the settings of all brokers; this one has throttles alone."""
         if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
             return answer
         if isinstance(request, AlterConfigsRequest):
@@ -253,7 +253,7 @@ class BrokerFront:
         )
 
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-        """Of a group or transaction: who leads its partition of an internal topic."""
+        """The coordinator of a group or transaction: the leader of its partition of an internal topic."""
         nodes, topic = self._view().nodes(), TOPICS.get(request.key_type, "")
         may_come = topic in self._manager.cluster.table.topics or await self._admin.has_coordinators()
         keys = request.coordinator_keys if version >= 4 else [request.key]
@@ -267,9 +267,9 @@ class BrokerFront:
     def _coordinator(
         self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
     ) -> Coordinator:
-        """Errors that are not retriable where nobody will ever coordinate it, so that the client gives up.
+        """The error without a coordinator: not retriable if there will never be one, so that the client gives up.
 
-        `may_come`: there are brokers that coordinate, if not for this key yet.
+        `may_come`: there are brokers that coordinate, though not yet for this key.
         """
         if key_type not in TOPICS:
             return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")

@@ -45,7 +45,7 @@ class TransactionVerifier:
         self._log = BoundedLog(logger)
 
     def ask(self, verify: Verify) -> None:
-        """Who coordinates is asked after all that waits for it."""
+        """Sends the coordinator all verifications that wait for it."""
         row = coordinator_row(self._manager.cluster.table, verify.transactional_id, TRANSACTIONS)
         coordinator = -1 if row is None else self._manager.cluster.table.state(row).leader
         if coordinator == self._manager.broker_id:
@@ -62,7 +62,7 @@ class TransactionVerifier:
             self._queues[coordinator].put_nowait(verify)
 
     async def close(self) -> None:
-        """Nobody is asked any more; who waits is not told."""
+        """Stops; waiting verifications get no result."""
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
@@ -84,7 +84,7 @@ class TransactionVerifier:
                         connection = await self._connect(coordinator)
                     await self._ask(connection, batch)
                 except UnsupportedVersionError:
-                    self._finish([*batch.values()], Errors.NONE)  # A broker before KIP-890: nobody verifies.
+                    self._finish([*batch.values()], Errors.NONE)  # A broker before KIP-890: no verification.
                 except KcoreError as error:
                     self._log.info("verifying transactions with broker %s: %s", coordinator, error)
                     if connection is not None:
@@ -93,7 +93,7 @@ class TransactionVerifier:
                     self._finish([*batch.values()], Errors.NETWORK_EXCEPTION)
         except Exception:
             logger.exception("verifying transactions with broker %s ended", coordinator)
-        finally:  # What waits times out by itself; the next question begins anew.
+        finally:  # The waiting ones time out; the next one connects again.
             del self._queues[coordinator]
             if connection is not None:
                 connection.abort()

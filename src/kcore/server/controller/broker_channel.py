@@ -1,4 +1,4 @@
-"""What a controller tells a broker: in order, one request in flight, again until it answers or is gone.
+"""Sends control requests to a broker: in order, one in flight, repeated until it responds or is not live.
 
 Source: ControllerChannelManager and RequestSendThread of 3.9.1.
 """
@@ -119,7 +119,7 @@ class BrokerChannel:
         return Unacknowledged(min(since_s for _, since_s in orders), sum(count_of(request) for request, _ in orders))
 
     def close(self) -> "asyncio.Task[None]":
-        """The broker is gone, or this controller's time: what was not sent is dropped. Returns what may be awaited."""
+        """Closes the channel and drops unsent requests. Returns what may be awaited."""
         self._outbox.clear()
         self._sent = None
         self._task.cancel()
@@ -209,7 +209,7 @@ class BrokerChannels:
         return sum(map(len, self._channels.values()))
 
     def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
-        """To each broker that it is for, as that incarnation is live."""
+        """Queues each request for its broker, if that incarnation is live."""
         for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
             channel = self._channel(broker_id, epoch, brokers)
             if channel is None:
@@ -241,7 +241,7 @@ class BrokerChannels:
         return next((each for each in endpoints if each.listener == self._listener), None)
 
     def keep_only(self, brokers: BrokerTable) -> None:
-        """Of an incarnation that is not live, the queue is dropped: it can answer nothing any more."""
+        """Drops the queues of incarnations that are not live: they cannot respond any more."""
         for broker_id, channel in [*self._channels.items()]:
             row = brokers.row(broker_id) if broker_id in brokers else None
             if row is None or not brokers.live[row] or brokers.epochs[row] != channel.broker_epoch:
@@ -268,7 +268,7 @@ class BrokerChannels:
         self._metrics.unacknowledged_brokers = late
 
     def close(self) -> None:
-        """All that waits is dropped: this controller has no say any more."""
+        """Drops all queues: this controller is not active any more."""
         for broker_id in [*self._channels]:
             self._close(broker_id)
 

@@ -1,9 +1,7 @@
-"""Whether a controller may control the cluster that it finds in ZooKeeper: asked before anything is taken over.
-
-Each check reads, writes nothing, and raises an ElectionRefusedError whose sentence tells an operator what to do. All
-that a failover reads is looked at once, when the process starts; before each election, what may have come since and
-would make two controllers of one cluster. A znode that makes no sense and comes later is passed over
-(`controller/zk/znode_reading.py`).
+"""Whether a controller may control the cluster that it finds in ZooKeeper: checked before it takes over. A check only
+reads, and raises an ElectionRefusedError that says what the operator should do. Everything that a failover reads is
+checked once, when the process starts; before each election, only what may have changed since and would give the cluster
+two controllers. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
 """
 
 from collections.abc import Callable
@@ -41,7 +39,7 @@ async def check_chroot(zookeeper: ZookeeperClient) -> None:
 
 
 async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """No broker has this controller's id: clients would be sent to it, and it would believe that it controls."""
+    """No broker has this controller's id: clients would be sent to it, and it would take itself for the controller."""
     [node] = await zookeeper.read_nodes([znodes.broker_path(broker_id)])
     if node is not None:
         raise ElectionRefusedError(

@@ -63,7 +63,7 @@ class FeatureUpdates:
         """Of the node: whoever waits is answered when the upgrade is committed, or the node leads no more."""
         if not self.waiting:
             return []
-        if isinstance(effect, LeaderChanged):  # Nobody knows whether the upgrade will be committed.
+        if isinstance(effect, LeaderChanged):  # It is unknown whether the upgrade will be committed.
             answers = [SendResponse(reply_to, self._not_controller()) for reply_to, _ in self.waiting]
         elif isinstance(effect, Committed) and self._node.is_kraft_version_committed:
             answers = [SendResponse(reply_to, response) for reply_to, response in self.waiting]

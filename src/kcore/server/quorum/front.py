@@ -24,7 +24,7 @@ from kcore.server.quorum.peers import NEWEST
 
 KRAFT_VERSION: Final = "kraft.version"
 CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
-# Of the active controller, which this node is not, whoever leads: the asker looks for another.
+# Requests for the active controller, which this node never is: the client tries another node.
 OTHERS: Final = {
     "BrokerHeartbeat": (0, 2),
     "BrokerRegistration": (0, 4),
@@ -67,7 +67,7 @@ class QuorumFront:
         return server.port
 
     async def close(self) -> None:
-        """Who still waits gets no answer, but an end of the connection."""
+        """Waiting requests get no response; their connections are closed."""
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
@@ -106,7 +106,7 @@ class QuorumFront:
 
 
 def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:
-    """What DescribeCluster of controllers says: the voters at a listener."""
+    """The voters at a listener, for DescribeCluster of controllers."""
     nodes = [
         DescribeClusterBroker(broker_id=node_id, host=endpoints[listener].host, port=endpoints[listener].port)
         for node_id, endpoints in sorted(voters.items())

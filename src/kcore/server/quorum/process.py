@@ -83,10 +83,11 @@ class Clock:
 
 
 class QuorumServer:
-    """`async with` it: then it takes part. `wait_failed` raises what it cannot go on with: a disk, or a bug.
+    """It takes part within `async with`.
 
-    `machine` is told what its node commits, and when it leads. What it returns is performed behind the event at hand;
-    what it wants to append at other times goes into `submit`. It is started when the cluster's id is known.
+    `wait_failed` raises its fatal error: of a disk, or a bug. `machine` gets committed records and changes of
+    leadership. What it returns is performed after the current event; appends at other times go to `submit`. It is
+    started when the cluster's id is known.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class QuorumServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """A leader says good-bye, so that another need not wait for a time-out (EndQuorumEpoch)."""
+        """A leader sends EndQuorumEpoch, so that the others need not wait for a time-out."""
         if not self._failed.done():
             self._take(lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
             with suppress(TimeoutError):
@@ -155,7 +156,7 @@ class QuorumServer:
         await asyncio.shield(self._failed)
 
     def submit(self, outputs: Sequence[Any]) -> None:
-        """Appends, and what else the machine's own event has led to; the machine hears what came of it."""
+        """Performs the outputs of a machine's own event: appends and others. Refusals go back to the machine."""
         self._outputs += outputs
         self._take(lambda _: [])
 
@@ -216,7 +217,7 @@ class QuorumServer:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """What is raised on purpose says what is wrong; of anything else the place is wanted, too."""
+        """Our own errors say what is wrong; other exceptions are logged with their traceback."""
         is_ours = isinstance(error, KcoreError)
         logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_ours else error)
         logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
@@ -258,7 +259,7 @@ class QuorumServer:
     # The state machine.
 
     def _run_machine(self) -> None:
-        """Tells the machine one thing, and performs all that it returned; what is left to be told has its own turn."""
+        """Makes one call of the machine, and performs what it returned; further calls have their own turn."""
         if self._driver is None or self._stopped.is_set():
             self._outputs.clear()
             return
@@ -278,7 +279,7 @@ class QuorumServer:
         self._take(lambda _: [])
 
     def _perform_own(self, effect: ClusterIdKnown) -> None:
-        """Of the machine: from now on the node knows its cluster, and its own machine begins."""
+        """The machine has found the cluster id: the node knows it from now on, and its own machine starts."""
         if self._store_cluster_id is not None:
             self._store_cluster_id(effect.cluster_id)
         self.node.cluster_id = effect.cluster_id

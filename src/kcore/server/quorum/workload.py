@@ -57,9 +57,9 @@ def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
 
 
 def no_op_of(size: int) -> bytes:
-    """A record that every controller takes and none minds: a no-op, filled up by a field that nobody knows.
+    """A record that controllers ignore: a no-op, padded by an unknown tagged field.
 
-    Of that many bytes, or one less where no length of the field fits; 4 at least.
+    Of that many bytes, or one less where no length of the field fits; at least 4.
     """
     if size <= SMALLEST_FILLED:
         return encode_metadata_record(NoOpRecord(), 0)
@@ -95,7 +95,7 @@ class AppendWorkload:
     reads_batches: ClassVar = False
 
     def __init__(self, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
-        """`rate`: records a second. `report` hears every `REPORT_S`."""
+        """`rate`: records a second. `report` is called every `REPORT_S`."""
         self._rate, self._report = rate, report
         self._record = no_op_of(record_bytes)
         self._most_at_once = max_records(len(self._record))

@@ -1,7 +1,6 @@
-"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the node asked.
-
-In ZooKeeper mode any node may be asked: settings lie in `/config`, and a note in `/config/changes` tells all brokers to
-read them anew. Nodes differ in what they know of themselves, which is `ConfigNode`.
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the receiving node.
+In ZooKeeper mode any node serves them: settings are in `/config`, and a notification in `/config/changes` makes all
+brokers read them again. `ConfigNode` has what differs between nodes.
 
 Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
 """
@@ -111,7 +110,7 @@ def _text(value: object) -> str:
 
 
 def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
-    """The settings are written, and a note of it, so that brokers read them anew."""
+    """Writes the settings and a notification, so that brokers read them again."""
     responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=responses)
 

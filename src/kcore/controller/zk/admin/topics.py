@@ -51,7 +51,7 @@ class NewTopic(NamedTuple):
 
 
 def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[None]:
-    """The topics that can be are made, in one batch; the answer comes once their partitions have leaders."""
+    """Creates the valid topics in one batch; answered once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
     results = [CreatableTopicResult(name=topic.name, error_message=None) for topic in request.topics]
@@ -92,7 +92,7 @@ def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
 def _checked(
     context: ControllerContext, requested: list[tuple[CreatableTopic, CreatableTopicResult]]
 ) -> Steps[dict[str, NewTopic]]:
-    """Those that can be made, by name; the others' results say why not."""
+    """The topics that can be created, by name; the results of the others have the error."""
     readable = [topic.name for topic, _ in requested if reason_invalid(topic.name) is None]
     paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
     found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
@@ -113,7 +113,7 @@ def _config_path(topic: str) -> str:
 def _new_topic(
     context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], made: list[str]
 ) -> NewTopic:
-    """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the wish to delete it, its settings."""
+    """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the request to delete it, its settings."""
     name, known, config = topic.name, context.table.topics, context.config
     if name in known and name not in context.topics_to_be_deleted:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
@@ -151,7 +151,7 @@ def _new_topic(
 def _make(
     context: ControllerContext, made: dict[str, NewTopic], results: dict[str, CreatableTopicResult]
 ) -> Steps[None]:
-    """Settings first: whoever sees the topic finds them. Then the controller does what it does for any new topic."""
+    """Writes settings first, so that every reader of the topic finds them. Then handles it as any new topic."""
     operations: list[Operation] = []
     for name, topic in made.items():
         path, data = _config_path(name), znodes.encode_config(topic.configs)
@@ -189,7 +189,7 @@ def _time_is_up(result: CreatableTopicResult) -> None:
 
 
 def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[None]:
-    """The wishes are written, deletion begins; the answer comes when the topics are gone, or when time is up."""
+    """Writes the deletion requests and begins; answered when the topics are deleted, or at the time-out."""
     request = event.request
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     if not context.config.delete_topic_enable:

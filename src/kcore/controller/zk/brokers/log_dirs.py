@@ -1,4 +1,4 @@
-"""Log directories that failed on brokers that live (KafkaController.processLogDirEventNotification,
+"""Failed log directories of live brokers (KafkaController.processLogDirEventNotification,
 processLeaderAndIsrResponseReceived, onReplicasBecomeOffline of 3.9.1)."""
 
 import numpy as np
@@ -20,7 +20,7 @@ from kcore.wire.columns import Columns
 
 
 def on_log_dir_event_notification(context: ControllerContext, event: events.LogDirEventNotification) -> Steps[None]:
-    """Brokers that noted a failure are sent their states again: their answers tell which replicas are lost."""
+    """Brokers that reported a failure are sent their states again: their responses say which replicas are offline."""
     names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
     paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
     nodes = yield from read_nodes(paths)
@@ -45,9 +45,9 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
 
 
 def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
-    """KAFKA_STORAGE_ERROR: the replica's log directory is lost. No answer makes the controller send anything again.
+    """KAFKA_STORAGE_ERROR: the replica's log directory is offline.
 
-    An answer of an incarnation that is gone says nothing of the one that lives (KIP-380).
+    No other error is acted on, and nothing is sent again. Responses of an earlier incarnation are ignored (KIP-380).
     """
     brokers, broker_id = context.table.brokers, event.broker_id
     if event.response.error_code != Errors.NONE or broker_id not in brokers:
@@ -74,7 +74,7 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
 
 
 def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
-    """Others lead and the ISRs shrink, as if the broker had failed for these partitions; it is told to stop them."""
+    """Elects others and shrinks ISRs, as if the broker had failed for these partitions; orders it to stop them."""
     table, decisions = context.table, context.decisions
     yield from unclean.learn(context, rows, [broker_id])
     why = f"log directory of broker {broker_id} failed"

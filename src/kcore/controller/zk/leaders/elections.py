@@ -1,4 +1,4 @@
-"""Elections that somebody asks for, and those that bring leaders back to their preferred replicas.
+"""Requested elections, and those that move leaders back to their preferred replicas.
 
 Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance of 3.9.1 (KIP-460).
 """
@@ -88,7 +88,7 @@ def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools
     if election_type == PREFERRED:
         elsewhere: Bools = leaders != table.replicas__ps[rows, 0]
         return elsewhere
-    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is nobody.
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is no broker.
     nowhere: Bools = ~online[leaders]
     return nowhere
 
@@ -138,7 +138,7 @@ def resume(context: ControllerContext) -> Steps[None]:
 
 
 def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLeaderElection) -> Steps[None]:
-    """Somebody made `/admin/preferred_replica_election`: it goes once its partitions have been tried."""
+    """`/admin/preferred_replica_election` was created: it is deleted once its partitions have been tried."""
     path = znodes.PREFERRED_REPLICA_ELECTION
     while (node := (yield from read_node(path, watch=True))) is not None:
         try:

@@ -41,7 +41,7 @@ TO_BE_WRITTEN: Final = -2  # Beside the error codes: no error, and another state
 
 
 class IsrRequest(NamedTuple):
-    """What a leader wants of the partitions that there are; c of them, by ascending row, each once."""
+    """The ISRs that a leader requests, of c existing partitions, by ascending row, each once."""
 
     rows: Int32s
     leader_epochs: Int32s
@@ -53,7 +53,7 @@ class IsrRequest(NamedTuple):
 
 
 def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[None]:
-    """The states are written, the leader is answered, and all brokers learn of it: UpdateMetadata alone is enough."""
+    """Writes the states, answers the leader, and sends all brokers UpdateMetadata, which is enough here."""
     table = context.table
     error = _sender_error(table, event.request)
     if error is not Errors.NONE:
@@ -64,7 +64,7 @@ def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived
     why = f"AlterPartition of broker {event.request.broker_id}"
     decision = yield from carry_out(context, lambda: _decide(table, event, request), why, "detail")
     errors = _judge(table, event, request)
-    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Somebody was faster every time.
+    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Another writer was faster every time.
     yield from context.answer(event.request_id, _response(table, event, rows, request, errors))
     batch = context.batch()
     if len(decision.changes):
@@ -156,7 +156,7 @@ def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrReq
     unchanged = is_leader & (request.recovery == recovery) & _same_isr(table, request)
     ineligible = Errors.INELIGIBLE_REPLICA if event.version >= TOPIC_IDS_SINCE else Errors.OPERATION_NOT_ATTEMPTED
     rules = [
-        # A leader that knows more than we do: another controller has taken over.
+        # The leader has later epochs than this controller: another controller has taken over.
         (
             (request.partition_epochs > partition_epochs) | (request.leader_epochs > leader_epochs),
             Errors.NOT_CONTROLLER,
@@ -166,7 +166,8 @@ def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrReq
         (unchanged, Errors.NONE),
         (request.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
         (~is_leader | (sizes == 0), Errors.INVALID_REQUEST),
-        # A leader that recovers from an unclean election is its own ISR until it says otherwise (KIP-704).
+        # A leader that recovers from an unclean election is its own ISR until it reports that it is RECOVERED
+        # (KIP-704).
         ((request.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
         ((request.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
         (_has_ineligible(table, request), ineligible),
@@ -187,7 +188,7 @@ def _same_isr(table: PartitionTable, request: IsrRequest) -> Bools:
 
 
 def _has_ineligible(table: PartitionTable, request: IsrRequest) -> Bools:
-    """Whose ISR names a broker that is gone or shuts down (KIP-841), or an earlier incarnation of one (KIP-903)."""
+    """Whose ISR has a broker that is not live or is shutting down (KIP-841), or an earlier incarnation (KIP-903)."""
     brokers = table.brokers
     may_join = {
         int(brokers.ids[row]): int(brokers.epochs[row]) for row in np.flatnonzero(brokers.live & ~brokers.shutting_down)

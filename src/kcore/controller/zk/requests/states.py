@@ -15,7 +15,7 @@ EPOCH_DURING_DELETE: Final = -2  # LeaderAndIsr.EPOCH_DURING_DELETE, in StopRepl
 
 
 class ReplicaAvailability:
-    """What is so of replicas and topics beside the table: failed log directories, deletions in progress."""
+    """Facts about replicas and topics that the table does not have: failed log directories, deletions in progress."""
 
     def __init__(
         self, table: PartitionTable, topics_to_be_deleted: Collection[str], offline_dirs: Mapping[int, Collection[int]]
@@ -29,7 +29,7 @@ class ReplicaAvailability:
         return of_topics(self._table, rows, self._doomed)
 
     def offline(self, rows: Int32s) -> Bools:
-        """r by slot: replicas whose broker is gone or shuts down, or whose log directory failed."""
+        """r by slot: replicas whose broker is not live or is shutting down, or whose log directory failed."""
         replicas = self._table.replicas__ps[rows]
         offline: Bools = (replicas >= 0) & ~(self._table.brokers.live & ~self._table.brokers.shutting_down)[replicas]
         for broker_row, failed in self._offline.items():

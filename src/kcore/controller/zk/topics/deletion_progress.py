@@ -1,4 +1,4 @@
-"""How far the deletion of topics is: their replicas' states, what is to be done next, and who waits for the end.
+"""The progress of deletions: states of replicas, the next parts of the work, and the requests that wait for the end.
 
 Source: TopicDeletionManager and ReplicaStateMachine of 3.9.1.
 """
@@ -48,7 +48,7 @@ class AwaitedDeletion:
 
     deadline_ms: int
     topics: set[str]  # Those that are still there.
-    response: DeleteTopicsResponse  # As it is once all are gone.
+    response: DeleteTopicsResponse  # The response once all topics are deleted.
 
 
 @dataclass(slots=True)

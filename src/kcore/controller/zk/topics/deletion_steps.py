@@ -61,7 +61,7 @@ def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]
 
 
 def _start(context: ControllerContext) -> Steps[None]:
-    """All brokers forget the topics' leaders; then every replica on a live broker is stopped, and deleted."""
+    """Tells all brokers that the topics have no leaders; then stops and deletes every replica on a live broker."""
     table, deletion = context.table, context.deletion
     names = _next_to_start(context)
     if not names:
@@ -117,7 +117,7 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Znodes of partitions go; of topics that have none left the others, too, and the wish last."""
+    """Deletes znodes of partitions; of topics without any left the other znodes too, the deletion request last."""
     rows, names = _next_to_remove(context)
     if len(rows):
         yield from delete_partitions(rows)
@@ -160,7 +160,7 @@ def _next_to_remove(context: ControllerContext) -> tuple[Int32s, list[str]]:
 
 
 def _delete_trees(roots: list[str]) -> Steps[None]:
-    """Znodes and all below them: somebody made some that Kafka has not."""
+    """Deletes znodes with all children: others may have created znodes that Kafka does not have."""
     paths, level = list(roots), list(roots)
     while level:
         children: list[list[str] | None] = yield ReadChildren(level)

@@ -93,13 +93,13 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 
 def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
-    """Topics are gone: what `/admin/reassign_partitions` still wants of them cannot be."""
+    """Topics were deleted: removes their partitions from `/admin/reassign_partitions`."""
     gone = {*names}
     yield from strike_out(context, lambda partition, _: partition[0] in gone)
 
 
 def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:
-    """Somebody made `/admin/reassign_partitions`."""
+    """`/admin/reassign_partitions` was created."""
     yield from take_up(context)
 
 
@@ -125,10 +125,10 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
 
 
 def keeps_data(table: PartitionTable, row: int, move: ReplicaAssignment) -> bool:
-    """Whether a replica that has everything is still among them.
+    """Whether an in-sync replica is still among them.
 
-    3.9.1's ZooKeeper mode does not ask: it would delete the last one, where a move is called off or overruled that has
-    come so far that only those who came are in sync. KRaft does (PartitionReassignmentRevert).
+    3.9.1's ZooKeeper mode does not check it, and deletes the last one if a move is cancelled or overruled after the ISR
+    has only new replicas. KRaft does (PartitionReassignmentRevert).
     """
     isr = table.state(row).isr
     return not isr or not {*isr}.isdisjoint(move.replicas)
@@ -184,7 +184,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
 
 
 def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
-    """A2. The raised epoch is in the table before anything is sent: no broker learns an older one (KAFKA-9212)."""
+    """A2. The raised epoch is in the table before anything is sent: no broker gets an older one (KAFKA-9212)."""
     decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised), REASSIGNMENT)
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
@@ -231,7 +231,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
 
 
 def _stop_removed(context: ControllerContext, removed: Removed, also: Int32s | None = None) -> Steps[None]:
-    """B2: out of the ISR, which the others hear (and of `tell`, in the same request); stopped; deleted."""
+    """B2: takes replicas out of the ISR, sends that (with the rows `also`), then stops and deletes them."""
 
     def shrink(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
         after = state

@@ -19,7 +19,7 @@ from kcore.types import Int32s
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
-    """Topics that somebody wrote to ZooKeeper, a tool or a broker, get ids, leaders and ISRs."""
+    """Topics that a tool or a broker wrote to ZooKeeper get ids, leaders and ISRs."""
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
@@ -46,13 +46,13 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
 
 
 def _remove_wishes(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
-    """Of topics that somebody else removed while they were being deleted: the next of that name must not go, too."""
+    """Deletes the requests for topics that others removed meanwhile: a new topic of that name must not be deleted."""
     if wishes := sorted(context.topics_to_be_deleted.intersection(gone)):
         yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in wishes])
 
 
 def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """Topics that ZooKeeper has no more are known no more; whoever waits for the end of them all is answered."""
+    """Forgets topics that are not in ZooKeeper any more, and answers requests that waited for their deletion."""
     table, deletion = context.table, context.deletion
     if context.offline_dirs:
         rows = {row for name in names for row in table.rows_of_topic(name).tolist()}
