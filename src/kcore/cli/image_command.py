@@ -1,4 +1,4 @@
-"""`kcore image`: the cluster that a metadata log, a snapshot or a ZooKeeper dump tells of, in figures."""
+"""`kcore image`: a summary in figures of the cluster in a metadata log, a snapshot or a ZooKeeper dump."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""What ZooKeeper itself says of its load: the four-letter word mntr."""
+"""ZooKeeper's own figures of its load: the four-letter word mntr."""
 
 import asyncio
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""v3: a controller decides, writes the states, then tells brokers directly."""
+"""v3: a controller decides, writes the states, then sends requests to brokers directly."""
 
 import asyncio
 import time

@@ -27,7 +27,7 @@ _HEADER_BYTES: Final = 8  # xid and type, in front of the body
 _TIMEOUT_S: Final = 60.0
 _ONE_BY_ONE_S: Final = 30.0  # What is not written by then is left: the time of one is known.
 _TOP: Final = "/states"
-_SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo tells of every connection that is dropped.
+_SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo logs every dropped connection.
 
 
 async def measure(hosts: str, row: Row, writes: int) -> list[Row]:
@@ -107,7 +107,7 @@ async def _largest(hosts: str, client: CountedClient, operations: list[SetData],
 
 
 async def _is_taken(hosts: str, body: bytes) -> bool:
-    """In a session of its own: it would ask again as long as it lives."""
+    """In its own session, which would retry as long as it exists."""
     dropped = asyncio.Event()
 
     def on_session(event: SessionEvent) -> None:

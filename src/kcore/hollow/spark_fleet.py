@@ -1,4 +1,4 @@
-"""Hollow brokers on Spark: the driver gives orders and keeps the image, tasks carry the brokers and tell."""
+"""Hollow brokers on Spark: the driver sends commands and keeps the image, tasks run the brokers and report."""
 
 import asyncio
 import secrets

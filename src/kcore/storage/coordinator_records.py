@@ -56,7 +56,7 @@ class DecodedRecord(NamedTuple):
 
 
 def coordinator_json(record: Record, types: Types) -> DecodedRecord | int:
-    """What the record says, or the number of its type where that is unknown here. DecodeError if it is none of them."""
+    """The decoded record, or the number of its type where that is unknown here. DecodeError if it is none of them."""
     if record.key is None:
         raise DecodeError("a record without a key", 0)
     number = _number(record.key, "key")
@@ -102,7 +102,7 @@ def _number(data: bytes, what: str) -> int:
 
 
 def _protocol(base64: str, kind: type[Data]) -> Any:
-    """What a member's bytes say; the bytes as they are where they do not say it."""
+    """The decoded bytes of a member; undecodable bytes as they are."""
     data = b64decode(base64)
     try:
         version = _number(data, kind.__name__)

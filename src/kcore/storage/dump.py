@@ -183,7 +183,7 @@ def control_json(record: Record) -> dict[str, Any] | None:
 
 
 def control_text(record: Record) -> str:
-    """What Kafka's dump says of a control record; of one that is none, what is wrong with it."""
+    """Kafka's dump of a control record; of an invalid one, the error."""
     try:
         decoded = control_json(record)
     except DecodeError as error:
@@ -203,7 +203,7 @@ def metadata_json(record: Record) -> dict[str, Any]:
 
 
 def metadata_text(record: Record) -> str:
-    """As Kafka: what cannot be decoded is said in its place."""
+    """As Kafka: undecodable parts are replaced by an error text."""
     try:
         return compact(metadata_json(record))
     except DecodeError as error:
@@ -211,7 +211,7 @@ def metadata_text(record: Record) -> str:
 
 
 def coordinator_text(record: Record, types: Types) -> list[str]:
-    """As Kafka's dump says it; what cannot be decoded is said in its place."""
+    """As in Kafka's dump; undecodable parts are replaced by an error text."""
     try:
         decoded = coordinator_json(record, types)
     except DecodeError as error:

@@ -40,7 +40,7 @@ class SessionEvent(Enum):
     """What became of the session."""
 
     CONNECTED = "connected"  # The same session, or a new one if EXPIRED came before.
-    SUSPENDED = "suspended"  # No connection; the session may yet live.
+    SUSPENDED = "suspended"  # No connection; the session may not have expired.
     EXPIRED = "expired"
 
 
@@ -111,7 +111,7 @@ class Request:
     last_zxid: Callable[[], int]
 
     def serialize(self) -> bytes:
-        """What was meant for a session that is gone does nothing in the next."""
+        """A request of an expired session does nothing in the next one."""
         return self.body if self.is_current() else END
 
     def deserialize(self, text: bytes, begin: int) -> ReplyFrame:
@@ -146,7 +146,7 @@ class SetWatches:
 
 
 class _IgnoredReply:
-    """For a request whose answer nobody needs."""
+    """For a request whose reply is not needed."""
 
     def set(self, value: Any = None) -> None: ...
 
@@ -258,7 +258,7 @@ class Session:
         def fire(watch: Watch, event: WatchedEvent) -> None:
             if event.type in _KINDS:
                 self._loop.call_soon_threadsafe(on_watch, event.path, _KINDS[event.type])
-            elif event.state == KeeperState.CONNECTING:  # Else the session is gone, and its watches with it.
+            elif event.state == KeeperState.CONNECTING:  # Else the session has expired, and its watches with it.
                 self._lost_watches.add(watch)
 
         return Watch(path, fire, children=children, is_there=is_there)
@@ -295,7 +295,7 @@ class Session:
         (self._kazoo._child_watchers if children else self._kazoo._data_watchers)[path].add(watch)
 
     def last_zxid(self) -> int:
-        """The last transaction that this session has heard of."""
+        """The last transaction that this session has seen."""
         zxid: int = self._kazoo.last_zxid
         return zxid
 

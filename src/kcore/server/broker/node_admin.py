@@ -78,7 +78,7 @@ class NodeAdmin:
         return await self._perform(scram.describe(request))
 
     async def has_coordinators(self) -> bool:
-        """Whether a broker is registered that coordinates; True while ZooKeeper cannot tell: nobody is to give up."""
+        """Whether a coordinating broker is registered; True while ZooKeeper is unavailable: clients shall retry."""
         try:
             return bool(await self._registered())
         except KcoreError:

@@ -60,7 +60,7 @@ class FeatureUpdates:
         return effects
 
     def on_effect(self, effect: MachineEffect) -> list[SendResponse]:
-        """Of the node: whoever waits is answered when the upgrade is committed, or the node leads no more."""
+        """An effect of the node: answers waiting requests when the upgrade is committed, or the node resigns."""
         if not self.waiting:
             return []
         if isinstance(effect, LeaderChanged):  # It is unknown whether the upgrade will be committed.

@@ -257,7 +257,7 @@ def _states(table: PartitionTable, rows: Int32s) -> Iterator[dict[str, Any]]:
 
 
 def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotification) -> Steps[None]:
-    """Reads every note once, then the states that they name, tells all brokers, and removes the notes (KAFKA-5879)."""
+    """Reads each notification once, then the states; updates all brokers and deletes the notifications (KAFKA-5879)."""
     parent = znodes.ISR_CHANGE_NOTIFICATION
     children = yield from read_children(parent, watch=True)
     if not children:

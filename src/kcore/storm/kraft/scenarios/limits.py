@@ -1,4 +1,4 @@
-"""Limits of a controller: what it says to one change more than it takes, and what it does all the same."""
+"""Limits of a controller: its response to one change more than it accepts, and what it does nevertheless."""
 
 import time
 from collections import Counter
@@ -160,7 +160,7 @@ async def limit_isr(storm: Storm) -> ScenarioResult:
 async def _exactly(
     storm: Storm, scenario: str, what: str, prepare: Callable[[Int32s], Awaitable[None]], ask: Asking
 ) -> ScenarioResult:
-    """One change less than the edge, then as many: what is answered, who leads then, and when it serves again.
+    """One change below the limit, then exactly at it: the response, the leader after it, and when it serves again.
 
     The row is that of the second request. `answered_ms`: its answer; the wave "serves again": until a topic of one
     partition, asked for at once after the answer, is made.
@@ -202,7 +202,7 @@ async def limit_fence(storm: Storm) -> ScenarioResult:
 
 
 async def _served_again(storm: Storm, measure: Measure, epoch: int) -> ScenarioResult:
-    """The result, with who leads in its note: `epoch` is the quorum's before."""
+    """The result, with the leader in its note: `epoch` is the quorum's before."""
     begun = time.monotonic_ns()
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     again_ms = (time.monotonic_ns() - begun) / _MILLIS
@@ -286,7 +286,7 @@ async def _reordered(storm: Storm, rows: Int32s) -> schema.AlterPartitionReassig
 
 
 def _format_errors(answers: PartitionErrors) -> str:
-    """What was answered, each answer once with how often it came."""
+    """The distinct errors, each with its count."""
     counts = Counter((Errors.of(code).name, message) for code, message in answers)
     texts = ((count, "done" if name == "NONE" else f"{name} ({message})" if message else name)
              for (name, message), count in counts.items())  # fmt: skip
