@@ -35,7 +35,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """As the header says."""
+        """The record count in the header."""
         return int.from_bytes(self.data[HEADER_END - 4 : HEADER_END], signed=True)
 
 

@@ -34,7 +34,7 @@ def decode_cluster_id(value: bytes) -> str | None:
 
 
 class ClusterIdKnown(NamedTuple):
-    """It is committed; `ClusterIdMaker` has nothing more to do."""
+    """The cluster id is committed; `ClusterIdMaker` has nothing more to do."""
 
     cluster_id: str
 

@@ -62,12 +62,12 @@ class Connections:
         return 0 if connection is None else connection.ready_ms
 
     def is_overdue(self, destination: int, now_ms: int) -> bool:
-        """It owes an answer that should have come by now."""
+        """Whether its response is overdue."""
         connection = self._by_destination.get(destination)
         return connection is not None and not connection.is_backing_off and connection.ready_ms <= now_ms
 
     def is_backing_off(self, destination: int, now_ms: int) -> bool:
-        """It gave an error, or none, a moment ago."""
+        """Whether it returned an error, or no response, within the back-off."""
         connection = self._by_destination.get(destination)
         return connection is not None and connection.is_backing_off and connection.ready_ms > now_ms
 

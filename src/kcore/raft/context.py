@@ -114,18 +114,18 @@ class NodeContext:
 
     @property
     def is_voter(self) -> bool:
-        """It is in the latest voter set, with this directory."""
+        """Whether this node is in the latest voter set, with this directory."""
         return self.voter_history.last_voters.is_voter(self.local)
 
     @property
     def may_stand(self) -> bool:
-        """It is a voter, and there is an epoch behind this one."""
+        """Whether this node may start an election: it is a voter, and not in the last epoch."""
         return self.is_voter and self.quorum.state.epoch < LAST_EPOCH
 
     # For the handlers.
 
     def flush(self) -> None:
-        """All of the log."""
+        """Requests a flush of the whole log."""
         self.effects.append(Flush(self.log.end_offset, self.cuts))
 
     def was_cut(self, offset: int) -> None:

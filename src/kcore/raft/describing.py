@@ -26,7 +26,7 @@ NODES_VERSION = 2
 def on_describe_quorum_request(
     node: NodeContext, request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> DescribeQuorumResponse:
-    """Of the leader alone; others name it if they know it."""
+    """Answered by the leader alone; other nodes name the leader if they know it."""
     requested = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
     if requested != [(METADATA_TOPIC, PARTITION)]:
         return _unknown(request)
@@ -93,7 +93,7 @@ def _replica(node: NodeContext, progress: ReplicaProgress, now_ms: int) -> Repli
 
 
 def _nodes(node: NodeContext) -> list[Node]:
-    """Where the voters are reached."""
+    """The endpoints of the voters."""
     return [
         Node(
             node_id=voter.key.id,

@@ -162,7 +162,7 @@ def replica_key(fetch: WaitingFetch) -> ReplicaKey:
 def fetch_response(
     node: NodeContext, version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
 ) -> FetchResponse:
-    """With who leads now, and in version 17 and later where."""
+    """The error response, with the leader's id, and from version 17 on its endpoint."""
     state, known = node.quorum.state, node.quorum.high_watermark
     data = PartitionData(
         partition_index=PARTITION,

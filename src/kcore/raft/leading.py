@@ -229,7 +229,7 @@ class LeaderState:
         return self.accumulator.next_offset - 1
 
     def drain(self, node: NodeContext, now_ms: int) -> None:
-        """What lingered is written."""
+        """Writes the accumulated records."""
         if self.accumulator.records:
             self._write(node, self.accumulator.drain(self.epoch))
             fetching.complete(node, now_ms, below=node.log.end_offset)

@@ -13,7 +13,7 @@ from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 
 
 class Appended(NamedTuple):
-    """What an append took."""
+    """The result of an append."""
 
     first_offset: int
     last_offset: int
@@ -121,7 +121,7 @@ class RaftLog(Protocol):
         """Removes one that was begun and is not whole; nothing happens if there is none of that id."""
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """It is whole, and durable from here on."""
+        """The snapshot is complete, and durable from now on."""
 
     def truncate_to_latest_snapshot(self) -> bool:
         """Empties the log where it ends before the latest snapshot, or diverges from it; False if neither."""

@@ -12,7 +12,7 @@ from kcore.replication.raft_log import RaftLog as Rules
 
 
 def age(snapshot: OffsetAndEpoch) -> tuple[int, int]:
-    """What snapshots are ordered by: the epoch before the offset."""
+    """The sort key of snapshots: the epoch before the offset."""
     return snapshot.epoch, snapshot.offset
 
 

@@ -102,7 +102,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def _bootstrap_servers(self) -> list[tuple[int, Address]]:
-        """As configured, or else the other configured voters."""
+        """The configured bootstrap servers, or else the other configured voters."""
         if self.config.bootstrap_servers:
             return [(FIRST_BOOTSTRAP_ID - i, address) for i, address in enumerate(self.config.bootstrap_servers)]
         return [
@@ -155,7 +155,7 @@ class RaftNode(NodeContext):
 
     @property
     def next_offset(self) -> int:
-        """Of the next append; -1 unless it leads."""
+        """The offset of the next append; -1 unless the node leads."""
         return self.leading.accumulator.next_offset if self.leads else -1
 
     def append(
@@ -239,7 +239,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def _finish(self, now_ms: int) -> list[Effect]:
-        """What is due by now, then all effects of the event."""
+        """Does what is due, then returns all effects of the event."""
         timers.poll(self, now_ms)
         effects, self.effects = self.effects, []
         return effects

@@ -205,7 +205,7 @@ class Quorum:
         node.noticed.clear()
         if state.epoch >= LAST_EPOCH and node.is_voter:
             text = f"epoch {state.epoch} is the last one: this node stands for no election any more"
-            node.notice("last epoch", f"{text}; the README (Limits) says how epochs begin anew")
+            node.notice("last epoch", f"{text}; the README (Limits) says how to begin again")
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()

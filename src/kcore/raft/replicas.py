@@ -19,7 +19,7 @@ class ReplicaKey(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a listener is reached."""
+    """The address of a listener."""
 
     host: str
     port: int

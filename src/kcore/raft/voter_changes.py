@@ -150,7 +150,7 @@ def _are_committed(node: NodeContext, high_watermark: int) -> bool:
 def on_api_versions_response(
     node: NodeContext, destination: int, request: ApiVersionsRequest, response: ApiVersionsResponse, now_ms: int
 ) -> bool:
-    """What the new voter can do: enough, and it is in the log."""
+    """The response with the new voter's versions: if they suffice, the voter is written to the log."""
     change = None if node.leading is None else node.leading.change
     if change is None or change.key.id != destination or change.last_offset is not None:
         return True
@@ -189,7 +189,7 @@ def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
 
 
 def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now_ms: int) -> None:
-    """From here on they count."""
+    """Writes the voter set, which counts from now on."""
     assert node.voters.has_overlapping_majority(voters)
     change.last_offset = node.leading.append_control(node, [voters.to_record()], now_ms)
 

@@ -85,11 +85,11 @@ class VoterSet:
         return voter.endpoints.get(listener) if voter else None
 
     def with_voter(self, voter: Voter) -> "VoterSet | None":
-        """One more; None if its id votes already."""
+        """The set with one more voter; None if the id is a voter already."""
         return None if voter.key.id in self.voters else VoterSet({**self.voters, voter.key.id: voter})
 
     def without_voter(self, key: ReplicaKey) -> "VoterSet | None":
-        """One fewer; None if there is no such voter, or no other."""
+        """The set without a voter; None if there is no such voter, or no other."""
         voter = self.voters.get(key.id)
         if voter is None or voter.key != key or len(self.voters) == 1:
             return None

@@ -197,7 +197,7 @@ def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
 
 
 def seek_election(node: NodeContext, event: Event, now_ms: int) -> None:
-    """By pre-votes first, where there are any."""
+    """Starts an election, with pre-votes first where the level has them."""
     if not node.quorum.pre_vote:
         stand_for_election(node, event, now_ms)
         return

@@ -17,7 +17,7 @@ from kcore.replication.partition_change import KraftRules, partition_change
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """What is decided of a partition. The ISR is in Kafka's order."""
+    """The decided state of a partition. The ISR is in Kafka's order."""
 
     leader: int
     isr: tuple[int, ...]

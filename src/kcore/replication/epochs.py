@@ -146,7 +146,7 @@ class EpochTables:
 
     @property
     def columns(self) -> tuple[Int32s, Int64s, Int64s, Int64s]:
-        """What the kernels take: epochs, starts, row offsets, log ends."""
+        """The arguments of the kernels: epochs, starts, row offsets, log ends."""
         return self.epochs, self.starts, self.row_offsets, self.log_ends
 
     @classmethod

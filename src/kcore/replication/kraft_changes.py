@@ -62,7 +62,7 @@ class KraftSettings:
 
     @cached_property
     def features(self) -> int:
-        """What the kernel asks for, or-ed."""
+        """The flags of the kernel, or-ed."""
         level = self.level
         flags = {
             kernels.ELR_ENABLED: self.elr_enabled,

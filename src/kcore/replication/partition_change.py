@@ -70,7 +70,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What a partition is to become; None means "as it is"."""
+    """The targets of a partition; None means "as it is"."""
 
     isr: Brokers | None = None
     replicas: Brokers | None = None

@@ -24,7 +24,7 @@ NO_LOW_WATERMARK: Final = -1
 
 
 class Wanted(NamedTuple):
-    """Where a partition's replicas should begin, and the answer for it."""
+    """The start offset that a partition's replicas should have, and its part of the response."""
 
     key: Key
     offset: int
@@ -95,7 +95,7 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
 
 
 def _delete(manager: "ReplicaManager", key: Key, offset: int) -> int:
-    """Where the log begins from now on, unless it begins later."""
+    """Raises the log start offset, unless it is higher already. Returns it."""
     if key[0] in INTERNAL_TOPICS:
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Cannot delete records of internal topic {key[0]}")
     return manager.partition(key).delete_records(offset)

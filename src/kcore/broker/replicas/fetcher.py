@@ -36,7 +36,7 @@ OFFSET_FOR_LEADER_EPOCH_VERSION: Final = 4
 
 
 class Stage(Enum):
-    """What is asked next of a partition."""
+    """The kind of the next request for a partition."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -46,7 +46,7 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class FetchState:
-    """One partition that is followed."""
+    """The state of one followed partition."""
 
     topic_id: Uuid
     leader_epoch: int
@@ -146,7 +146,7 @@ class ReplicaFetcher:
         }
 
     def _truncate_without_epochs(self, now_ms: int) -> None:
-        """To the high watermark: all that is known to be committed."""
+        """Truncates to the high watermark, below which all is committed."""
         for key, state in self._ready(Stage.TRUNCATING, now_ms).items():
             if state.log.epochs.latest_epoch is None:
                 self._guarded(key, partial(self._cut, state, state.offset, Stage.FETCHING), now_ms)

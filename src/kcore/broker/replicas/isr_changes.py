@@ -34,7 +34,7 @@ class StateWrite(NamedTuple):
 
 
 class IsrChanges:
-    """Those that were proposed and are not answered yet."""
+    """The proposed changes without a response yet."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -59,7 +59,7 @@ class IsrChanges:
         return [_state_write(change, self.broker_id) for change in self._in_flight]
 
     def next_request(self, broker_epoch: int) -> AlterPartitionRequest:
-        """All that waits, in one; its version is `version`'s."""
+        """One request with all waiting changes; its version is `version`'s."""
         self._begin()
         topics: dict[str, AlterPartitionRequestTopicData] = {}
         for change in self._in_flight:

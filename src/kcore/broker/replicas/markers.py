@@ -68,7 +68,7 @@ class WaitingMarkers:
         return self._with(found)
 
     def timed_out(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse:
-        """What is not committed now may be later, or never."""
+        """The response at the time-out: records may still be committed later, or never."""
         undecided = Errors.REQUEST_TIMED_OUT
         found = (_committed(manager, each) for each in self.written)
         return self._with([undecided if error is None else error for error in found])

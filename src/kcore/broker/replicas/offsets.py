@@ -94,7 +94,7 @@ def _by_time(log: ReplicaLog, timestamp_ms: int) -> TimestampAndOffset | None:
 def on_offset_for_leader_epoch(
     manager: "ReplicaManager", request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Where leader epochs end (KIP-101): what a follower cuts its log to."""
+    """The end offsets of leader epochs (KIP-101), to which a follower truncates its log."""
     topics = []
     for topic in request.topics:
         partitions = []

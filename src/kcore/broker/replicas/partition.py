@@ -62,7 +62,7 @@ class IsrResponse(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a fetch found, with the offsets as they were before it."""
+    """The result of a fetch, with the offsets before it."""
 
     records: bytes
     high_watermark: int
@@ -351,7 +351,7 @@ class Partition:
         return self.log
 
     def end_offset_for(self, epoch: int, log: ReplicaLog) -> EpochEndOffset:
-        """Where a leader epoch ends in this log (KIP-101)."""
+        """The end offset of a leader epoch in this log (KIP-101)."""
         return log.epochs.end_offset_for(epoch, log.end_offset)
 
     def read(

@@ -68,7 +68,7 @@ class Producers:
         self._verifications: dict[int, Verification] = {}
 
     def last_stable_offset(self, high_watermark: int, start_offset: int) -> int:
-        """Where a read_committed consumer ends."""
+        """The last stable offset, at which a read_committed consumer ends."""
         unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(max(unstable, start_offset), high_watermark)
 
@@ -192,7 +192,7 @@ class Producers:
         return None if marker.is_commit else AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def restore(self, producers: Mapping[int, Producer]) -> None:
-        """As a snapshot has them; all known before is forgotten."""
+        """Replaces all producers by those of a snapshot."""
         self.by_id, self.transactions, self._verifications = {**producers}, Transactions(), {}
         begun = {
             producer.transaction_offset: producer_id

@@ -61,7 +61,7 @@ class WaitingProduce:
         return self._with(found)
 
     def timed_out(self, manager: "ReplicaManager") -> ProduceResponse:
-        """What is not committed now may be later, or never."""
+        """The response at the time-out: records may still be committed later, or never."""
         return self._with({key: self._committed(manager, key) or Errors.REQUEST_TIMED_OUT for key in self.required})
 
     def _committed(self, manager: "ReplicaManager", key: Key) -> Errors | None:

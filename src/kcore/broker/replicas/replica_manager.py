@@ -32,7 +32,7 @@ class Logs(Protocol):
     """The log directories of a broker. Each method may raise KafkaStorageException."""
 
     def keys(self) -> Iterable[Key]:
-        """Of every log that lies there."""
+        """The keys of all logs on disk."""
 
     def topic_id(self, key: Key) -> Uuid:
         """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
@@ -68,7 +68,7 @@ class ReplicaManager:
         self._fetcher_hooks = FetcherHooks(lambda: self.broker_epoch, self.log_failed, self.wake)
 
     def take_outputs(self) -> list[Output]:
-        """What is to be done now, in order."""
+        """The outputs since the last call, in order."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -137,7 +137,7 @@ class ReplicaManager:
         return partition
 
     def settings_of(self, topic: str) -> TopicSettings:
-        """Its own, or the broker's defaults."""
+        """The topic's settings, or the broker's defaults."""
         default = TopicSettings(self.config.min_insync_replicas, LogConfig(self.config.message_max_bytes))
         return self.settings.get(topic, default)
 
@@ -273,13 +273,13 @@ class ReplicaManager:
         self.output(IsrChangesWait())
 
     def on_states_written(self, versions: dict[Key, int | None], now_ms: int) -> None:
-        """What became of the states that this leader wrote to ZooKeeper itself."""
+        """The results of the states that this leader wrote to ZooKeeper itself."""
         for change, answer in self.isr_changes.written(versions, now_ms):
             self.isr_settled(change, answer, now_ms)
         self.output(IsrChangesWait())
 
     def isr_settled(self, change: IsrChange, answer: Errors | IsrResponse, now_ms: int) -> None:
-        """What became of one change."""
+        """The result of one change."""
         partition = self.partitions.get(change.key)
         if partition is None:
             return

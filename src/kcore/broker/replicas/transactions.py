@@ -95,7 +95,7 @@ def _end_marker(batch: bytes) -> EndMarker | None:
 
 
 class Transactions:
-    """Those of one partition that hold back the last stable offset."""
+    """The transactions of one partition that hold back the last stable offset."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # First offset -> producer id; first offsets ascend.

@@ -39,7 +39,7 @@ W = TypeVar("W", bound=Waiter)
 
 @dataclass
 class Waiting(Generic[W]):
-    """Those that wait, by what they wait for."""
+    """Waiting requests, by the partitions that they wait for."""
 
     by_id: dict[int, W] = field(default_factory=dict)
     by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
@@ -66,11 +66,11 @@ class Waiting(Generic[W]):
             self.remove(waiter)
 
     def on(self, key: Key) -> list[W]:
-        """Those that wait for something of this partition."""
+        """The requests that wait for this partition."""
         return [*self.by_key.get(key, {}).values()]
 
     def late(self, now_ms: int) -> Iterator[W]:
-        """Those whose time is up."""
+        """The requests whose time-out is over."""
         yield from [each for each in self.by_id.values() if each.deadline_ms <= now_ms]
 
     @property

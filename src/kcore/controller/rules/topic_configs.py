@@ -121,7 +121,7 @@ def check_remote_storage(values: Mapping[str, str]) -> None:
 
 
 def source_of(name: str, configs: Mapping[str, str]) -> int:
-    """Where a topic with these overrides has a setting from."""
+    """The source of a setting of a topic with these overrides."""
     return FROM_TOPIC if name in configs else FROM_DEFAULT
 
 
@@ -186,7 +186,7 @@ def _check_list(config: TopicConfig, members: Sequence[str]) -> None:
 
 
 def _refuse(config: TopicConfig, value: str, reason: str) -> None:
-    """As ConfigException words it."""
+    """The message of ConfigException."""
     Errors.INVALID_CONFIG.raise_for(f"Invalid value {value} for configuration {config.name}: {reason}")
 
 

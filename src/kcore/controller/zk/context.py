@@ -82,7 +82,7 @@ class ControllerContext:
         self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:
-        """From now on this table counts, under this controller epoch."""
+        """Sets the table and the controller epoch."""
         self.decisions = ZkController(
             self.config.broker_id,
             epoch,
@@ -152,7 +152,7 @@ class ControllerContext:
         )
 
     def send(self, batch: RequestBatch) -> Steps[None]:
-        """What has been gathered leaves."""
+        """Sends the collected requests."""
         if requests := batch.requests():
             yield Send(requests)
 

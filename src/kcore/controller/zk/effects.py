@@ -92,7 +92,7 @@ def read_states(rows: Int32s) -> Steps[States]:
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """What became of each operation."""
+    """The result of each operation."""
     outcomes: list[OperationResult] = yield WriteNodes(operations, atomic)
     return outcomes
 

@@ -1,4 +1,4 @@
-"""What happens to a controller: events in."""
+"""The events of a controller."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -389,7 +389,7 @@ class DescribeUserScramCredentials(RequestEvent):
     request: DescribeUserScramCredentialsRequest
 
     def refused(self, error: Errors) -> Message:
-        """One error for all."""
+        """The same error for all."""
         return DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
 
 

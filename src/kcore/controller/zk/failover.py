@@ -37,7 +37,7 @@ WATCHED_CHILDREN: Final = (
 
 
 def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None]:
-    """All of it, but for what the subjects of RESUMED go on with."""
+    """The failover, up to the steps that the functions of RESUMED continue with."""
     context.finalized = yield from features.set_up(context.config.inter_broker_protocol)
     for path in WATCHED_CHILDREN:
         yield from read_children(path, watch=True)

@@ -37,7 +37,7 @@ def pass_over(context: ControllerContext, errors: Iterable[Exception]) -> Steps[
             if len(context.passed_over) >= MOST_REMEMBERED:
                 context.passed_over.clear()
             context.passed_over.add(text)
-            yield from log_notice(TextNotice(f"passed over: {text}", "warning"))
+            yield from log_notice(TextNotice(f"skipped: {text}", "warning"))
 
 
 def broker_id_of(name: str) -> int:
@@ -70,7 +70,7 @@ def are_replicas(broker_ids: Sequence[int]) -> bool:
 
 
 def read_topics(data: Mapping[str, bytes]) -> tuple[TopicAssignments, list[TableError]]:
-    """All topics that can be read, and what is wrong with the others."""
+    """All readable topics, and the errors of the others."""
     try:
         topics = decode_topics(data)
         if _are_sound(topics):
@@ -108,7 +108,7 @@ def read_states(context: ControllerContext, rows: Int32s) -> Steps[States]:
 
 
 def sound_states(table: PartitionTable, states: States) -> tuple[States, list[TableError]]:
-    """Those that a partition can have, and what is wrong with the others."""
+    """The possible states, and the errors of the others."""
     sound = _are_states(states.changes)
     errors = [*states.unreadable]
     for row in states.changes.rows[~sound].tolist():

@@ -101,7 +101,7 @@ ErrorOf: TypeAlias = Callable[[str, int], Errors]  # Of a group's or transaction
 
 
 def refusal_of(manager: ReplicaManager, key: str, key_type: int) -> Errors:
-    """What a request about that group or transaction is answered with."""
+    """The error for a request about that group or transaction."""
     row = coordinator_row(manager.cluster.table, key, key_type)
     is_ours = row is not None and manager.cluster.table.state(row).leader == manager.broker_id
     return Errors.UNSUPPORTED_VERSION if is_ours else Errors.NOT_COORDINATOR

@@ -61,7 +61,7 @@ class BrokerFetchers:
                 except (NetworkError, UnsupportedVersionError) as error:
                     if str(error) != last_error:  # Once for each reason.
                         last_error = str(error)
-                        logger.info("fetching from broker %s: %s; again and again", leader_id, last_error)
+                        logger.info("fetching from broker %s: %s; retrying", leader_id, last_error)
                 except Exception:  # Our own fault: its partitions are fetched all the same.
                     self._faults.exception("fetching from broker %s failed", leader_id)
                 if connection is not None:
@@ -82,7 +82,7 @@ class BrokerFetchers:
         return await connect(where.host, where.port, client_id=client_id, limits=LIMITS)
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
-        """One request and its answer; or a while without."""
+        """Sends one request and handles its response; or waits if there is none to send."""
         ask = fetcher.next_ask(self._now_ms())
         self._perform()
         if ask is None:

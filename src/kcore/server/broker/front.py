@@ -121,7 +121,7 @@ class Frames:
 
 
 class BrokerFront:
-    """What clients and followers ask."""
+    """Handles the requests of clients and followers."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class BrokerFront:
         self._requests = 0
 
     def answer(self, request_id: int, response: Message) -> None:
-        """To whoever waits for it."""
+        """Hands the response to the waiting request."""
         future = self._waiting.pop(request_id, None)
         if future is not None and not future.done():
             future.set_result(response)

@@ -70,7 +70,7 @@ class NodeAdmin:
         return await self._perform(alter_configs(self._node, request))
 
     async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """As `alter_configs`; what is not named goes."""
+        """As `alter_configs`; settings that are not given are removed."""
         return await self._perform(replace_configs(self._node, request))
 
     async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
@@ -93,7 +93,7 @@ class NodeAdmin:
         return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
 
     async def _registered(self) -> list[BrokerNode]:
-        """Those that coordinate: brokers of Kafka's."""
+        """The coordinating brokers: Kafka's."""
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])

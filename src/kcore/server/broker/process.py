@@ -64,7 +64,7 @@ NEVER_MS: Final = 2**62
 
 
 def now_ms() -> int:
-    """Of a clock that only goes forward: lags and deadlines are counted in it."""
+    """The monotonic time in ms, for lags and deadlines."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -248,7 +248,7 @@ class BrokerServer:
     # What is known of others.
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
-        """Where a broker listens for others."""
+        """The endpoint of a broker for other brokers."""
         brokers = self.manager.cluster.table.brokers
         if not self.manager.cluster.is_alive(broker_id):
             return None

@@ -28,7 +28,7 @@ _COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
 class TopicSettingsWatch:
-    """Those of the topics that the broker has replicas of."""
+    """The settings of the topics that the broker has replicas of."""
 
     def __init__(
         self,

@@ -140,7 +140,7 @@ class TransactionVerifier:
             self._on_verified(verify.request_id, refused)
 
     def _finish(self, verify: list[Verify], error: Errors) -> None:
-        """One answer for all of them."""
+        """Gives all of them the same result."""
         for each in verify:
             self._on_verified(each.request_id, {} if error is Errors.NONE else dict.fromkeys(each.keys, error))
 

@@ -215,7 +215,7 @@ class BrokerChannels:
             if channel is None:
                 name = api_name(request.message)
                 logger.info(
-                    "%s not sent to broker %s: it is gone, or has no listener %s", name, broker_id, self._listener
+                    "%s not sent to broker %s: it is not live, or has no listener %s", name, broker_id, self._listener
                 )
             else:
                 channel.send(request)

@@ -74,7 +74,7 @@ async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_cluster(zookeeper: ZookeeperClient) -> None:
-    """All registrations, topics and states can be read."""
+    """Checks that all registrations, topics and states are readable."""
     faults: list[TableError] = []
     [ids] = await zookeeper.read_children([znodes.BROKER_IDS])
     nodes = await zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in ids or ()])

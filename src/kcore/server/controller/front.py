@@ -122,7 +122,7 @@ class Front:
             await self._server.close()
 
     def answer(self, answer: SendResponse) -> None:
-        """To whoever waits for it."""
+        """Hands the response to the waiting request."""
         future = self._waiting.pop(answer.request_id)
         if not future.done():  # Cancelled if the client has disconnected.
             future.set_result(answer.response)

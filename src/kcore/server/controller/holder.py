@@ -29,7 +29,7 @@ async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder |
     try:
         broker_id: int | None = znodes.decode_controller(node.data).broker_id
     except TableError as error:
-        logger.warning("who controls is not known until this znode changes: %s", error)
+        logger.warning("the controller is unknown until this znode changes: %s", error)
         broker_id = None
     session = stat.ephemeralOwner
     return Holder(broker_id, session, bool(session) and session == zookeeper.session.id)

@@ -68,7 +68,7 @@ _LEVELS: Final[dict[Level, int]] = {"detail": logging.DEBUG, "info": logging.INF
 
 
 def _log(notice: Notice) -> None:
-    """Its line, and with --verbose a line for each partition or topic."""
+    """Logs a notice's line, and with --verbose a line for each partition or topic."""
     logger.log(_LEVELS[notice.level], "%s", notice)
     if logger.isEnabledFor(logging.DEBUG):
         for line in notice.details():
@@ -262,7 +262,7 @@ class ControllerServer:
         logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, queued_s * 1e3)
 
     async def _handle(self, event: events.Event) -> None:
-        """To its end, or to where it fails."""
+        """Runs the handler of an event to its end, or to its error."""
         was_active = self.active.is_active
         steps = self.active.handle(event, time.monotonic_ns() // 1_000_000)  # Deadlines know no wall clock.
         try:

@@ -34,7 +34,7 @@ NOT_RELAYED: Final = frozenset(
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The endpoint of a broker."""
 
     host: str
     port: int

@@ -26,7 +26,7 @@ LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures (KIP-1022).
 
 
 class FeatureUpdates:
-    """Of one node; each request is answered once its update is committed."""
+    """Handles UpdateFeatures of one node; a request is answered once its update is committed."""
 
     def __init__(self, node: RaftNode) -> None:
         self._node = node
@@ -99,7 +99,7 @@ def _updated(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResp
 
 
 def _why_not(node: RaftNode, update: FeatureUpdateKey) -> Problem | None:
-    """What is wrong with an update whatever the quorum's voters can do; or None."""
+    """The error of an update that is invalid for any voters; or None."""
     wanted, current = update.max_version_level, node.voter_history.kraft_version
     is_upgrade = update.upgrade_type == UPGRADE
     why = None

@@ -75,7 +75,7 @@ class QuorumFront:
             await self._server.close()
 
     def answer(self, answer: SendResponse) -> None:
-        """To whoever waits for it."""
+        """Hands the response to the waiting request."""
         future = self._waiting.pop(answer.reply_to, None)
         if future is not None and not future.done():
             future.set_result(answer.response)

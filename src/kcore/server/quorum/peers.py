@@ -68,7 +68,7 @@ OnResponse = Callable[[int, Message | None], None]
 
 
 class _Lane:
-    """One connection, and what waits until it is made."""
+    """One connection, and the requests that wait until it is open."""
 
     __slots__ = ("address", "connecting", "connection", "delays_s", "problem", "waiting")
 
@@ -152,7 +152,7 @@ class QuorumPeers:
             problem = error
             if str(error) != lane.problem:  # Once for each reason.
                 lane.problem = str(error)
-                self._log.info("%s; again and again", lane.problem)
+                self._log.info("%s; retrying", lane.problem)
             lane.delays_s = lane.delays_s or RECONNECT.delays_s(self._random)
             await asyncio.sleep(next(lane.delays_s))
         finally:

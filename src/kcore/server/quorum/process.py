@@ -46,10 +46,10 @@ STOP_MS: Final = 5_000
 
 
 class Elections(Protocol):
-    """Where a node's epoch and vote are kept."""
+    """Stores a node's epoch and vote."""
 
     def read(self) -> ElectionState | None:
-        """What was written last, None before."""
+        """The last written state, None before."""
 
     def write(self, election: ElectionState, kraft_version: int) -> None:
         """Durable when it returns."""
@@ -78,7 +78,7 @@ class Clock:
         return (time.monotonic_ns() + self._ahead_ns) // 1_000_000
 
     def seconds_of(self, at_ms: int) -> float:
-        """As the loop counts them."""
+        """A time of this clock, in seconds of the event loop's clock."""
         return (at_ms * 1_000_000 - self._ahead_ns) / 1e9
 
 
@@ -302,7 +302,7 @@ class QuorumServer:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """One at a time; what was wanted meanwhile is one more."""
+        """One flush at a time; requests meanwhile are combined into one more."""
         loop = asyncio.get_running_loop()
         while (flush := self._flush_wanted) is not None and not self._failed.done():
             self._flush_wanted = None

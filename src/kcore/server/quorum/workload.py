@@ -36,7 +36,7 @@ class Stats(NamedTuple):
     p999_ms: float
 
     def __str__(self) -> str:
-        """As TestRaftServer prints it, and the median and the records behind."""
+        """The line that TestRaftServer prints, with the median and the overdue records."""
         return (
             f"Throughput (bytes/second): {self.bytes_per_s:.2f}, Latency (ms): {self.p75_ms:.1f} p75 {self.p99_ms:.1f} "
             f"p99 {self.p999_ms:.1f} p999, {self.p50_ms:.1f} p50, {self.records_per_s:.0f} records/second"
@@ -130,7 +130,7 @@ class AppendWorkload:
         return ()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
-        """The same records are due again, and from when they were due."""
+        """Makes these records due again, with their first due times."""
         first_offset = append.expected_offset
         while self._pending and self._pending[-1].last_offset >= first_offset:
             batch = self._pending.pop()
@@ -163,7 +163,7 @@ class AppendWorkload:
         return self._claimed_s + (self._appended + 1) / self._rate
 
     def _append_due(self) -> Sequence[Append]:
-        """What should have been appended by now, as far as one batch holds it."""
+        """The records that are due, as far as one batch holds them."""
         due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
         due = min(due, MOST_PENDING - self._waiting, self._most_at_once)
         if self._epoch is None or due <= 0:

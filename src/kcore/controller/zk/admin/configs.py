@@ -66,7 +66,7 @@ def is_of_all_brokers(request: Message) -> bool:
 
 
 class Known(NamedTuple):
-    """What an entity's znode under /config has."""
+    """The content of an entity's znode under /config."""
 
     configs: Configs
     has_znode: bool
@@ -131,7 +131,7 @@ def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[Alt
 def _changes(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
-    """What makes the settings those that are named."""
+    """The operations that replace the settings by the given ones."""
     change = IncrementalAlterConfigsRequestAlterableConfig
     entity = _entity_of(node, resource)
     before = known[entity].configs if entity is not None else {}
@@ -177,7 +177,7 @@ def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
 
 
 def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dict[str, Known]]:
-    """By entity: what its znode has, and whether there is one."""
+    """By entity: the content of its znode, and whether there is one."""
     entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
     paths = [f"{znodes.CONFIG}/{each}" for each in entities]
     nodes = (yield from read_nodes(paths)) if paths else []
@@ -193,7 +193,7 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dic
 def _altered(
     node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[Operation] | None:
-    """What is to be written; None for nothing."""
+    """The settings to be written; None for no write."""
     entity = _entity_of(node, resource)
     if resource.resource_type == BROKER:
         broker_configs.check_name(node, resource.resource_name)

@@ -172,7 +172,7 @@ def _make(
 
 
 def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
-    """What the topic is like (KIP-525)."""
+    """The topic's partitions, replication factor and settings in the response (KIP-525)."""
     result.num_partitions, result.replication_factor = len(topic.replicas), len(topic.replicas[0])
     result.configs = [
         CreatableTopicConfigs(

@@ -32,7 +32,7 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
             yield from pass_over(context, [error])
     if noted:
         yield from log_notice(
-            TextNotice(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas")
+            TextNotice(f"{named_brokers(noted)} reported a failed log directory; its states are sent again")
         )
     batch, brokers = context.batch(), context.table.brokers
     for broker_id in sorted(noted):

@@ -59,7 +59,7 @@ def _decided(
     unclean: bool,
     level: Level | str,
 ) -> LeaderAndIsr | None:
-    """What becomes of one partition; None for nothing."""
+    """The new state of one partition; None for no change."""
     brokers, state = table.brokers, _state(table, row)
     if state.leader_epoch < 0:
         return None

@@ -144,7 +144,7 @@ class RequestBatch:
                 yield self._request(UpdateMetadataRequest, version, np.array(broker_rows, np.int16), fields)
 
     def _leader_and_isr(self) -> Iterator[ControlRequest]:
-        """To each broker its partitions, each once: new if it was new in any order."""
+        """The partitions of each broker, each once: new if it was new in any order."""
         table = self._table
         if not self._orders:
             return

@@ -54,7 +54,7 @@ class Partitions(NamedTuple):
 
 
 def count_of(request: ControlRequest) -> int:
-    """How many partitions a request names."""
+    """How many partitions a request has."""
     return len(request.columns.topic_states.partition_states)
 
 
@@ -144,7 +144,7 @@ class SharedMerges:
 
 
 def _partitions_of(requests: Sequence[ControlRequest]) -> Partitions:
-    """What all of them name, once each, the later one of two."""
+    """The union of the requests' partitions; of duplicates the later one."""
     places: dict[str, int] = {}
     ids: list[UInt8s] = []
     topics: list[Int64s] = []

@@ -64,7 +64,7 @@ class Outbox:
         yield from (*self._ready, *self._shown, *self._following)
 
     def add(self, request: ControlRequest, now_s: float) -> None:
-        """One more, after all that wait."""
+        """Adds a request after all waiting ones."""
         if request.message is UpdateMetadataRequest:
             self._shown.append(Waiting(request, now_s))
         else:
@@ -80,7 +80,7 @@ class Outbox:
         self._partitions = 0
 
     def next(self) -> Waiting | None:
-        """What the broker is to be sent now that it has answered, out of the outbox. None if nothing waits."""
+        """Takes the next request out of the outbox, once the broker has responded. None if there is none."""
         if self._shown and not (self._last is UpdateMetadataRequest and self._ready):
             sent = self._taken(self._shown, _unblocked(self._shown, UpdateMetadataRequest))
             if not self._shown:

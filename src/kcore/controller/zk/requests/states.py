@@ -25,7 +25,7 @@ class ReplicaAvailability:
         self._offline = {table.brokers.row(broker): rows for broker, rows in offline_dirs.items() if rows}
 
     def being_deleted(self, rows: Int32s) -> Bools:
-        """Of which partitions the topic is queued for deletion."""
+        """Whether the topic of each partition is queued for deletion."""
         return of_topics(self._table, rows, self._doomed)
 
     def offline(self, rows: Int32s) -> Bools:
@@ -66,7 +66,7 @@ class TopicStates:
             self._topics["topic_id"] = ids[of_group]
 
     def of(self, request: int) -> Rows:
-        """What one of the requests carries."""
+        """The partitions of one request."""
         begin, end = self._begins[request : request + 2]
         first, last = self._topic_begins[request : request + 2]
         row_offsets = self._row_offsets[first : last + 1] - np.int32(begin)

@@ -79,7 +79,7 @@ def _log_deletions(context: ControllerContext, names: Collection[str]) -> Steps[
 
 
 def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
-    """What these topics waited for may have come true (resumeDeletionForTopics)."""
+    """The condition that these topics waited for may hold now (resumeDeletionForTopics)."""
     again = context.topics_to_be_deleted.intersection(names)
     if again:
         context.deletion.ineligible -= again

@@ -53,7 +53,7 @@ class AwaitedDeletion:
 
 @dataclass(slots=True)
 class TopicDeletions:
-    """How far the topics in `topics_to_be_deleted` are."""
+    """The progress of the topics in `topics_to_be_deleted`."""
 
     ineligible: set[str] = field(default_factory=set)  # They wait for a broker, or for the end of a reassignment.
     started: dict[str, DoomedTopic] = field(default_factory=dict)

@@ -48,7 +48,7 @@ def on_topic_deletion_step(context: ControllerContext, event: TopicDeletionStep)
 
 
 def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) -> Steps[None]:
-    """Those of the topics that are to be deleted must wait; `why`: for what."""
+    """Marks topics as ineligible for deletion if they are queued for it; `why`: the reason."""
     found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
     if found:
         context.deletion.ineligible |= found

@@ -24,7 +24,7 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
         sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
-        yield from log_notice(Topics("removed from ZooKeeper by somebody else", sizes))
+        yield from log_notice(Topics("removed from ZooKeeper by others", sizes))
         yield from _remove_wishes(context, gone)
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
