@@ -17,7 +17,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore.raft.config import RaftConfig
-from kcore.raft.effects import Answer, Committed, Effect, Flush, Send
+from kcore.raft.effects import Committed, Effect, Flush, Send, SendResponse
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ReplicaKey, Voter
@@ -113,7 +113,7 @@ class Quorum:
                     self._fsync(node)
                 case Send():
                     self._send(node, effect)
-                case Answer(reply_to, response):
+                case SendResponse(reply_to, response):
                     self.figures.messages += 1
                     assert callable(reply_to)
                     self.later(self.delay_us, lambda reply=reply_to, of=response: reply(of))  # type: ignore[misc]

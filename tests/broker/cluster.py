@@ -10,7 +10,7 @@ from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
 from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.producing import on_produce, on_verified
 from kcore.protocol_errors import Errors
@@ -168,7 +168,7 @@ class Cluster(Kernel):
     def perform(self, broker_id: int) -> None:
         for output in self.brokers[broker_id].take_outputs():
             match output:
-                case Answer(request_id, response):
+                case SendResponse(request_id, response):
                     assert request_id not in self.answers
                     self.answers[request_id] = response
                 case LogFailed():

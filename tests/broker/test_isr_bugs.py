@@ -172,9 +172,9 @@ def test_b1_an_answer_to_a_change_that_is_not_in_flight_any_more(isr: list[int])
     """KAFKA-12686: a LeaderAndIsr ended it, and the answer has the epochs of what the LeaderAndIsr said."""
     cluster = joining()
     cluster.elect(1, isr)
-    before = cluster.partition(1).told
+    before = cluster.partition(1).received
     cluster.answer_isr(1, isr=[1, 2, 3])
-    assert cluster.partition(1).told == before
+    assert cluster.partition(1).received == before
     assert cluster.partition(1).pending is None
 
 

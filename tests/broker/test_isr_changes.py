@@ -4,7 +4,7 @@ import pytest
 
 import kcore
 from kcore.broker.replicas.isr_changes import IsrChanges, for_version
-from kcore.broker.replicas.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.partition import IsrChange, IsrResponse
 from kcore.metadata import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
@@ -45,7 +45,7 @@ def test_every_version(version: int) -> None:
     assert (told.broker_epoch, asked.leader_epoch, asked.partition_epoch, members) == (77, 3, 7, [1, 2])
     assert (told.topics[0].topic_name, told.topics[0].topic_id) == (("t", ZERO_UUID) if version < 2 else ("", T))
     [(settled, state)] = changes.answered(answer(topic_id=T if version > 1 else ZERO_UUID, name="t"), 1_000)
-    assert settled.key == ("t", 0) and state == IsrAnswer(3, 8, (1, 2))
+    assert settled.key == ("t", 0) and state == IsrResponse(3, 8, (1, 2))
     assert not changes and changes.wait_ms(1_000) is None
 
 
@@ -97,5 +97,5 @@ def test_states_that_leaders_write_themselves() -> None:
     assert {(each.path, each.version) for each in writes} == {(znodes.state_path("t", index), 7) for index in range(3)}
     assert znodes.decode_state(writes[0].path, writes[0].data) == (1, 3, (1, 2), 5, 0)
     settled = {each.key: told for each, told in changes.written({("t", 0): 8, ("t", 1): None}, 1_000)}
-    assert settled == {("t", 0): IsrAnswer(3, 8, (1, 2)), ("t", 1): Errors.INVALID_UPDATE_VERSION}
+    assert settled == {("t", 0): IsrResponse(3, 8, (1, 2)), ("t", 1): Errors.INVALID_UPDATE_VERSION}
     assert [each.change.key for each in changes.next_writes()] == [("t", 2)]

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer, Committed, Effect, Flush, LeaderChanged, Send, StoreElection
+from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, Send, SendResponse, StoreElection
 from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
@@ -140,7 +140,7 @@ class Cluster(Kernel):
                 self.after_us(FLUSH_US, partial(self._flush, machine, machine.node, effect), machine)
             case Send():
                 self._send(machine, effect)
-            case Answer(reply_to=reply, response=response):
+            case SendResponse(reply_to=reply, response=response):
                 assert callable(reply)
                 reply(response)
             case LeaderChanged(leader_id=leader_id, epoch=epoch):

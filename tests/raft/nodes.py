@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from kcore.raft.config import RaftConfig
-from kcore.raft.effects import Answer, Effect, LeaderChanged, Send, StoreElection
+from kcore.raft.effects import Effect, LeaderChanged, Send, SendResponse, StoreElection
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
@@ -95,7 +95,7 @@ def of(kind: type[T], effects: Iterable[Effect]) -> list[T]:
 
 def answer(effects: Iterable[Effect]) -> Any:
     """The one response among the effects."""
-    (only,) = of(Answer, effects)
+    (only,) = of(SendResponse, effects)
     return only.response
 
 

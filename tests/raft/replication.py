@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kcore.raft.control_records import control_batch, kraft_version_record
-from kcore.raft.effects import Answer, Committed, Effect, Flush
+from kcore.raft.effects import Committed, Effect, Flush, SendResponse
 from kcore.raft.log import Appended, RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
@@ -143,7 +143,7 @@ def fetch(node: RaftNode, request: FetchRequest, now_ms: int, version: int = LAT
 
 def fetched(effects: Iterable[Effect], reply_to: object) -> Any:
     """The partition in the answer to that request, if it is among the effects."""
-    answers = [effect.response for effect in of(Answer, effects) if effect.reply_to is reply_to]
+    answers = [effect.response for effect in of(SendResponse, effects) if effect.reply_to is reply_to]
     return answers[0].responses[0].partitions[0] if answers else None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -22,7 +22,7 @@ def request(topic: str = "__cluster_metadata", partition: int = 0) -> DescribeQu
 
 
 def described(node: Any, now_ms: int = 1000, version: int = 2, asked: DescribeQuorumRequest | None = None) -> Any:
-    (answer,) = of(Answer, node.on_request(asked or request(), version, "asked", now_ms))
+    (answer,) = of(SendResponse, node.on_request(asked or request(), version, "asked", now_ms))
     return answer.response
 
 

@@ -77,7 +77,7 @@ def test_whoever_is_told_follows(before: ElectionState) -> None:
     assert state(node) == ("Follower", 1, 2)
     assert stored(effects)[-1] == ElectionState(1, 2, before.voted)
     kinds = [type(effect).__name__ for effect in effects]
-    assert kinds.index("StoreElection") < kinds.index("Answer")
+    assert kinds.index("StoreElection") < kinds.index("SendResponse")
     assert partition(answer(effects)).error_code == Errors.NONE
     assert leaders(effects)[-1] == (2, 1)
     assert node.state.leader_endpoints == {LISTENER: Address("host2", 9000)}

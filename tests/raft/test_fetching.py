@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.types import Uuid
 from raft.batches import snapshot
@@ -47,7 +47,7 @@ def test_the_cluster_comes_before_the_epoch() -> None:
 
 
 def only_answer(node: Any, request: Any, version: int = 18) -> Any:
-    (answer,) = of(Answer, node.on_request(request, version, "asked", 1000))
+    (answer,) = of(SendResponse, node.on_request(request, version, "asked", 1000))
     return answer.response
 
 
@@ -324,7 +324,7 @@ def waiting(node: Any, now_ms: int = 1000, **changed: Any) -> object:
     """A fetch at the end of the log, which waits."""
     reply_to = object()
     request = fetch_request(node.log.end_offset, **changed)
-    assert of(Answer, node.on_request(request, 18, reply_to, now_ms)) == []
+    assert of(SendResponse, node.on_request(request, 18, reply_to, now_ms)) == []
     return reply_to
 
 
@@ -334,7 +334,7 @@ def test_waits_for_records() -> None:
     _, effects = take(node, [b"a"], 1100)
     data = fetched(effects, reply_to)
     assert bytes(data.records) == values(b"a", base_offset=1, now_ms=1100)
-    assert of(Answer, node.on_timer(5000)) == []  # Once.
+    assert of(SendResponse, node.on_timer(5000)) == []  # Once.
 
 
 def test_waits_as_long_as_it_wants_to() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kcore.raft.effects import Answer, Effect
+from kcore.raft.effects import Effect, SendResponse
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import (
@@ -95,7 +95,7 @@ def test_anything_may_come(seed: int, level: str) -> None:
             effects = node.on_response(send.correlation_id, any_response(dice, node.epoch, send.request), now_ms)
         else:
             effects = node.on_request(any_request(dice, node.epoch), 1, number, now_ms)
-            assert [answer.reply_to for answer in of(Answer, effects)] == [number]
+            assert [answer.reply_to for answer in of(SendResponse, effects)] == [number]
         watch.check(effects)
         open_sends = [*open_sends, *sent(effects, object)][-20:]
     assert node.epoch > 10
@@ -108,9 +108,9 @@ def test_other_partitions_beside_the_right_one(kind: type[Any]) -> None:
     node, _ = started()
     whole = {VoteRequest: vote_request(1), BeginQuorumEpochRequest: begin_request(1)}.get(kind, end_request(1))
     whole.topics[0].partitions.append(partition(whole))
-    (answer,) = of(Answer, node.on_request(whole, 1, "a", 0))
+    (answer,) = of(SendResponse, node.on_request(whole, 1, "a", 0))
     assert answer.response.error_code == 42  # type: ignore[attr-defined]
     whole.topics[0].partitions.pop()
     whole.topics.append(whole.topics[0])
-    (answer,) = of(Answer, node.on_request(whole, 1, "b", 0))
+    (answer,) = of(SendResponse, node.on_request(whole, 1, "b", 0))
     assert answer.response.error_code == 42  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import pytest
 
 from kcore.errors import NewerReleaseError
 from kcore.raft.control_records import snapshot_batches
-from kcore.raft.effects import Answer, Effect, Flush, SnapshotLoaded
+from kcore.raft.effects import Effect, Flush, SendResponse, SnapshotLoaded
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ElectionState
 from kcore.raft.voters import VoterSet
@@ -183,13 +183,13 @@ def test_anything_may_be_asked_of_a_leader(seed: int) -> None:
         effects += flush(node, effects, now_ms)
         for send in sent(effects, object):
             effects += node.on_response(send.correlation_id, None, now_ms)
-        for answer in of(Answer, effects):
+        for answer in of(SendResponse, effects):
             assert answer.reply_to in waiting, "answered once"
             waiting.remove(answer.reply_to)  # type: ignore[arg-type]
         if node.state.name != "Leader":
             break
     for _ in range(3):
         now_ms += 3000
-        waiting -= {answer.reply_to for answer in of(Answer, node.on_timer(now_ms))}  # type: ignore[misc]
+        waiting -= {answer.reply_to for answer in of(SendResponse, node.on_timer(now_ms))}  # type: ignore[misc]
     assert waiting == set()
     raft_node(voters=(), log=node.log).start(None, now_ms)

@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
-from kcore.raft.effects import Answer, Committed, SnapshotLoaded
+from kcore.raft.effects import Committed, SendResponse, SnapshotLoaded
 from kcore.raft.memory_log import MemoryLog
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
@@ -162,7 +162,7 @@ def snapshot_request(
 
 
 def served(node: Any, request: FetchSnapshotRequest, now_ms: int = 2000) -> Any:
-    (answer,) = of(Answer, node.on_request(request, 1, "asked", now_ms))
+    (answer,) = of(SendResponse, node.on_request(request, 1, "asked", now_ms))
     return answer.response
 
 

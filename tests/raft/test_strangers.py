@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES, MAX_BATCH_BYTES
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NEVER_MS
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -99,13 +99,13 @@ def test_so_many_fetches_wait_at_most() -> None:
     """The oldest one is answered for each that is too many."""
     node = committed_leader()
     for number in range(MANY):
-        assert of(Answer, node.on_request(stranger(number), 18, number, 1000)) == []
+        assert of(SendResponse, node.on_request(stranger(number), 18, number, 1000)) == []
     for number in range(MANY, MANY + 10):
-        (answer,) = of(Answer, node.on_request(stranger(number), 18, number, 1001))
+        (answer,) = of(SendResponse, node.on_request(stranger(number), 18, number, 1001))
         assert answer.reply_to == number - MANY
         assert answer.response.responses[0].partitions[0].error_code == Errors.NONE  # type: ignore[attr-defined]
     assert len(node.leading.fetches) == MANY
-    assert len(of(Answer, append(node, b"a"))) == MANY
+    assert len(of(SendResponse, append(node, b"a"))) == MANY
 
 
 def test_waits_of_different_lengths_end_each_in_its_time() -> None:
@@ -114,7 +114,7 @@ def test_waits_of_different_lengths_end_each_in_its_time() -> None:
         node.on_request(stranger(wait_ms, max_wait_ms=wait_ms), 18, wait_ms, 1000)
     ended = []
     for now_ms in range(1000, 1400, 50):
-        ended += [(now_ms, answer.reply_to) for answer in of(Answer, node.on_timer(now_ms))]
+        ended += [(now_ms, answer.reply_to) for answer in of(SendResponse, node.on_timer(now_ms))]
         assert node.next_deadline_ms is not None and now_ms < node.next_deadline_ms < NEVER_MS
     assert ended == [(1100, 100), (1200, 200), (1300, 300)]
 
@@ -124,8 +124,8 @@ def test_a_wait_that_ended_early_leaves_the_others_theirs() -> None:
     node.on_request(stranger(1, max_wait_ms=100), 18, "short", 1000)
     append(node, b"a")
     node.on_request(fetch_request(2, replica=FORGED, max_wait_ms=300), 18, "long", 1050)
-    assert of(Answer, node.on_timer(1100)) == []
-    assert [answer.reply_to for answer in of(Answer, node.on_timer(1350))] == ["long"]
+    assert of(SendResponse, node.on_timer(1100)) == []
+    assert [answer.reply_to for answer in of(SendResponse, node.on_timer(1350))] == ["long"]
 
 
 # Voters.

@@ -3,7 +3,7 @@
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer, StoreElection
+from kcore.raft.effects import SendResponse, StoreElection
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.schema.raft_votes import VoteRequest
 from kcore.types import Uuid
@@ -37,7 +37,7 @@ def test_a_vote_is_durable_before_it_is_given() -> None:
     assert partition(answer(effects)).vote_granted
     kinds = [type(effect) for effect in effects]
     last_store = len(kinds) - 1 - kinds[::-1].index(StoreElection)
-    assert last_store < kinds.index(Answer)
+    assert last_store < kinds.index(SendResponse)
     assert stored(effects)[-1] == ElectionState(1, -1, ReplicaKey(2, directory(2)))
 
 

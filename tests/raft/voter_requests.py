@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.schema.raft_voters import (
     AddRaftVoterRequest,
     KRaftVersionFeature,
@@ -54,7 +54,7 @@ def ask(node: Any, request: Any, now_ms: int = 1000) -> list[Any]:
 
 def change_answer(effects: list[Any]) -> Any:
     """The response, None if it is not answered yet."""
-    answers = [effect.response for effect in of(Answer, effects) if effect.reply_to == "change"]
+    answers = [effect.response for effect in of(SendResponse, effects) if effect.reply_to == "change"]
     return answers[0] if answers else None
 
 

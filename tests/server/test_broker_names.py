@@ -10,7 +10,7 @@ import kcore
 from broker.controlled import ControlledManager
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.fetching import on_fetch
-from kcore.broker.replicas.outputs import Answer, Notice
+from kcore.broker.replicas.outputs import Notice, SendResponse
 from kcore.broker.replicas.producing import on_produce
 from kcore.metadata.topic_names import partition_error
 from kcore.protocol_errors import ApiException, Errors
@@ -141,7 +141,7 @@ def test_13_clients_make_nothing(name: str, partition: int, error: Errors, broke
     on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0, 0)
     asked = FetchTopic(topic=name, partitions=[FetchPartition(partition=partition, partition_max_bytes=100)])
     on_fetch(manager, 2, FetchRequest(topics=[asked], forgotten_topics_data=[]), 12, 0)
-    answers = {each.request_id: each.response for each in manager.take_outputs() if isinstance(each, Answer)}
+    answers = {each.request_id: each.response for each in manager.take_outputs() if isinstance(each, SendResponse)}
     produced, fetched = answers[1].responses[0], answers[2].responses[0]
     assert produced.partition_responses[0].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
     assert fetched.partitions[0].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION

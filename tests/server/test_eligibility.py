@@ -242,7 +242,7 @@ async def test_a_controller_znode_that_makes_no_sense_is_waited_for(caplog: pyte
         async with server(zookeeper, take_over=True) as started:
             zookeeper.tree.set_data(znodes.CONTROLLER, b"none")
             zookeeper.tell()
-            await until(lambda: "who controls is not known until this znode changes: /controller" in caplog.text)
+            await until(lambda: "the controller is unknown until this znode changes: /controller" in caplog.text)
             assert not started.active.is_active
             zookeeper.resigned()
             await until(lambda: started.active.is_active)

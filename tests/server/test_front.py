@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
@@ -108,7 +108,7 @@ async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
         [event] = told.events
         assert isinstance(event, ControlledShutdownReceived)
         assert (event.request.broker_id, event.request.broker_epoch) == (3, 9)
-        told.front.answer(Answer(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+        told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
         assert (await answer).error_code == Errors.NOT_CONTROLLER
 
 
@@ -123,7 +123,7 @@ async def test_two_clients_get_each_its_own_answer() -> None:
         await until(lambda: len(told.events) == 2)
         for event, error in zip(told.events, (Errors.STALE_BROKER_EPOCH, Errors.NOT_CONTROLLER), strict=True):
             assert isinstance(event, AlterPartitionReceived) and event.version == 2
-            told.front.answer(Answer(event.request_id, event.refused(error)))
+            told.front.answer(SendResponse(event.request_id, event.refused(error)))
         errors = {event.request.broker_id: error for event, error in zip(told.events, (77, 41), strict=True)}
         assert [(await answer).error_code for answer in answers] == [errors[0], errors[1]]
 
@@ -165,7 +165,7 @@ async def test_the_answer_to_a_client_that_is_gone_goes_nowhere() -> None:
         await connection.close()
         with pytest.raises(DisconnectedError):
             await answer
-        told.front.answer(Answer(told.events[0].request_id, s.AllocateProducerIdsResponse()))
+        told.front.answer(SendResponse(told.events[0].request_id, s.AllocateProducerIdsResponse()))
 
 
 @story
@@ -224,7 +224,7 @@ async def test_settings_of_all_brokers_are_a_live_brokers_matter() -> None:
             waiting = connection.send(request)
             await until(lambda: told.events)
             event = told.events.pop()
-            told.front.answer(Answer(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+            told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
             await waiting
 
 
@@ -236,7 +236,7 @@ async def test_credentials_of_users_are_the_controllers() -> None:
             waiting = connection.send(request)
             await until(lambda: told.events)
             event = told.events.pop()
-            told.front.answer(Answer(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+            told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
             await waiting
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer, Committed, Effect, LeaderChanged, SnapshotLoaded
+from kcore.raft.effects import Committed, Effect, LeaderChanged, SendResponse, SnapshotLoaded
 from kcore.raft.node import RaftNode
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.server.quorum.features import FeatureUpdates
@@ -58,7 +58,7 @@ def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
     controller = Controller(static_leader())
     effects = controller.ask(features(1), 2, "change")
     again = controller.ask(features(1), 1, "again")
-    assert of(Answer, effects + again) == []
+    assert of(SendResponse, effects + again) == []
     effects = controller.commit(effects)
     first, second = [effect.response for effect in effects if getattr(effect, "reply_to", None) in ("change", "again")]
     assert first == UpdateFeaturesResponse(error_message=None)
@@ -72,9 +72,9 @@ def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
 
 def test_an_administrator_hears_that_it_leads_no_more() -> None:
     controller = Controller(static_leader())
-    assert of(Answer, controller.ask(features(1), 2, "change")) == []
+    assert of(SendResponse, controller.ask(features(1), 2, "change")) == []
     lost = controller.hear_of(controller.node.on_request(begin_request(2, leader_id=3), 1, "begin", 1000))
-    (told,) = [each for each in of(Answer, lost) if each.reply_to == "change"]
+    (told,) = [each for each in of(SendResponse, lost) if each.reply_to == "change"]
     assert told.response.error_code == Errors.NOT_CONTROLLER  # type: ignore[attr-defined]
 
 
@@ -129,7 +129,7 @@ def test_so_many_wait_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcore.server.quorum.features.MOST_WAITING", 3)
     controller = Controller(static_leader())
     for number in range(3):
-        assert of(Answer, controller.ask(features(1), 2, number)) == []
+        assert of(SendResponse, controller.ask(features(1), 2, number)) == []
     assert controller.answer(features(1)).error_code == Errors.REQUEST_TIMED_OUT
     assert len(controller.features.waiting) == 3
 
@@ -144,5 +144,5 @@ def test_a_leader_whose_time_is_over_makes_no_second_update() -> None:
     controller = Controller(node)
     effects = controller.features.on_request(features(1), 2, "late", 10_000_000)
     assert not node.leads
-    assert [each.response.error_code for each in of(Answer, effects)] == [Errors.NOT_CONTROLLER]  # type: ignore[attr-defined]
+    assert [each.response.error_code for each in of(SendResponse, effects)] == [Errors.NOT_CONTROLLER]  # type: ignore[attr-defined]
     assert node.log.end_offset == 1

@@ -13,7 +13,7 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.raft.replicas import Address
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
@@ -84,9 +84,9 @@ async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
         request, version, reply_to = raft.asked[0]
         assert (request, version) == (VoteRequest(voter_id=7), 1)
         assert not answer.done()
-        made.answer(Answer(reply_to, VoteResponse(error_code=Errors.INVALID_REQUEST.value)))
+        made.answer(SendResponse(reply_to, VoteResponse(error_code=Errors.INVALID_REQUEST.value)))
         assert (await answer).error_code == Errors.INVALID_REQUEST
-        made.answer(Answer(reply_to, VoteResponse()))  # Nobody waits for that any more.
+        made.answer(SendResponse(reply_to, VoteResponse()))  # Nobody waits for that any more.
 
 
 @story
@@ -143,4 +143,4 @@ async def test_15_nothing_is_kept_of_a_client_that_is_gone() -> None:
         with pytest.raises(DisconnectedError):
             await call
         await until(lambda: not made._waiting)
-        made.answer(Answer(raft.asked[0][2], VoteResponse()))
+        made.answer(SendResponse(raft.asked[0][2], VoteResponse()))

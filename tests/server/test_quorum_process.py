@@ -12,7 +12,7 @@ import pytest
 from kcore.errors import NewerReleaseError, StorageError
 from kcore.net.connect import connect
 from kcore.raft.control_records import control_batch, kraft_version_record
-from kcore.raft.effects import Answer, Effect, Flush, Notice, Stopped, StoreElection
+from kcore.raft.effects import Effect, Flush, Notice, SendResponse, Stopped, StoreElection
 from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
@@ -152,7 +152,7 @@ async def test_a_vote_is_stored_before_it_leaves() -> None:
     """And if it cannot be stored, it never leaves: the process is at its end."""
     node = Scripted()
     voted = ElectionState(3, -1, ReplicaKey(2))
-    node.on_request_effects = lambda reply_to: [StoreElection(voted, 0), Answer(reply_to, VoteResponse())]
+    node.on_request_effects = lambda reply_to: [StoreElection(voted, 0), SendResponse(reply_to, VoteResponse())]
     server, votes = scripted(node)
     async with server, await connect("127.0.0.1", server.port) as connection:
         assert await connection.send(VoteRequest()) == VoteResponse()

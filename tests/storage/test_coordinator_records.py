@@ -13,7 +13,7 @@ from kcore.errors import DecodeError
 from kcore.schema.coordinators.groups import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kcore.schema.group_protocol import ConsumerProtocolSubscription
 from kcore.schema.structure import Data
-from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, Told, coordinator_json
+from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, DecodedRecord, coordinator_json
 from kcore.storage.dump import Detail, dump_lines
 from kcore.wire.codec import encode
 from kcore.wire.jsonform import to_json
@@ -58,7 +58,7 @@ def record(key: bytes | None, value: bytes | None) -> Record:
 
 def test_a_committed_offset() -> None:
     told = coordinator_json(record(KEY, VALUE), OFFSETS)
-    assert told == Told(
+    assert told == DecodedRecord(
         {"type": "1", "data": {"group": "g", "topic": "t", "partition": 3}},
         {"version": "3", "data": {"offset": 42, "leaderEpoch": 7, "metadata": "me", "commitTimestamp": 1000}},
     )
@@ -66,7 +66,7 @@ def test_a_committed_offset() -> None:
 
 def test_a_transaction() -> None:
     told = coordinator_json(record(TXN_KEY, TXN_VALUE), TRANSACTIONS)
-    assert isinstance(told, Told) and told.key == {"type": "0", "data": {"transactionalId": "tx"}}
+    assert isinstance(told, DecodedRecord) and told.key == {"type": "0", "data": {"transactionalId": "tx"}}
     assert told.value == {
         "version": "1",
         "data": {
@@ -83,7 +83,7 @@ def test_what_a_consumer_s_bytes_say_is_shown() -> None:
     for protocol_type, shown in (("consumer", {"topics": ["a"], "userData": None, "ownedPartitions": []}), ("x", None)):
         value = b"\0\3" + encode(GroupMetadataValue(protocol_type=protocol_type, members=members), 3)
         told = coordinator_json(record(b"\0\2" + encode(GroupMetadataKey(group="g"), 0), value), OFFSETS)
-        assert isinstance(told, Told) and told.value
+        assert isinstance(told, DecodedRecord) and told.value
         first, second = told.value["data"]["members"]
         assert (first["subscription"] == shown) == (shown is not None)
         assert (first["assignment"], second["subscription"]) == ("AA==", "")  # No such messages: as they are.
@@ -103,7 +103,7 @@ def test_what_a_consumer_s_bytes_say_is_shown() -> None:
 def test_a_classic_member_of_a_consumer_group(tags: str, shown: list[Any]) -> None:
     value = bytes.fromhex("0000010101010101ffffffff01" + tags)
     told = coordinator_json(record(b"\0\5\0\1g\0\1m", value), OFFSETS)
-    assert isinstance(told, Told) and told.value
+    assert isinstance(told, DecodedRecord) and told.value
     assert [told.value["data"]["classicMemberMetadata"]] == shown if shown else "classic" not in str(told)
 
 
@@ -130,10 +130,10 @@ def test_every_type_is_read_as_it_was_written(types: Any, number: int, version: 
     front = number.to_bytes(2)
     written = record(front + encode(key, 0), version.to_bytes(2) + encode(value, version))
     told = coordinator_json(written, types)
-    assert isinstance(told, Told) and told.key == {"type": str(number), "data": to_json(key, 0)}
+    assert isinstance(told, DecodedRecord) and told.key == {"type": str(number), "data": to_json(key, 0)}
     if number != 2:  # Whose members' bytes may be shown as messages.
         assert told.value == {"version": str(version), "data": to_json(value, version)}
-    assert coordinator_json(record(written.key, None), types) == Told(told.key, None)
+    assert coordinator_json(record(written.key, None), types) == DecodedRecord(told.key, None)
 
 
 @pytest.mark.parametrize(

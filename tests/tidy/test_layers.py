@@ -44,6 +44,16 @@ WALL_CLOCK = {
     "storm/kraft/storm.py": "a record's time on the wire against ours",
     "workloads/run.py": "when a run was started",
 }
+# Circles of imports, those for types alone included, stay within one subject: how many files of a folder may be in one.
+CIRCLES = {
+    "broker/replicas": 7,  # Functions over the ReplicaManager, which calls them.
+    "net": 2,  # A server and its connections.
+    "raft": 7,  # context.py names the types of what its subjects keep in it.
+    "schema": 5,  # A message class makes its documentation when it is asked for.
+    "sim/raft": 18,  # A world and what happens in it.
+    "wire": 2,  # Columns become Arrow when they are asked to.
+}
+SUBJECTS = {"sim/raft/checkers": "sim/raft"}  # Folders that are part of another one's subject.
 OPENS_FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "tofile", "memmap"}
 CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+([\w, ]+)|c?import\s+([\w.]+))", re.MULTILINE)
 
@@ -109,6 +119,54 @@ def test_zookeeper_is_performed_for_anybody() -> None:
     for path in sorted((PACKAGE / "zookeeper").glob("*.py")):
         units = {module.split(".")[1] for module in imported(path) if module.startswith("kcore.")}
         assert not units & {"controller", "broker", "raft"}, path.name
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def import_graph() -> dict[Path, set[Path]]:
+    """The files that each file imports, at its top, inside a function, or for types alone."""
+    paths = {module_of(path): path for path in sources(".py")}
+    graph = {}
+    for path in paths.values():
+        names = [name if name in paths else name.rpartition(".")[0] for name in imported(path)]
+        graph[path] = {paths[name] for name in names if name in paths} - {path}
+    return graph
+
+
+def circles(graph: dict[Path, set[Path]]) -> set[frozenset[Path]]:
+    """The files that import each other, directly or not."""
+    reached = {}
+    for path in graph:
+        found, waiting = set[Path](), [path]
+        while waiting:
+            new = graph[waiting.pop()] - found
+            found |= new
+            waiting += new
+        reached[path] = found
+    groups = (frozenset(each for each in found if path in reached[each]) for path, found in reached.items())
+    return {group for group in groups if group}
+
+
+def subject_of(path: Path) -> str:
+    folder = str(path.parent.relative_to(PACKAGE))
+    return SUBJECTS.get(folder, folder)
+
+
+def test_no_circle_of_imports_between_subjects() -> None:
+    found = circles(import_graph())
+    for circle in found:
+        names = sorted(str(path.relative_to(PACKAGE)) for path in circle)
+        subjects = {subject_of(path) for path in circle}
+        assert len(subjects) == 1, f"these import each other: {names}"
+        assert len(circle) <= CIRCLES.get(subjects.pop(), 0), f"these import each other: {names}"
+
+
+def test_a_circle_of_imports_is_found() -> None:
+    a, b, c, d = map(Path, "abcd")
+    assert circles({a: {b}, b: {c}, c: {a, d}, d: set()}) == {frozenset({a, b, c})}
+    assert circles({a: {b, c}, b: {d}, c: {d}, d: set()}) == set()
 
 
 def test_every_unit_has_a_layer() -> None:

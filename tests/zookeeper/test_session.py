@@ -5,7 +5,7 @@ import pytest
 from kcore.errors import RequestTimeoutError
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import END
-from kcore.zookeeper.session import MULTI, Answer, Request, Session, SetWatches, Watch
+from kcore.zookeeper.session import MULTI, ReplyFrame, Request, Session, SetWatches, Watch
 from net.loops import story
 
 
@@ -37,7 +37,7 @@ def test_nothing_of_a_session_goes_out_in_the_next() -> None:
     session = 1
     request = Request(MULTI, b"body", lambda: session == 1, lambda: 9)
     assert request.serialize() == b"body"
-    assert request.deserialize(b"answer", 3) == Answer(b"answer", 3, 9)
+    assert request.deserialize(b"answer", 3) == ReplyFrame(b"answer", 3, 9)
     session = 2
     assert request.serialize() == END  # A transaction of nothing.
 

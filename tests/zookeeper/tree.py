@@ -15,7 +15,7 @@ from kazoo.protocol.serialization import (
 )
 from kazoo.protocol.states import ZnodeStat
 
-from kcore.zookeeper.session import Answer
+from kcore.zookeeper.session import ReplyFrame
 from reference import jute as twin
 
 
@@ -33,7 +33,7 @@ class Tree:
     def full(self, path: str) -> str:
         return path
 
-    async def multi(self, body: bytes) -> Answer:
+    async def multi(self, body: bytes) -> ReplyFrame:
         """All or none."""
         self.multis += 1
         self.before_multi()
@@ -45,11 +45,11 @@ class Tree:
             error, part = self._perform(*operation)
             if error:
                 self.nodes, self.zxid = before, zxid
-                return Answer(
+                return ReplyFrame(
                     twin.answer([(-1, 0)] * at + [(-1, error)] + [(-1, -2)] * (len(operations) - at - 1)), 0, self.zxid
                 )
             parts.append(part)
-        return Answer(twin.answer(parts), 0, self.zxid)
+        return ReplyFrame(twin.answer(parts), 0, self.zxid)
 
     async def ask(self, request: Any) -> Any:
         """The reads of one znode."""
@@ -62,7 +62,7 @@ class Tree:
             return self.nodes[request.path][0] or None, self._stat(request.path)
         raise AssertionError(f"the client asked for {request}")
 
-    async def multi_read(self, body: bytes) -> Answer:
+    async def multi_read(self, body: bytes) -> ReplyFrame:
         self.reads += 1
         if not self._has_multi_read:
             raise UnimplementedError
@@ -70,7 +70,7 @@ class Tree:
         there = [
             (4, (self.nodes[path][0] or None, self._stat(path))) if path in self.nodes else (-1, -101) for path in paths
         ]
-        return Answer(twin.answer(there), 0, self.zxid)
+        return ReplyFrame(twin.answer(there), 0, self.zxid)
 
     def _stat(self, path: str) -> ZnodeStat:
         data, version, czxid, owner = self.nodes[path]

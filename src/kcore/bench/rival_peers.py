@@ -129,8 +129,8 @@ def _build(*command: str, cwd: Path | None = None) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(str(error)) from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise BuildError(f"{command[0]} ended with {done.returncode}: {' | '.join(said[-3:])}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise BuildError(f"{command[0]} ended with {done.returncode}: {' | '.join(lines[-3:])}")
 
 
 class _Stamp:

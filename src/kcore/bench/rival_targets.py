@@ -26,7 +26,7 @@ BIG_MESSAGES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TargetResult:
     """One target: what is measured, the bound, the figure (None if a peer is missing) and its unit."""
 
     target: str
@@ -57,7 +57,7 @@ class Figures:
         return None if value is None else float(value)
 
 
-def outcomes(rows: Iterable[dict[str, Any]]) -> list[Outcome]:
+def outcomes(rows: Iterable[dict[str, Any]]) -> list[TargetResult]:
     """Every target that this run has a kcore figure for, or a rival's."""
     figures = Figures(rows)
     found = [*_codec(figures), *_objects(figures), *_decisions(figures), *_memory(figures), *_messages(figures)]
@@ -65,7 +65,7 @@ def outcomes(rows: Iterable[dict[str, Any]]) -> list[Outcome]:
     return [outcome for outcome in found if outcome is not None]
 
 
-def _codec(figures: Figures) -> Iterable[Outcome | None]:
+def _codec(figures: Figures) -> Iterable[TargetResult | None]:
     for request in ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:uniform"):
         name = _short(request)
         ours = {op: figures.ns(KCORE, f"{op}:{request}") for op in OPERATIONS}
@@ -80,7 +80,7 @@ def _codec(figures: Figures) -> Iterable[Outcome | None]:
         yield _at_most(f"{name} the same in one piece, in memcpys into fresh memory", 1.5, ours["fanout_copy"], fresh)
 
 
-def _objects(figures: Figures) -> Iterable[Outcome | None]:
+def _objects(figures: Figures) -> Iterable[TargetResult | None]:
     for request in ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:uniform"):
         for op, words, least in (("decode", "object decode, gc on", 1.5), ("encode", "object encode", 15)):
             kio, ours = figures.ns("kio", f"{op}:{request}"), figures.ns(OBJECTS, f"{op}:{request}")
@@ -89,7 +89,7 @@ def _objects(figures: Figures) -> Iterable[Outcome | None]:
         yield _reported(f"{_short(request)} object decode, gc off, against kio", kio, ours)
 
 
-def _decisions(figures: Figures) -> Iterable[Outcome | None]:
+def _decisions(figures: Figures) -> Iterable[TargetResult | None]:
     for kind, words in (("offline", "ZooKeeper mode"), ("fence", "KRaft")):
         name = f"one broker of 100 lost, {words}, ns an affected partition"
         yield _ns(f"{name}, warm", 25, figures.ns(KCORE, f"{kind}:uniform"))
@@ -102,14 +102,14 @@ def _decisions(figures: Figures) -> Iterable[Outcome | None]:
         yield _at_least(f"{words}, against Kafka's classes", 15, figures.ns("java", case), figures.ns(KCORE, case))
 
 
-def _memory(figures: Figures) -> Iterable[Outcome | None]:
+def _memory(figures: Figures) -> Iterable[TargetResult | None]:
     mib = figures.mib(KCORE, "memory:LeaderAndIsrRequest:7:large")
     if mib is not None:
         mb = mib * MIB / MB
-        yield Outcome("live MB, 10 times --partitions decoded", "< 70", mb, "MB", mb < 70)
+        yield TargetResult("live MB, 10 times --partitions decoded", "< 70", mb, "MB", mb < 70)
 
 
-def _messages(figures: Figures) -> Iterable[Outcome | None]:
+def _messages(figures: Figures) -> Iterable[TargetResult | None]:
     for message in SMALL_MESSAGES:
         name, is_short = _short(message), message in SHORT_MESSAGES
         ours = {op: figures.ns(OBJECTS, f"{op}:{message}") for op in ("decode", "encode")}
@@ -128,7 +128,7 @@ def _messages(figures: Figures) -> Iterable[Outcome | None]:
             yield _at_least(target, least, figures.fastest(case), figures.ns(KCORE, case))
 
 
-def _records(figures: Figures) -> Iterable[Outcome | None]:
+def _records(figures: Figures) -> Iterable[TargetResult | None]:
     crc, java = figures.ns(KCORE, "crc:segment"), figures.ns(NEWEST_JAVA, "batches:segment")
     ours = figures.ns(KCORE, "batches:segment")
     yield _at_least("segment scan with CRC, in the speed of a bare CRC-32C", 0.8, crc, ours)
@@ -142,28 +142,28 @@ def _short(request: str) -> str:
     return f"{message.removesuffix('Request')} v{version}"
 
 
-def _at_least(target: str, least: float, theirs: float | None, ours: float | None) -> Outcome | None:
+def _at_least(target: str, least: float, theirs: float | None, ours: float | None) -> TargetResult | None:
     return _ratio(target, f">= {least:g}x", theirs, ours, lambda ratio: ratio >= least)
 
 
-def _at_most(target: str, most: float, ours: float | None, bound: float | None) -> Outcome | None:
+def _at_most(target: str, most: float, ours: float | None, bound: float | None) -> TargetResult | None:
     return _ratio(target, f"<= {most:g}x", ours, bound, lambda ratio: ratio <= most)
 
 
-def _reported(target: str, theirs: float | None, ours: float | None) -> Outcome | None:
+def _reported(target: str, theirs: float | None, ours: float | None) -> TargetResult | None:
     """A figure that has no bound to meet."""
-    return Outcome(target, "reported", theirs / ours, "x", None) if theirs and ours else None
+    return TargetResult(target, "reported", theirs / ours, "x", None) if theirs and ours else None
 
 
 def _ratio(
     target: str, bound: str, above: float | None, below: float | None, is_met: Callable[[float], bool]
-) -> Outcome | None:
+) -> TargetResult | None:
     if above is None and below is None:
         return None  # Not part of this run.
     if above is None or not below:
-        return Outcome(target, bound, None, "x", None)
-    return Outcome(target, bound, above / below, "x", is_met(above / below))
+        return TargetResult(target, bound, None, "x", None)
+    return TargetResult(target, bound, above / below, "x", is_met(above / below))
 
 
-def _ns(target: str, most: float, ours: float | None) -> Outcome | None:
-    return None if ours is None else Outcome(target, f"<= {most:g} ns", ours, "ns", ours <= most)
+def _ns(target: str, most: float, ours: float | None) -> TargetResult | None:
+    return None if ours is None else TargetResult(target, f"<= {most:g} ns", ours, "ns", ours <= most)

@@ -39,7 +39,7 @@ from kcore.bench.rival_targets import (
     OBJECTS,
     SMALL_MESSAGES,
     Figures,
-    Outcome,
+    TargetResult,
     outcomes,
 )
 from kcore.errors import PlanError
@@ -134,7 +134,7 @@ class Report:
     partial: bool = False
 
     @property
-    def targets(self) -> list[Outcome]:
+    def targets(self) -> list[TargetResult]:
         """The targets that this run has figures for."""
         return outcomes(self.rows)
 

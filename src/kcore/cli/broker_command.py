@@ -1,4 +1,4 @@
-"""`kcore broker`: a broker as a process, until it is told to stop."""
+"""`kcore broker`: a broker as a process, until it is stopped."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ def command(
         str, typer.Option(metavar="HOST:PORT", help="Where clients and brokers reach it; port 0: any.")
     ] = "127.0.0.1:9092",
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="What they are told, if it is another address.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="Of a listener of plain text.")] = "PLAINTEXT",
     rack: Annotated[str | None, typer.Option(help="As broker.rack.")] = None,

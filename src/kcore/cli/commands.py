@@ -43,7 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "compare": Command("compare_command", "Tell which named cells became slower between two runs."),
     "storm": Command(
         "storm_command",
-        "Put a real Kafka controller under the load of brokers that hold nothing; tell when the last one knows.",
+        "Put a real Kafka controller under the load of hollow brokers; report when the last one has the change.",
     ),
     "sim raft": Command(
         "sim_command",
@@ -53,7 +53,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "rivals_command",
         "Build the peers in bench/rivals and run them beside kcore, results compared before times.",
     ),
-    "dump": Command("dump_command", "Show what lies in a log, as kafka-dump-log prints it."),
+    "dump": Command("dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
     "diverge": Command("diverge_command", "Find the first offset at which two replicas on disk differ."),
     "image": Command(
         "image_command",
@@ -66,7 +66,7 @@ COMMANDS: Final[dict[str, Command]] = {
 CONTROLLER: Final[dict[str, Command]] = {
     "zk": Command(
         "controller_command",
-        "Stand for election over ZooKeeper, and control real Kafka brokers up to 3.9 that run on it.",
+        "Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.",
     ),
 }
 BROKER: Final[dict[str, Command]] = {

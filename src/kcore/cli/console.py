@@ -1,4 +1,4 @@
-"""What every command says its results and its failures with."""
+"""The output of results and failures that all commands share."""
 
 import errno
 import os

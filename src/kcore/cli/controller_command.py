@@ -1,4 +1,4 @@
-"""`kcore controller`: a controller as a process, until it is told to stop."""
+"""`kcore controller`: a controller as a process, until it is stopped."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ def command(
         str, typer.Option(metavar="HOST:PORT", help="Where brokers and clients reach this controller; port 0: any.")
     ] = "127.0.0.1:9090",
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="What they are told, if it is another address.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
     ] = None,
     broker_id: Annotated[int, typer.Option(min=0, help="Its id; no broker may have it.")] = 1000,
     listener_name: Annotated[
@@ -51,12 +51,12 @@ def command(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
-    """Stand for election over ZooKeeper, and control real Kafka brokers up to 3.9 that run on it.
+    """Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.
 
-    It needs no broker of its own and holds no partitions. What it does not own, a live broker answers. SIGTERM and
-    Ctrl-C stop it cleanly. It takes nothing over where a broker has its id, where a KRaft quorum is migrating the
-    cluster, or where a znode makes no sense. Exit code: 0 stopped so, 1 it failed or must not control any more,
-    2 usage, or the cluster, ZooKeeper or the address cannot be had.
+    It runs without a broker and stores no partitions. Requests that it does not own are relayed to a live broker.
+    SIGTERM and Ctrl-C stop it cleanly. It does not take over where a broker has its id, where a KRaft quorum is
+    migrating the cluster, or where a znode is unreadable. Exit code: 0 stopped by a signal, 1 it failed or must not
+    control any more, 2 usage, or the cluster, ZooKeeper or the address is not available.
     """
     begin_log(verbose=verbose)
     use_all_descriptors()

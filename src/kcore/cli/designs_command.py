@@ -106,7 +106,7 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
         what = row.error or row.note or (duration(row.ms * 1e6) if row.ms >= 0 else "")
         console.print(escape(f"{row.repetition}/{plan.repeat} {row.kind}: {row.name}: {what}"), soft_wrap=True)
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # What ends the run is told below.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # The error that ends the run is printed below.
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         console.print(f"{plan.partitions:,} partitions on {plan.brokers:,} brokers, {plan.repeat} repetitions")

@@ -1,4 +1,5 @@
-"""`kcore dump`: what lies in segments, snapshots and files beside them, as Kafka prints it, as JSON lines or Arrow."""
+"""`kcore dump`: the contents of segments, snapshots and their other files, as Kafka prints them, as JSON lines or
+Arrow."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,9 +47,9 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, or for each record.")] = False,
     arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as an Arrow IPC file.")] = None,
 ) -> None:
-    """Show what lies in a log, as kafka-dump-log prints it.
+    """Show the contents of a log, as kafka-dump-log prints them.
 
-    Exit code: 0 good, 1 something in it is torn or broken (told with its position), 2 usage.
+    Exit code: 0 good, 1 something in it is torn or broken (reported with its position), 2 usage.
     """
     if metadata + offsets + transactions > 1:
         raise typer.BadParameter("at most one of --metadata, --offsets and --transactions")
@@ -58,7 +59,7 @@ def command(
 
 
 def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
-    """Show or keep; what is wrong with a file is told on stderr and is exit code 1, after all that could be had."""
+    """Prints or stores the contents; a damaged file gives a line on stderr and exit code 1, after what is readable."""
     try:
         files = files_of(path)
         if not files:

@@ -1,4 +1,4 @@
-"""`kcore image`: the cluster that a metadata log, a snapshot or a ZooKeeper dump tells of, in figures."""
+"""`kcore image`: a summary in figures of the cluster in a metadata log, a snapshot or a ZooKeeper dump."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,7 +95,7 @@ def summary(table: PartitionTable) -> dict[str, Any]:
 
 
 def _show(figures: dict[str, Any], console: Console) -> None:
-    facts = [f"{figures[name]:,} {said}" for name, said in (("topics", "topics"), ("partitions", "partitions"))]
+    facts = [f"{figures[name]:,} {label}" for name, label in (("topics", "topics"), ("partitions", "partitions"))]
     facts += [
         f"{figures['offline']:,} offline",
         f"{figures['underReplicated']:,} under-replicated",

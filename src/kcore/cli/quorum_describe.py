@@ -1,4 +1,4 @@
-"""`kcore quorum describe`: what a quorum says of itself."""
+"""`kcore quorum describe`: the state of a quorum."""
 
 import asyncio
 import json as json_module
@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Describe a metadata quorum, as kafka-metadata-quorum.sh does it.
 
-    Exit code: 0 good, 1 no answer within the time-out, or none that can be told, 2 usage.
+    Exit code: 0 success, 1 no usable response within the time-out, 2 usage.
     """
     if (bootstrap_controller is None) == (bootstrap_server is None):
         fail("give either --bootstrap-controller or --bootstrap-server")

@@ -91,7 +91,7 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT", help="Default: as the voters name it, or any port of loopback.")
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="What others are told, if it is another address.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that others connect to, if it is another.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
     level: Annotated[str, typer.Option(help="The release whose protocol it speaks: 4.3 or 3.9.")] = "4.3",
@@ -244,7 +244,7 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
             _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in rest:
                 task.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)  # What failed was told where it did.
+            await asyncio.gather(*ends, return_exceptions=True)  # Each failure was reported where it happened.
             logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))

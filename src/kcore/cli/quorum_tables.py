@@ -112,7 +112,7 @@ def as_json(description: QuorumDescription) -> dict[str, Any]:
 
 
 def leader_of(description: QuorumDescription) -> ReplicaState:
-    """Among the voters; TargetError for a leader that is being removed, of which Kafka's tool knows nothing either."""
+    """Among the voters; TargetError for a leader that is being removed; Kafka's tool fails then, too."""
     partition = description.partition
     for each in partition.current_voters:
         if each.replica_id == partition.leader_id:

@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.
 
-    A world ends healed, and its quorum must then find a leader. A broken invariant is told with the last events and
-    with the command that shows the same again.
+    At the end of a world all faults end, and its quorum must then elect a leader. A broken invariant is printed with
+    the last events and with the command that replays them.
 
     Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage.
     """
@@ -126,7 +126,7 @@ def _is_catch(campaign: Campaign, row: Row) -> bool:
 
 
 def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
-    """All, and each that fails is told at once; with a planted bug, up to the first that finds it or is broken."""
+    """Runs all seeds, reports each failure at once; with a planted bug, up to the first seed that finds it or fails."""
     found: list[Row] = []
     last_s = perf_counter()
     with closing(rows(campaign, processes)) as coming:

@@ -54,7 +54,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     names: storm_options.Names = False,
 ) -> None:
-    """Put a real Kafka controller under the load of brokers that hold nothing; tell when the last one knows.
+    """Put a real Kafka controller under the load of hollow brokers; report when the last one has the change.
 
     Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one whose load generator was late.
     """
@@ -117,7 +117,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
-    logging.getLogger("kazoo").setLevel(logging.ERROR)  # That a server goes at the end is no news.
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
     directory = results_directory(out, "storm")
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
@@ -152,7 +152,7 @@ def _run(plan: StormPlan, rows: list[Row], console: Console) -> tuple[bool, list
 
 @contextmanager
 def _spark(master: str) -> "Iterator[SparkSession | None]":
-    """A session where there is a master; none: the brokers live in this process."""
+    """A Spark session if there is a master; none: the brokers run in this process."""
     if not master:
         yield None
         return

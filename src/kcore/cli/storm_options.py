@@ -27,9 +27,9 @@ Controllers = Annotated[int, typer.Option(help="1 or 3, where they are started f
 Heap = Annotated[str, typer.Option(help="Each of those controllers' -Xmx.")]
 Mind = Annotated[str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
-Seconds = Annotated[float, typer.Option(help="How long nothing happens in the scenario heartbeat.")]
+Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
 Master = Annotated[
-    str, typer.Option(metavar="URL", help="Spark's master, whose executors carry the brokers; none: this process.")
+    str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")
 ]
 Repeat = Annotated[int, typer.Option(help="Runs of everything; on Kafka of ours each with a fresh one.")]
 Seed = Annotated[int, typer.Option(help="Which broker is lost, and all other choices.")]

@@ -19,7 +19,7 @@ from kcore.metadata.znodes import BROKER_IDS, broker_path
 from kcore.types import Int32s
 from kcore.zookeeper.operations import Ephemeral
 
-CLIENT = -1  # Who routes requests by the external view.
+CLIENT = -1  # The clients that route requests by the external view.
 
 
 class Design(ABC):
@@ -75,7 +75,7 @@ class Design(ABC):
         return (self.known.at_ns - begin_ns) / 1e6, (self.routed.at_ns - begin_ns) / 1e6 if self.routes else NOT_KNOWN
 
     def expect(self, rows: Int32s) -> None:
-        """Every live replica is to learn who leads these partitions now."""
+        """Waits until every live replica has the new leaders of these partitions."""
         ids = self.table.brokers.ids
         replicas = ids[self.table.replicas__ps[rows]]
         pairs = zip(np.repeat(rows, replicas.shape[1]).tolist(), replicas.ravel().tolist(), strict=True)
@@ -111,7 +111,7 @@ class Design(ABC):
         return [Create(path) for path in [*tops, *(f"/brokers/topics/{name}" for name in self.table.topics.names)]]
 
     def counts(self) -> tuple[int, int]:
-        """Reads and writes of all sessions that live."""
+        """Reads and writes of all live sessions."""
         clients = [*self.brokers.values(), *self.others]
         return sum(client.reads for client in clients), sum(client.writes for client in clients)
 
@@ -125,7 +125,7 @@ class Design(ABC):
 
 
 async def done(client: CountedClient, operations: Iterable[Operation | Ephemeral]) -> None:
-    """Writes that nobody else makes; TargetError if one was not made."""
+    """Writes without competing writers; TargetError if one was not made."""
     wanted = list(operations)
     for operation, outcome in zip(wanted, await client.write(wanted), strict=True):
         if outcome is not OperationResult.DONE:
@@ -133,7 +133,7 @@ async def done(client: CountedClient, operations: Iterable[Operation | Ephemeral
 
 
 async def measure(design: Design, address: str, row: Row, broker_id: int) -> list[Row]:
-    """Set it up, lose the broker, and tell what that came to in a copy of `row`. `address`: of the server to ask."""
+    """Set it up, lose the broker, and return the figures in a copy of `row`. `address`: of the server."""
     before, begin_ns = await read_meter(address), time.monotonic_ns()
     try:
         await design.open()

@@ -1,4 +1,4 @@
-"""What ZooKeeper itself says of its load: the four-letter word mntr."""
+"""ZooKeeper's own figures of its load: the four-letter word mntr."""
 
 import asyncio
 from typing import Final, NamedTuple
@@ -25,8 +25,8 @@ class Meter(NamedTuple):
 
 async def read_meter(address: str) -> Meter:
     """Of the server at HOST:PORT. TargetError if it does not allow mntr, or is older than 3.6."""
-    said = await _ask(address, b"mntr")
-    facts = dict(line.split("\t", 1) for line in said.splitlines() if "\t" in line)
+    text = await _ask(address, b"mntr")
+    facts = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
     names = [f"zk_sum_node_{kind}_watch_count" for kind in _KINDS]
     try:
         return Meter(
@@ -37,7 +37,7 @@ async def read_meter(address: str) -> Meter:
             int(facts["zk_bytes_received_count"]) + int(facts["zk_response_bytes"]),
         )
     except (KeyError, ValueError):
-        first = said.strip().partition("\n")[0][:100]
+        first = text.strip().partition("\n")[0][:100]
         raise TargetError(
             f"{address} does not answer mntr as ZooKeeper 3.6 and later do (4lw.commands.whitelist=mntr): {first!r}"
         ) from None

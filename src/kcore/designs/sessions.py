@@ -53,7 +53,7 @@ class CountedClient(ZookeeperClient):
         self._made = []
 
     async def read_and_watch(self, watches: Sequence[tuple[str, OnWatch]]) -> None:
-        """Many paths at once, each with who is told of its next change, creation or removal."""
+        """Watches many paths at once, each with a callback for its next change, creation or removal."""
         zxid = self.session.last_zxid()
         found = await self.read_nodes([path for path, _ in watches])
         await self.session.set_watches(
@@ -107,7 +107,7 @@ class Work:
 
 
 class Knowledge:
-    """Who still has to learn that a partition has a new leader, and when the last one did."""
+    """The watchers that do not have a partition's new leader yet, and when the last one got it."""
 
     def __init__(self) -> None:
         self.everyone = asyncio.Event()
@@ -121,7 +121,7 @@ class Knowledge:
             self.everyone.set()
 
     def learnt(self, who: int, row: int, at_ns: int | None = None) -> None:
-        """At that time, or now; once more is no news."""
+        """Records the time, or now; later calls are ignored."""
         if (who, row) in self._waiting:
             self._waiting.discard((who, row))
             self.at_ns = max(self.at_ns, time.monotonic_ns() if at_ns is None else at_ns)

@@ -1,4 +1,4 @@
-"""v1: no controller. Whoever makes a partition's leader znode first leads it; every replica watches every leader.
+"""v1: no controller. The first replica to create a partition's leader znode leads; every replica watches every leader.
 
 /brokers/topics/<topic>/<partition>/leader is ephemeral and the leader's; .../ISR is written by the leader.
 """
@@ -50,14 +50,14 @@ class LeaderWatchers(Design):
         return on_watch
 
     async def _look(self, broker_id: int, row: int) -> None:
-        """Who leads? And tell me when he does not any more, or when somebody does."""
+        """Reads the leader, and watches for its end or a new one."""
         client = self.brokers[broker_id]
         [leader] = await client.read_nodes([self._leader_path(row)], self._on_watch(broker_id, row))
         if leader is not None:
             self.known.learnt(broker_id, row)
 
     async def _stand(self, broker_id: int, row: int) -> None:
-        """Only who is in the ISR may lead; of those the first to write does, and takes the others' loss to the ISR."""
+        """Only ISR members may lead; the first to write leads, and removes lost members from the ISR."""
         client, path = self.brokers[broker_id], self.partition_path(row)
         [isr] = await client.read_nodes([f"{path}/ISR"])
         assert isr is not None

@@ -61,7 +61,7 @@ class StateQueues(Design):
         return on_watch
 
     async def _look(self, broker_id: int, row: int) -> None:
-        """Who leads? And tell me of the next change. A new leader watches for the partition's reassignment, too."""
+        """Reads the leader and watches for the next one. A new leader watches for the partition's reassignment, too."""
         client, path = self.brokers[broker_id], self._state_path(row)
         [node] = await client.read_nodes([path], self._on_state(broker_id, row))
         assert node is not None

@@ -1,4 +1,4 @@
-"""v3: a controller decides, writes the states, then tells brokers directly."""
+"""v3: a controller decides, writes the states, then sends requests to brokers directly."""
 
 import asyncio
 import time
@@ -90,7 +90,7 @@ class Controlled(Design):
         decision = self.controller.on_broker_failed(BrokerFailed((lost,)))
         await self.write_states(decision)
         self.controller.replay(decision)
-        await self._tell(decision)
+        await self._send_requests(decision)
         self._learn(decision, led)
         await self.update_view(led)
 
@@ -101,7 +101,7 @@ class Controlled(Design):
         if not taken.all():
             raise TargetError(f"{int((~taken).sum())} state writes were refused")
 
-    async def _tell(self, decision: Decision) -> None:
+    async def _send_requests(self, decision: Decision) -> None:
         """All requests of the decision, each body encoded once; returns when all are answered."""
         answers = []
         for request in self.controller.requests(decision):

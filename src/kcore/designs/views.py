@@ -39,7 +39,7 @@ class WithView(Controlled):
         return on_watch
 
     async def _look(self, path: str, rows: list[int]) -> None:
-        """Where do requests go now? And tell me when that changes again."""
+        """Reads where requests go, and watches for the next change."""
         await self.reader.read_nodes([path], self._on_view(path, rows))
         for row in rows:
             self.routed.learnt(CLIENT, row)

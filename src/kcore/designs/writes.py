@@ -27,7 +27,7 @@ _HEADER_BYTES: Final = 8  # xid and type, in front of the body
 _TIMEOUT_S: Final = 60.0
 _ONE_BY_ONE_S: Final = 30.0  # What is not written by then is left: the time of one is known.
 _TOP: Final = "/states"
-_SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo tells of every connection that is dropped.
+_SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo logs every dropped connection.
 
 
 async def measure(hosts: str, row: Row, writes: int) -> list[Row]:
@@ -107,7 +107,7 @@ async def _largest(hosts: str, client: CountedClient, operations: list[SetData],
 
 
 async def _is_taken(hosts: str, body: bytes) -> bool:
-    """In a session of its own: it would ask again as long as it lives."""
+    """In its own session, which would retry as long as it exists."""
     dropped = asyncio.Event()
 
     def on_session(event: SessionEvent) -> None:
@@ -115,11 +115,11 @@ async def _is_taken(hosts: str, body: bytes) -> bool:
             dropped.set()
 
     async with ZookeeperClient(hosts, on_session=on_session, logger=_SILENT) as client:
-        asked = asyncio.ensure_future(client.session.multi(body))
+        reply = asyncio.ensure_future(client.session.multi(body))
         lost = asyncio.ensure_future(dropped.wait())
-        await asyncio.wait((asked, lost), timeout=_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-        is_taken = asked.done() and not dropped.is_set()
-        for task in (asked, lost):
+        await asyncio.wait((reply, lost), timeout=_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        is_taken = reply.done() and not dropped.is_set()
+        for task in (reply, lost):
             task.cancel()
-        await asyncio.gather(asked, lost, return_exceptions=True)
+        await asyncio.gather(reply, lost, return_exceptions=True)
     return is_taken

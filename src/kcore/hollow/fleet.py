@@ -1,4 +1,4 @@
-"""The hollow brokers of one process: their lives from registration to death, over the compiled loop."""
+"""The hollow brokers of one process: their states from registration to the end, over the compiled loop."""
 
 import asyncio
 import resource
@@ -35,7 +35,7 @@ _RECONNECT_S: Final = (0.05, 0.5)
 _UNKNOWN_EPOCH: Final = -1
 _WATCH_S: Final = 0.02
 _NOT_KNOWN: Final = -1  # A high watermark, as the loop and Kafka have it.
-OBSERVER_ID: Final = -1  # The replica id of a Fetch by nobody that the controllers know.
+OBSERVER_ID: Final = -1  # The replica id of an anonymous Fetch.
 
 
 class State(Enum):
@@ -87,7 +87,7 @@ class Fleet:
         self.brokers: dict[int, HollowBroker] = {}
         self.timeline = Timeline()
         self.clock_ns = 0  # By which the clock of another process may be off ours, at most.
-        self.lost = ""  # Which of them have gone with the process they lived in, if any.
+        self.lost = ""  # The brokers that were lost with their process, if any.
         self.errors: dict[str, int] = {}
         self.false_fencings = 0  # Of brokers that were running and beating.
         self._random = random
@@ -177,7 +177,7 @@ class Fleet:
         await self._await(brokers, State.RUNNING, timeout_s)
 
     def kill(self, brokers: Iterable[HollowBroker]) -> None:
-        """Ends them as kill -9 does: their connections close, nothing is said."""
+        """Ends them as kill -9 does: their connections close without a request."""
         for broker in brokers:
             self._loop.rest(broker.row)
             self._loop.fetch(broker.row, False)
@@ -189,7 +189,7 @@ class Fleet:
             self._set(broker, State.OFF)
 
     async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
-        """Controlled shutdown: heartbeats that ask for it until the controller says so, then the end."""
+        """Controlled shutdown: heartbeats request it until the controller grants it, then the broker ends."""
         for broker in brokers:
             self._set(broker, State.SHUTTING_DOWN)
             self._beat(broker, want_shut_down=True)
@@ -200,7 +200,7 @@ class Fleet:
         await self._await(brokers, State.OFF, timeout_s)
 
     def lose_directories(self, broker: HollowBroker, lost: Sequence[Uuid]) -> None:
-        """Its heartbeats, from one at once on, say that these directories are offline, until it starts anew."""
+        """Its heartbeats, the first at once, report these directories as offline, until it restarts."""
         self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id, lost))
         self._beat(broker)
 
@@ -223,7 +223,7 @@ class Fleet:
         return self._loop.histograms()
 
     async def sync(self) -> None:
-        """Takes what has happened until now, wherever the brokers live."""
+        """Takes the events until now, in whatever process the brokers run."""
         self.drain()
 
     def cpu_s(self) -> float:
@@ -327,10 +327,10 @@ class Fleet:
     def _count(self, error: str) -> None:
         self.errors[error] = self.errors.get(error, 0) + 1
 
-    # What the loop has to say.
+    # The events of the loop.
 
     def _on_news(self) -> None:
-        """As `drain`, but called by nobody who could take what goes wrong."""
+        """As `drain`, called by the event loop, which cannot handle errors."""
         try:
             self.drain()
         except Exception as error:  # A task's failure ends the run, this one's would only be printed.

@@ -151,7 +151,7 @@ class Observer:
             await self._fetch_snapshot(row, partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
 
     def _truncate(self, end_offset: int) -> None:
-        """What was not committed is gone from the log, and comes anew in another epoch."""
+        """Drops records that were not committed: the log was truncated, and continues in another epoch."""
         if end_offset < self.end_offset:
             raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {self.end_offset}")
         found = scan_batches(self._waiting, check_crc=False, stop=True)

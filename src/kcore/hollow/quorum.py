@@ -1,4 +1,4 @@
-"""The controllers under load, as a client knows them: their versions, who leads, and requests to the active one."""
+"""The controllers under load, as a client sees them: their versions, the leader, and requests to the active one."""
 
 import asyncio
 import socket
@@ -133,7 +133,7 @@ class Quorum:
         raise DisconnectedError("; ".join(problems))
 
     async def _follow(self, answer: DescribeClusterResponse) -> None:
-        """Connections to the active controller that an answer tells of; those that work already stay."""
+        """Opens connections to the active controller that a response names; working ones stay."""
         leaders = [node for node in answer.brokers if node.broker_id == answer.controller_id]
         if answer.error_code or not leaders:
             raise RetriableException(f"it knows no active controller (error {answer.error_code})")

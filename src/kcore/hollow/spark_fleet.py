@@ -1,4 +1,4 @@
-"""Hollow brokers on Spark: the driver gives orders and keeps the image, tasks carry the brokers and tell."""
+"""Hollow brokers on Spark: the driver sends commands and keeps the image, tasks run the brokers and report."""
 
 import asyncio
 import secrets
@@ -182,7 +182,7 @@ class SparkFleet(Fleet):
         """A broker that is off, in the next task."""
         row = len(self.brokers)
         broker = self.brokers[broker_id] = HollowBroker(broker_id, row, rack, (), self._uuid())
-        self._tell(self._links[row % len(self._links)], "add", broker_id, row=row, rack=rack, broker=broker_id)
+        self._send_command(self._links[row % len(self._links)], "add", broker_id, row=row, rack=rack, broker=broker_id)
         self.set_directories(broker, [self._uuid() for _ in range(directories)])
         return broker
 
@@ -198,7 +198,7 @@ class SparkFleet(Fleet):
 
     def kill(self, brokers: Iterable[HollowBroker]) -> None:
         for link, ids in self._by_link(brokers):
-            self._tell(link, "kill", *ids)
+            self._send_command(link, "kill", *ids)
         for broker in brokers:
             self._set(broker, State.OFF)
 
@@ -236,14 +236,14 @@ class SparkFleet(Fleet):
 
     def _order_about(self, broker: HollowBroker, do: str, directories: Sequence[Uuid]) -> None:
         [(link, ids)] = self._by_link([broker])
-        self._tell(link, do, *ids, directories=[str(each) for each in directories])
+        self._send_command(link, do, *ids, directories=[str(each) for each in directories])
 
     async def _ask(self, do: str, brokers: Sequence[HollowBroker], **more: Any) -> None:
         await asyncio.gather(*(self._answer(link, do, *ids, **more) for link, ids in self._by_link(brokers)))
 
     async def _answer(self, link: _Link, do: str, *ids: int, **more: Any) -> None:
         waiting = asyncio.get_running_loop().create_future()
-        link.waiting[self._tell(link, do, *ids, **more)] = waiting
+        link.waiting[self._send_command(link, do, *ids, **more)] = waiting
         if self.lost:
             raise TargetError(self.lost)
         try:
@@ -251,7 +251,7 @@ class SparkFleet(Fleet):
         except TimeoutError:
             raise TargetError(f"task {link.number + 1} has not answered {do} within {_ANSWER_S:g} s") from None
 
-    def _tell(self, link: _Link, do: str, *ids: int, **more: Any) -> int:
+    def _send_command(self, link: _Link, do: str, *ids: int, **more: Any) -> int:
         self._order += 1
         link.brokers.update(dict.fromkeys(ids, self._order))
         if not link.writer.is_closing():

@@ -1,4 +1,4 @@
-"""One Spark task: hollow brokers that obey the driver, and tell it what they see in the driver's own time."""
+"""One Spark task: hollow brokers that follow the driver's commands and report events in the driver's clock."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ class TaskPlan:
 
     host: str
     port: int
-    token: str  # Who does not know it is not one of ours.
+    token: str  # A peer that does not know it is not one of ours.
     bootstrap: tuple[str, ...]
     options: Options
     seed: int

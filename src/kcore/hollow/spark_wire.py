@@ -1,4 +1,4 @@
-"""What driver and tasks say to each other: frames of JSON with bytes behind it, over one TCP connection a task."""
+"""The messages between driver and tasks: frames of JSON followed by bytes, over one TCP connection a task."""
 
 import asyncio
 import json

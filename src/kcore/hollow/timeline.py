@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kcore.types import Int64s
 
-# How many int64 the loop tells of each; a time is the last of them.
+# How many int64 the loop gives for each; a time is the last of them.
 BATCH: Final = 6  # base offset, last offset, records, bytes, append time in ms, when it first came in ns
 ARRIVAL: Final = 3  # row, end of what the broker knows to be committed, when in ns
 
@@ -32,7 +32,7 @@ class Batches:
 class Timeline:
     """What the loop has seen so far."""
 
-    committed: int = 0  # What any broker knows to be committed lies below.
+    committed: int = 0  # Every broker's known high watermark is at most this.
     by_row: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # The same of each broker.
     _batches: list[npt.NDArray[np.int64]] = field(default_factory=list)
     _arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)

@@ -114,7 +114,7 @@ class BrokerIds:
         return row
 
     def pop(self) -> None:
-        """The last row is gone."""
+        """Removes the last row."""
         row = len(self.ids) - 1
         broker_id = int(self.ids[row])
         if broker_id < _DENSE_IDS:

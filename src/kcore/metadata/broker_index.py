@@ -57,7 +57,7 @@ class BrokerIndex:
         self.add(rows, _without(after__ps, before__ps))
 
     def replace_row(self, row: int, before: Iterable[int], after: Iterable[int]) -> None:
-        """One partition changes its replicas; -1 is nobody."""
+        """One partition changes its replicas; -1 is an unused slot."""
         old, new, rows = {*before} - {NO_BROKER_ROW}, {*after} - {NO_BROKER_ROW}, np.array([row], np.int32)
         for broker_row in old - new:
             self._drop(broker_row, rows)

@@ -1,7 +1,7 @@
 """The brokers by row: their ids kept once, and all that is known of each."""
 
 from collections.abc import Iterator, KeysView, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,13 @@ from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.recorder import Recorder
 from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
 
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
-
 __all__ = ["SECURITY_PROTOCOLS", "BrokerTable", "Endpoint"]
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # SecurityProtocol
 
 
 class _Details(NamedTuple):
-    """What a registration says beside the columns of flags and numbers."""
+    """The fields of a registration that are not columns."""
 
     incarnation_id: Uuid = ZERO_UUID
     rack: str | None = None
@@ -79,7 +76,7 @@ class BrokerTable:
         racks: Sequence[str | None] | None = None,
         endpoints: Sequence[Sequence[Endpoint]] | None = None,
     ) -> Self:
-        """Brokers from their ids, all live unless told otherwise.
+        """Brokers from their ids, all live by default.
 
         Raises TableError for ids that are negative or repeated, more than MAX_BROKERS, or lengths that differ.
         """
@@ -159,7 +156,7 @@ class BrokerTable:
         return self[broker_id] if is_registered else None
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same brokers are registered, alike; in which rows does not count."""
+        """Whether the same brokers are registered with equal fields, in whatever rows."""
         if isinstance(other, BrokerTable):
             return self.registrations() == other.registrations()
         return self.registrations() == other if isinstance(other, Mapping) else NotImplemented
@@ -209,7 +206,7 @@ class BrokerTable:
         return row
 
     def name(self, broker_id: int) -> int:
-        """The row of a broker; one that nobody has named before gets one, and is not registered."""
+        """The row of a broker; a broker without a row gets one, unregistered."""
         if (known := self._by_id.find(broker_id)) is not None:
             return known
         row = self._by_id.append(broker_id)
@@ -242,7 +239,7 @@ class BrokerTable:
             array[row] = UNKNOWN_BROKER_EPOCH if name == "epochs" else False
 
     def set_gone(self, broker_id: int) -> None:
-        """ZooKeeper mode: the broker's znode is gone. It is not live; where it was stays known."""
+        """ZooKeeper mode: the broker's znode is gone. It is not live; its endpoints stay known."""
         row = self._changing(self.row(broker_id))
         for name in ("registered__b", "live", "in_controlled_shutdown__b"):
             self._room[name][row] = False
@@ -286,7 +283,7 @@ class BrokerTable:
             each[row] = value
 
     def pop(self) -> None:
-        """The last row is gone: nobody names that broker any more."""
+        """Removes the last row: no record names that broker any more."""
         self._by_id.pop()
         for each in self._lists():
             each.pop()
@@ -328,9 +325,16 @@ def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool
     return flags.astype(np.bool_)
 
 
-def _restore(image: "ClusterImage", row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
+class _HasBrokers(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def brokers(self) -> BrokerTable: ...
+
+
+def _restore(image: _HasBrokers, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
     image.brokers.restore(row, flags, details)
 
 
-def _pop(image: "ClusterImage") -> None:
+def _pop(image: _HasBrokers) -> None:
     image.brokers.pop()

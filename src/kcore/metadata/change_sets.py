@@ -18,7 +18,7 @@ def no_changes() -> UnwrittenChanges:
 
 
 def _kind_of(changes: Changes) -> type[Changes]:
-    """Without what elections tell besides."""
+    """Without the columns that only elections have."""
     # mypy looks at each of the two types apart, and sees no narrowing of `type[Changes]`.
     return PartitionChanges if isinstance(changes, PartitionChanges) else UnwrittenChanges  # type: ignore[return-value]
 

@@ -1,8 +1,8 @@
 """Changes of partition state as columns: what decisions produce and what the table's mutators take.
 
-Types say which partition epochs they carry. `PartitionChanges` have those that the partitions have with the change.
-`UnwrittenChanges`, which decisions in ZooKeeper mode make, have the versions that the writes of the state znodes must
-find; `written()` is what the writes make of them. `KraftChanges` have no epochs: each change raises them.
+Types say which partition epochs they carry. `PartitionChanges` have the epochs after the change. `UnwrittenChanges`,
+the result of decisions in ZooKeeper mode, have the state znodes' versions before the write, which the write compares;
+`written()` gives the `PartitionChanges` after it. `KraftChanges` have no epochs: each change raises them.
 """
 
 from dataclasses import dataclass

@@ -4,26 +4,44 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from kcore.types import Int32s, Int64s, Uuid
+from kcore.types import Int16s, Int32s, Int64s, Uuid
 
-if TYPE_CHECKING:
-    from kcore.metadata.partition_table import PartitionTable
-
-MOST_CHANGES: Final = 1 << 20  # Rows and keys that are remembered, if nothing else is said.
+MOST_CHANGES: Final = 1 << 20  # Rows and keys that are remembered by default.
 ROWS: Final = "rows"
 CREATED_TOPICS: Final = "created topics"  # Keys: id and name.
 DELETED_TOPICS: Final = "deleted topics"
 
 
+class _Brokers(Protocol):
+    def __contains__(self, broker_id: int) -> bool: ...
+
+    def row(self, broker_id: int) -> int: ...
+
+
+class Partitions(Protocol):
+    """What a delta reads of the partition table, which is built on this file."""
+
+    @property
+    def topic_row__p(self) -> Int32s: ...
+
+    @property
+    def replicas__ps(self) -> Int16s: ...
+
+    @property
+    def brokers(self) -> _Brokers: ...
+
+    def __len__(self) -> int: ...
+
+
 @dataclass(slots=True, eq=False)
 class MetadataDelta:
-    """What records in [from_offset, to_offset) touched. Values are the image's, which may know later records, too.
+    """What records in [from_offset, to_offset) touched. Values are the image's, which may include later records.
 
-    If it does, then a row that another partition has taken since is among `rows` as well.
+    If it does, `rows` also has rows that another partition has taken since.
     """
 
     from_offset: int
@@ -46,7 +64,7 @@ class MetadataDelta:
         """The keys of a part that came, changed or went, such as broker ids of "brokers"."""
         return self.keys.get(part, set())
 
-    def rows_by_topic(self, table: "PartitionTable") -> dict[int, Int32s]:
+    def rows_by_topic(self, table: Partitions) -> dict[int, Int32s]:
         """`rows` by topic row."""
         topics = table.topic_row__p[self.rows]
         order = np.argsort(topics, kind="stable")
@@ -54,7 +72,7 @@ class MetadataDelta:
         parts = np.split(self.rows[order], breaks) if len(self.rows) else []
         return {int(table.topic_row__p[part[0]]): part for part in parts}
 
-    def rows_of_broker(self, table: "PartitionTable", broker_id: int) -> Int32s:
+    def rows_of_broker(self, table: Partitions, broker_id: int) -> Int32s:
         """Those of `rows` that have the broker among their replicas now."""
         if broker_id not in table.brokers:
             return self.rows[:0]
@@ -88,7 +106,7 @@ class DeltaLog:
 
     @property
     def start(self) -> int:
-        """Deltas from here on can be told."""
+        """`between` works from this offset on."""
         return self._start
 
     def add_rows(self, rows: Int32s, offsets: Int64s | None = None) -> None:
@@ -103,7 +121,7 @@ class DeltaLog:
         self._add(_Touched(self.offset, self.offset, part, key))
 
     def hold(self) -> None:
-        """What is touched from now on waits for `release`: it may come in another order than that of the records."""
+        """Collects what is touched from now on until `release`, which sorts it into the order of the records."""
         self._held = []
 
     def release(self) -> None:
@@ -124,7 +142,7 @@ class DeltaLog:
             self._start = gone.last + 1
 
     def revert_to(self, offset: int) -> None:
-        """Records from `offset` on never were."""
+        """Forgets the records from `offset` on."""
         while self._touched and self._touched[-1].last >= offset:
             gone = self._touched.pop()
             self._count -= gone.size
@@ -134,7 +152,7 @@ class DeltaLog:
                 break
         self.offset = min(self.offset, offset)
 
-    def between(self, table: "PartitionTable", from_offset: int, to_offset: int) -> MetadataDelta | None:
+    def between(self, table: Partitions, from_offset: int, to_offset: int) -> MetadataDelta | None:
         """What [from_offset, to_offset) touched; None where not all of it is remembered."""
         if from_offset < self._start:
             return None

@@ -1,7 +1,7 @@
 """The log directories that a cluster's replicas are in, by row (KIP-858)."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -11,15 +11,12 @@ from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
 from kcore.types import Int16s, Int32s, UInt8s, Uuid
 
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
-
 MIGRATING_UUID: Final = Uuid(bytes(16))
 UNASSIGNED_UUID: Final = Uuid(bytes(15) + b"\1")
 LOST_UUID: Final = Uuid(bytes(15) + b"\2")
 RESERVED: Final = (MIGRATING_UUID, UNASSIGNED_UUID, LOST_UUID)
 
-MIGRATING: Final = 0  # DirectoryId.MIGRATING: nobody has said yet which of its directories a broker chose long ago.
+MIGRATING: Final = 0  # DirectoryId.MIGRATING: the broker has not reported the directory of an old replica yet.
 UNASSIGNED: Final = 1  # DirectoryId.UNASSIGNED: the broker has yet to choose one, for a new replica.
 LOST: Final = 2  # DirectoryId.LOST: one of the broker's directories that are offline, whichever it is.
 
@@ -27,12 +24,12 @@ LOST: Final = 2  # DirectoryId.LOST: one of the broker's directories that are of
 class DirectoryTable:
     """Directories by row: the three reserved ones first, then the others in the order in which they were named.
 
-    A row stays. Whether a directory is online only its broker's registration says: a replica of broker b in directory d
-    is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`, or d is not LOST and broker b lists no directory
-    at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
+    A row is never reused. The broker's registration decides whether a directory is online: a replica of broker b in
+    directory d is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`, or d is not LOST and broker b lists no
+    directory at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
     """
 
-    owner__d: Int16s  # The broker row whose registration lists the directory; -1 for nobody's. Read-only.
+    owner__d: Int16s  # The row of the broker whose registration lists the directory; -1 for none. Read-only.
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
@@ -58,7 +55,7 @@ class DirectoryTable:
         return self._index
 
     def row(self, uuid: bytes) -> int:
-        """The row of a directory; -1 where nobody has named it."""
+        """The row of a directory; -1 if it has none."""
         return self._index.row(uuid)
 
     def name(self, uuids: Iterable[bytes]) -> tuple[int, ...]:
@@ -83,13 +80,13 @@ class DirectoryTable:
         return row
 
     def truncate(self, count: int) -> None:
-        """Only the first `count` rows stay: those behind were named by what is taken back."""
+        """Only the first `count` rows stay: the later ones were added by reverted changes."""
         while len(self._index) > count:
             self._index.pop()
         self._show()
 
     def set_owner(self, rows: Iterable[int], broker_row: int) -> None:
-        """The broker's registration lists these directories from now on; the reserved ones are nobody's."""
+        """The broker's registration lists these directories from now on; the reserved ones have no owner."""
         for row in rows:
             if row >= len(RESERVED):
                 self.write_owner(row, broker_row)
@@ -101,7 +98,7 @@ class DirectoryTable:
                 self.write_owner(row, NO_BROKER_ROW)
 
     def write_owner(self, row: int, broker_row: int) -> None:
-        """That broker lists the directory, or nobody."""
+        """That broker lists the directory; -1 for none."""
         if self.recorder is not None:
             self.recorder.undo(_restore_owner, row, int(self._owner[row]))
         self._owner[row] = broker_row
@@ -129,9 +126,16 @@ class DirectoryTable:
         return self._index.nbytes + self._owner.nbytes
 
 
-def _truncate(image: "ClusterImage", count: int) -> None:
+class _HasDirectories(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def directories(self) -> DirectoryTable: ...
+
+
+def _truncate(image: _HasDirectories, count: int) -> None:
     image.directories.truncate(count)
 
 
-def _restore_owner(image: "ClusterImage", row: int, broker_row: int) -> None:
+def _restore_owner(image: _HasDirectories, row: int, broker_row: int) -> None:
     image.directories.write_owner(row, broker_row)

@@ -1,4 +1,4 @@
-"""Whether two partition tables say the same, whatever rows they keep it in."""
+"""Whether two partition tables are equal, in whatever rows they store the partitions."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ _LISTS: Final = ("replicas__ps", "isr__pi", "elr__pi", "last_known_elr__pi")
 
 
 def same_partitions(one: PartitionTable, other: PartitionTable) -> bool:
-    """The same topics with the same partitions, alike to the last replica on the move."""
+    """Whether both have the same topics and partitions, with equal states and reassignments."""
     topics = [dict(zip(each.topics.names, each.topics.ids, strict=True)) for each in (one, other)]
     for each in topics:
         each.pop("", None)  # Free rows.

@@ -9,7 +9,7 @@ from kcore.types import Int32s
 
 
 class FreeRows:
-    """Rows that nothing lives in, below the table's length. Neighbouring runs are one.
+    """Rows without a partition, below the table's length. Neighbouring runs are one.
 
     A run that goes is found by a scan from the lowest one on, a single row at once; a run that comes by bisection.
     """
@@ -37,7 +37,7 @@ class FreeRows:
         self._firsts[begin:stop], self._ends[begin:stop] = [first], [end]
 
     def take_run(self, count: int) -> int | None:
-        """The first row of the lowest `count` free rows in line, which are free no more. None where there are none."""
+        """The first row of the lowest `count` free rows in a run, which are taken now. None if there is no such run."""
         for at, (first, end) in enumerate(zip(self._firsts, self._ends, strict=True)):
             if end - first >= count:
                 self._cut(at, first, first + count)
@@ -55,12 +55,12 @@ class FreeRows:
         return np.concatenate(runs) if runs else np.empty(0, np.int32)
 
     def take(self, rows: Iterable[int]) -> None:
-        """These rows, all of them free, are free no more."""
+        """Takes these rows, all of them free."""
         for row in rows:
             self._cut(bisect_right(self._firsts, row) - 1, row, row + 1)
 
     def take_lowest(self, count: int) -> None:
-        """The `count` lowest free rows are free no more."""
+        """Takes the `count` lowest free rows."""
         at = 0
         while count and count >= self._ends[at] - self._firsts[at]:
             count -= self._ends[at] - self._firsts[at]

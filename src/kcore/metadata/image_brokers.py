@@ -2,22 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcore.errors import TableError
 from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
+from kcore.metadata.image_state import ImageState
 from kcore.schema import metadata_records_brokers as records
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
 
 _FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 leaves it.
 _SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 leaves it.
 
 
-def _register_broker(image: "ClusterImage", record: records.RegisterBrokerRecord) -> None:
+def _register_broker(image: ImageState, record: records.RegisterBrokerRecord) -> None:
     features = {each.name: (each.min_supported_version, each.max_supported_version) for each in record.features}
     listeners = (Endpoint(each.port, each.host, each.name, each.security_protocol) for each in record.end_points)
     image.brokers.put(
@@ -46,19 +44,19 @@ def _longs(uuid: Uuid) -> tuple[int, int]:
     return int.from_bytes(uuid[:8], signed=True), int.from_bytes(uuid[8:], signed=True)
 
 
-def _unregister_broker(image: "ClusterImage", record: records.UnregisterBrokerRecord) -> None:
+def _unregister_broker(image: ImageState, record: records.UnregisterBrokerRecord) -> None:
     image.brokers.unregister(_registered(image, record.broker_id, record.broker_epoch))
 
 
-def _fence_broker(image: "ClusterImage", record: records.FenceBrokerRecord) -> None:
+def _fence_broker(image: ImageState, record: records.FenceBrokerRecord) -> None:
     image.brokers.set_fenced(_registered(image, record.id, record.epoch), True)
 
 
-def _unfence_broker(image: "ClusterImage", record: records.UnfenceBrokerRecord) -> None:
+def _unfence_broker(image: ImageState, record: records.UnfenceBrokerRecord) -> None:
     image.brokers.set_fenced(_registered(image, record.id, record.epoch), False)
 
 
-def _change_registration(image: "ClusterImage", record: records.BrokerRegistrationChangeRecord) -> None:
+def _change_registration(image: ImageState, record: records.BrokerRegistrationChangeRecord) -> None:
     broker = image.brokers[_registered(image, record.broker_id, record.broker_epoch)]
     if record.fenced not in (0, *_FENCING) or record.in_controlled_shutdown not in (0, *_SHUTDOWN):
         raise TableError(f"broker {broker.id}: no change is {record.fenced}, {record.in_controlled_shutdown}")
@@ -74,7 +72,7 @@ def _change_registration(image: "ClusterImage", record: records.BrokerRegistrati
         image.brokers.put(after)
 
 
-def _registered(image: "ClusterImage", broker_id: int, epoch: int) -> int:
+def _registered(image: ImageState, broker_id: int, epoch: int) -> int:
     """The broker's id; TableError unless it is registered under that epoch."""
     brokers = image.brokers
     row = brokers.row(broker_id) if broker_id in brokers else -1
@@ -85,11 +83,11 @@ def _registered(image: "ClusterImage", broker_id: int, epoch: int) -> int:
     return broker_id
 
 
-def _register_controller(image: "ClusterImage", record: records.RegisterControllerRecord) -> None:
+def _register_controller(image: ImageState, record: records.RegisterControllerRecord) -> None:
     image.set_key("controllers", record.controller_id, record)
 
 
-HANDLERS: Final[dict[type[MetadataRecord], Callable[["ClusterImage", Any], None]]] = {
+HANDLERS: Final[dict[type[MetadataRecord], Callable[[ImageState, Any], None]]] = {
     records.RegisterBrokerRecord: _register_broker,
     records.UnregisterBrokerRecord: _unregister_broker,
     records.FenceBrokerRecord: _fence_broker,

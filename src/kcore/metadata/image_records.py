@@ -12,7 +12,7 @@ from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature,
 from kcore.schema.structure import MetadataRecord
 
 Written = Iterator[tuple[MetadataRecord, int]]  # With the version to write it in.
-Lose = Callable[[str], None]  # Told what the metadata.version cannot say.
+Lose = Callable[[str], None]  # Called with what the metadata.version has no field for.
 
 _MIGRATION_STATES: Final = {0: "NONE", 1: "PRE_MIGRATION", 2: "MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
 
@@ -76,7 +76,7 @@ _LOST: Final = {
 def _set(record: RegisterBrokerRecord, field: str, value: Any, is_supported: bool, lose: Lose) -> None:
     if is_supported:
         setattr(record, field, value)
-    elif value or field == "cordoned_log_dirs":  # An empty list of those says something, too.
+    elif value or field == "cordoned_log_dirs":  # An empty list differs from None here.
         lose(f"{_LOST[field]} of one or more brokers")
 
 

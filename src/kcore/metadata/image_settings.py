@@ -1,26 +1,24 @@
 """Records of features, settings, quotas, access control and credentials onto an image."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcore.errors import TableError
+from kcore.metadata.image_state import ImageState
 from kcore.schema import metadata_records_log as log_records
 from kcore.schema import metadata_records_security as security_records
 from kcore.schema import metadata_records_settings as setting_records
 from kcore.schema.structure import MetadataRecord
 
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
-
 KRAFT_VERSION: Final = "kraft.version"
 
 
-def _feature_level(image: "ClusterImage", record: setting_records.FeatureLevelRecord) -> None:
+def _feature_level(image: ImageState, record: setting_records.FeatureLevelRecord) -> None:
     if record.name != KRAFT_VERSION:  # Written by mistake once; raft's own control record rules (KAFKA-18979).
         image.set_key("features", record.name, record.feature_level or None)
 
 
-def _config(image: "ClusterImage", record: setting_records.ConfigRecord) -> None:
+def _config(image: ImageState, record: setting_records.ConfigRecord) -> None:
     resource = record.resource_type, record.resource_name
     values = dict(image.configs.get(resource, {}))
     if record.value is None:
@@ -30,7 +28,7 @@ def _config(image: "ClusterImage", record: setting_records.ConfigRecord) -> None
     image.set_key("configs", resource, values or None)
 
 
-def _client_quota(image: "ClusterImage", record: setting_records.ClientQuotaRecord) -> None:
+def _client_quota(image: ImageState, record: setting_records.ClientQuotaRecord) -> None:
     entity = tuple(sorted(((each.entity_type, each.entity_name) for each in record.entity), key=_none_first))
     values = dict(image.quotas.get(entity, {}))
     if record.remove:
@@ -44,41 +42,41 @@ def _none_first(pair: tuple[str, str | None]) -> tuple[str, str]:
     return pair[0], pair[1] or ""
 
 
-def _producer_ids(image: "ClusterImage", record: setting_records.ProducerIdsRecord) -> None:
+def _producer_ids(image: ImageState, record: setting_records.ProducerIdsRecord) -> None:
     image.set_number("next_producer_id", record.next_producer_id)
 
 
-def _acl(image: "ClusterImage", record: security_records.AccessControlEntryRecord) -> None:
+def _acl(image: ImageState, record: security_records.AccessControlEntryRecord) -> None:
     image.set_key("acls", record.id, record)
 
 
-def _remove_acl(image: "ClusterImage", record: security_records.RemoveAccessControlEntryRecord) -> None:
+def _remove_acl(image: ImageState, record: security_records.RemoveAccessControlEntryRecord) -> None:
     if record.id not in image.acls:
         raise TableError(f"unknown ACL {record.id}")
     image.set_key("acls", record.id, None)
 
 
-def _scram(image: "ClusterImage", record: security_records.UserScramCredentialRecord) -> None:
+def _scram(image: ImageState, record: security_records.UserScramCredentialRecord) -> None:
     image.set_key("scram", (record.mechanism, record.name), record)
 
 
-def _remove_scram(image: "ClusterImage", record: security_records.RemoveUserScramCredentialRecord) -> None:
+def _remove_scram(image: ImageState, record: security_records.RemoveUserScramCredentialRecord) -> None:
     image.set_key("scram", (record.mechanism, record.name), None)
 
 
-def _token(image: "ClusterImage", record: security_records.DelegationTokenRecord) -> None:
+def _token(image: ImageState, record: security_records.DelegationTokenRecord) -> None:
     image.set_key("tokens", record.token_id, record)
 
 
-def _remove_token(image: "ClusterImage", record: security_records.RemoveDelegationTokenRecord) -> None:
+def _remove_token(image: ImageState, record: security_records.RemoveDelegationTokenRecord) -> None:
     image.set_key("tokens", record.token_id, None)
 
 
-def _zk_migration_state(image: "ClusterImage", record: log_records.ZkMigrationStateRecord) -> None:
+def _zk_migration_state(image: ImageState, record: log_records.ZkMigrationStateRecord) -> None:
     image.set_number("zk_migration_state", record.zk_migration_state)
 
 
-HANDLERS: Final[dict[type[MetadataRecord], Callable[["ClusterImage", Any], None]]] = {
+HANDLERS: Final[dict[type[MetadataRecord], Callable[[ImageState, Any], None]]] = {
     setting_records.FeatureLevelRecord: _feature_level,
     setting_records.ConfigRecord: _config,
     setting_records.ClientQuotaRecord: _client_quota,

@@ -2,10 +2,10 @@
 
 The order is Kafka's: features, brokers and controllers, each topic with its partitions, settings, quotas, producer ids,
 ACLs, SCRAM credentials, delegation tokens. Within each, where Kafka's is that of hash tables, ours is by name or id:
-images that are equal are written alike, byte for byte.
+equal images are written as equal bytes.
 
-What a metadata.version cannot say is a loss: it is refused, or left out by whoever handles losses. Records come in
-slices, each a few milliseconds of work, and the image may change between them.
+What a metadata.version has no field for is a loss: `on_loss` refuses it or leaves it out. Records come in slices, each
+a few milliseconds of work, and the image may change between them.
 """
 
 from collections.abc import Callable, Iterator
@@ -145,7 +145,7 @@ def _cuts(starts: Int64s) -> list[int]:
 
 
 def _in_order(image: ClusterImage) -> Iterator[Int32s]:
-    """The rows of topics by id, a few at a time: those whose ids begin alike are sorted together."""
+    """The rows of topics by id, a few at a time: ids with the same first bits are sorted together."""
     ids = image.topics.by_id.ids[: len(image.topics)]
     heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel().astype(np.uint64)
     tails = np.ascontiguousarray(ids[:, 8:]).view(">u8").ravel().astype(np.uint64)

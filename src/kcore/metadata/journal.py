@@ -1,32 +1,39 @@
-"""What takes changes of an image back: what was there before each of them, batch by batch.
+"""The undo journal of an image: the state before each change, batch by batch.
 
-A controller applies its records as soon as it has decided them, and must be able to forget those that the quorum never
-committed. A change writes down first what it will overwrite: rows of partitions as packed images, all else by key.
-`commit` drops what cannot come back any more, `revert_to` writes the rest back, the newest first.
+A controller applies its records as soon as it has decided them, and must be able to revert those that the quorum never
+committed. Before a change, the values that it overwrites are saved: rows of partitions as packed images, everything
+else by key. `commit` drops the entries of committed batches, `revert_to` writes saved values back, the newest first.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from kcore._ext import row_images as kernels
 from kcore.errors import TableError
-from kcore.metadata.arrays import grown
+from kcore.metadata.arrays import Array, grown
 from kcore.types import Int32s, UInt8s
 
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
-    from kcore.metadata.partition_rows import PartitionRows
-
 _FEW_ROWS: Final = 16
+
+
+class Columns(Protocol):
+    """What the journal asks of a partition table: its columns as kernels take them."""
+
+    @property
+    def layout_version(self) -> int: ...
+
+    def layout(self) -> dict[str, tuple[int, int]]: ...
+
+    def column_arrays(self) -> tuple[Array, ...]: ...
 
 
 class RowImages:
     """Rows of a partition table as they were, in the order of their changes; all of one layout of the columns."""
 
-    def __init__(self, table: "PartitionRows") -> None:
+    def __init__(self, table: Columns) -> None:
         self.layout, self.version = table.layout(), table.layout_version
         self._stride = sum(width for _, width in self.layout.values())
         self.count = 0
@@ -40,7 +47,7 @@ class RowImages:
             room = max(wanted, 2 * len(self.rows))
             self.rows, self.images = grown(self.rows[: self.count], room), grown(self.images[: self.count], room)
 
-    def save(self, table: "PartitionRows", rows: Int32s) -> None:
+    def save(self, table: Columns, rows: Int32s) -> None:
         """The rows as they are now."""
         self.reserve(len(rows))
         kernels.save(table.column_arrays(), rows, self.images, self.count)
@@ -73,14 +80,14 @@ class Journal:
         self._begins.append(self._dropped + len(self._entries))
 
     def add(self, undo: Callable[..., None], *arguments: Any) -> None:
-        """How a change that is about to be made is taken back: undo(image, *arguments)."""
+        """Saves how to revert a change that is about to be made: undo(image, *arguments)."""
         self._entries.append((undo, *arguments))
 
-    def save_rows(self, table: "PartitionRows", rows: Int32s) -> None:
+    def save_rows(self, table: Columns, rows: Int32s) -> None:
         """Rows that are about to be written."""
         self.images_of(table).save(table, rows)
 
-    def images_of(self, table: "PartitionRows") -> RowImages:
+    def images_of(self, table: Columns) -> RowImages:
         """Where the next rows are saved: the last entry, if it takes more of them."""
         begins_batch = bool(self._begins) and self._begins[-1] == self._dropped + len(self._entries)
         if self._entries and not begins_batch and self._entries[-1][0] is _restore_rows:
@@ -92,14 +99,14 @@ class Journal:
         return images
 
     def commit(self, offset: int) -> None:
-        """All records below `offset`, where a batch ends, are there to stay."""
+        """All records below `offset`, where a batch ends, are committed."""
         self._committed = max(self._committed, offset)
         batches = bisect_left(self._offsets, offset)
         end = self._begins[batches] if batches < len(self._begins) else self._dropped + len(self._entries)
         del self._entries[: end - self._dropped], self._offsets[:batches], self._begins[:batches]
         self._dropped = end
 
-    def revert_copy(self, twin: "ClusterImage", offset: int) -> None:
+    def revert_copy(self, twin: object, offset: int) -> None:
         """A copy of the image becomes what the image was before the batch at `offset`; the journal stays as it is."""
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
@@ -111,8 +118,8 @@ class Journal:
         if offset < self._committed:
             raise TableError(f"what is committed, up to {self._committed}, cannot be taken back to {offset}")
 
-    def revert_to(self, image: "ClusterImage", offset: int) -> None:
-        """All batches from `offset` on never were. TableError where one of them was committed."""
+    def revert_to(self, image: object, offset: int) -> None:
+        """Reverts all batches from `offset` on. TableError where one of them was committed."""
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
@@ -122,5 +129,16 @@ class Journal:
         del self._offsets[first:], self._begins[first:]
 
 
-def _restore_rows(image: "ClusterImage", images: RowImages) -> None:
+class _HasTable(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def table(self) -> "_RestoresRows": ...
+
+
+class _RestoresRows(Protocol):
+    def restore_rows(self, images: RowImages) -> None: ...
+
+
+def _restore_rows(image: _HasTable, images: RowImages) -> None:
     image.table.restore_rows(images)

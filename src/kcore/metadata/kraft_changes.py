@@ -1,6 +1,6 @@
 """Many KRaft changes onto a partition table at once: what PartitionRegistration.merge does to one."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -9,18 +9,16 @@ from kcore.errors import TableError
 from kcore.metadata.arrays import Array, as_integers, padded, widened
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.directory_table import MIGRATING
+from kcore.metadata.partition_rows import PartitionRows
 from kcore.metadata.validation import MAX_EPOCH, check_broker_rows, check_directories, check_range, check_replicas
 from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Vectors
-
-if TYPE_CHECKING:
-    from kcore.metadata.partition_table import PartitionTable
 
 _LISTS: Final = {"isr__pi": "isr", "elr__pi": "elr", "last_known_elr__pi": "last_known_elr"}
 _MOVES: Final = ("adding", "removing")
 
 
-def apply_kraft_changes(table: "PartitionTable", changes: KraftChanges) -> None:
+def apply_kraft_changes(table: PartitionRows, changes: KraftChanges) -> None:
     """Makes decided changes. TableError, and nothing changed, for unknown rows or brokers, lists that do not fit."""
     rows = table.known_rows(changes.rows)
     values: dict[str, Array] = {}
@@ -49,7 +47,7 @@ def _valid(lists: Vectors, count: int) -> Bools:
     return np.ones(count, np.bool_) if lists.valid is None else lists.valid
 
 
-def _brokers(table: "PartitionTable", column: str, field: str, rows: Int32s, lists: Vectors) -> Int16s:
+def _brokers(table: PartitionRows, column: str, field: str, rows: Int32s, lists: Vectors) -> Int16s:
     """The column's rows after the change: those of brokers that are given, or as they are."""
     valid = _valid(lists, len(rows))
     given = table.brokers.rows(padded(lists.offsets, lists.values))
@@ -57,7 +55,7 @@ def _brokers(table: "PartitionTable", column: str, field: str, rows: Int32s, lis
     return _given_or_known(table, column, rows, given, valid)
 
 
-def _given_or_known(table: "PartitionTable", column: str, rows: Int32s, given: Array, valid: Bools) -> Array:
+def _given_or_known(table: PartitionRows, column: str, rows: Int32s, given: Array, valid: Bools) -> Array:
     known: Array | None = getattr(table, column)
     if known is None or valid.all():
         return given
@@ -66,9 +64,7 @@ def _given_or_known(table: "PartitionTable", column: str, rows: Int32s, given: A
     return np.where(valid[:, None], widened(given, width, fill), widened(known[rows], width, fill))
 
 
-def _directories(
-    table: "PartitionTable", changes: KraftChanges, rows: Int32s, after: Int16s | None
-) -> dict[str, Array]:
+def _directories(table: PartitionRows, changes: KraftChanges, rows: Int32s, after: Int16s | None) -> dict[str, Array]:
     """The directories of all replicas; those of replicas that move without any are MIGRATING where they do not fit."""
     if changes.directories is None and (after is None or table.directories__ps is None):
         return {}
@@ -92,7 +88,7 @@ def _directories(
     return {"directories__ps": known}
 
 
-def _leaders(table: "PartitionTable", changes: KraftChanges, rows: Int32s) -> dict[str, Array]:
+def _leaders(table: PartitionRows, changes: KraftChanges, rows: Int32s) -> dict[str, Array]:
     if changes.leaders is None:
         return {}
     leaders = as_integers("leaders", changes.leaders, np.int32, rows.shape)
@@ -110,16 +106,16 @@ def _one_more(name: str, epochs: Int32s, rises: Bools | bool) -> Int32s:
     return epochs + np.asarray(rises, np.int32)
 
 
-def _moves(table: "PartitionTable", rows: Int32s, lists: Vectors | None) -> dict[int, tuple[int, ...]]:
-    """By row, the broker rows of what is given; an empty tuple where nothing moves any more."""
+def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[int, tuple[int, ...]]:
+    """By row, the given brokers as rows; an empty tuple ends the move."""
     if lists is None:
         return {}
     valid = np.flatnonzero(_valid(lists, len(rows))).tolist()
     return {int(rows[k]): tuple(table.brokers.rows(lists[k]).tolist()) for k in valid}
 
 
-def clear_elr(table: "PartitionTable", rows: Int32s) -> None:
-    """Partitions of `rows` have no eligible leader replicas any more, which changes those that had (KIP-966)."""
+def clear_elr(table: PartitionRows, rows: Int32s) -> None:
+    """Removes the eligible leader replicas of `rows`; partitions that had any get a new partition epoch (KIP-966)."""
     had = np.zeros(len(rows), np.bool_)
     for column in (table.elr__pi, table.last_known_elr__pi):
         if column is not None and column.shape[1]:

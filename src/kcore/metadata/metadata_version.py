@@ -53,7 +53,7 @@ class MetadataVersion:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `"3.7-IV2"`, as the newest release that knows it has it, `"3.7-IV2@3.9.1"`, or a release: its default.
+        """From `"3.7-IV2"` (of the newest release that has it), `"3.7-IV2@3.9.1"`, or a release (its default).
 
         LevelError for any other text.
         """
@@ -70,9 +70,9 @@ class MetadataVersion:
 
     @classmethod
     def of_level(cls, level: int, release: str | None = None) -> Self:
-        """The metadata.version of a feature level, as `release` or the newest release that knows it has it.
+        """The metadata.version of a feature level, as defined by `release` or the newest release that has it.
 
-        LevelError where there is none.
+        LevelError if there is none.
         """
         place = PLACES[FIRST_KRAFT] + level - 1
         if level < 1 or place >= len(VERSIONS):
@@ -84,7 +84,7 @@ class MetadataVersion:
 
     @cached_property
     def feature_level(self) -> int:
-        """What a FeatureLevelRecord says."""
+        """The level that a FeatureLevelRecord has."""
         return PLACES[self.name] - PLACES[FIRST_KRAFT] + 1
 
     @cached_property
@@ -118,7 +118,7 @@ class MetadataVersion:
 
     @cached_property
     def controlled_shutdown_in_log(self) -> bool:
-        """The log says which brokers are in controlled shutdown (KIP-841)."""
+        """The log records which brokers are in controlled shutdown (KIP-841)."""
         return self.is_at_least("3.3-IV3")
 
     @cached_property

@@ -43,7 +43,7 @@ class PartitionColumns:
     def _own(self, columns: dict[str, Array], length: int) -> None:
         self._length = self._free_to = length  # Rows from `_length` to `_free_to` are as free rows are.
         self._room: dict[str, Array] = {}  # May have room behind the rows in use.
-        self._read_only: dict[str, Array] = {}  # The same arrays, as those who read may have them.
+        self._read_only: dict[str, Array] = {}  # The same arrays as read-only views, for readers.
         for name, array in columns.items():
             self._set_room(name, array)
 

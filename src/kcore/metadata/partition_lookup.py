@@ -91,9 +91,9 @@ class PartitionLookup:
             return int(self._first__t[topic_row]) + partition
         if topic_row >= len(self._head__t) or self._head__t[topic_row] == _NONE or partition < count:
             return -1
-        asked = np.array([[topic_row], [partition], [_NONE]], np.int32)
-        kernels.find(self.arrays, *asked)
-        return int(asked[2, 0])
+        query = np.array([[topic_row], [partition], [_NONE]], np.int32)
+        kernels.find(self.arrays, *query)
+        return int(query[2, 0])
 
     def rows_of_topic(self, topic_row: int) -> Int32s:
         """All rows of a topic, by ascending partition index."""
@@ -168,12 +168,12 @@ class PartitionLookup:
             kernels.rehash(self.arrays)
 
     def remove(self, topic_row: int) -> None:
-        """The topic has no partitions any more."""
+        """Removes all partitions of the topic."""
         if topic_row < self._topics:
             kernels.drop_topic(self.arrays, topic_row)
 
     def drop(self, topic_rows: Int32s, partitions: Int32s) -> None:
-        """These partitions, all of them known, are not there any more."""
+        """Removes these partitions, all of them known."""
         order = np.lexsort((partitions, topic_rows))[::-1]
         topic_rows, partitions = topic_rows[order], partitions[order]
         while (done := kernels.drop(self.arrays, topic_rows, partitions)) < len(topic_rows):

@@ -1,7 +1,7 @@
 """One PartitionRecord or PartitionChangeRecord onto a partition table: what bulk replay does to many at once.
 
-Brokers and log directories that nobody has named before get rows. All of a record is checked before anything else
-changes. Source: Kafka's PartitionRegistration.
+Brokers and log directories without a row get one. A record is checked completely before anything else changes. Source:
+Kafka's PartitionRegistration.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _LISTS: Final = {
 
 
 def put_partition(table: PartitionTable, topic_row: int, record: PartitionRecord) -> None:
-    """A new partition, or one that is told anew. TableError for what no table holds."""
+    """A new partition, or a known one overwritten. TableError for values that no table holds."""
     if not record.replicas:
         raise _fault(record, "has no replicas")
     if not 0 <= record.partition_id < MAX_PARTITIONS:
@@ -97,7 +97,7 @@ def _check_lists(record: PartitionRecord | PartitionChangeRecord) -> None:
 
 
 def _members(record: PartitionRecord | PartitionChangeRecord, column: str, field: str) -> list[int] | None:
-    """One of the lists. Kafka's last known ELR names broker -1 where there was no leader to remember: nobody, here."""
+    """One of the lists. Broker -1 in Kafka's last known ELR (there was no leader) is left out."""
     ids: list[int] | None = getattr(record, field)
     return [each for each in ids if each != NO_LEADER] if ids and column == "last_known_elr__pi" else ids
 
@@ -123,5 +123,5 @@ def _directories_of(
     return list(table.directories.name(given)) or [MIGRATING] * count
 
 
-def _fault(record: PartitionRecord | PartitionChangeRecord, said: str) -> TableError:
-    return TableError(f"partition {record.partition_id} of topic id {record.topic_id} {said}")
+def _fault(record: PartitionRecord | PartitionChangeRecord, text: str) -> TableError:
+    return TableError(f"partition {record.partition_id} of topic id {record.topic_id} {text}")

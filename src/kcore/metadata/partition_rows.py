@@ -1,17 +1,19 @@
-"""The rows of a partition table: which are taken, how they are found, and how all that follows them is kept in step.
+"""The rows of a partition table: which are taken, how they are found, and how index, lookup and free rows are updated
+with them.
 
-These methods check nothing: what they are given has been checked. Each tells the recorder before it changes anything.
+`known_rows` checks rows from outside; the other methods check nothing. Each calls the recorder before it changes
+anything.
 """
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array
+from kcore.metadata.arrays import Array, as_integers
 from kcore.metadata.broker_index import BrokerIndex
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.columns import ALL_COLUMNS, NO_TOPIC, ON_DEMAND_COLUMNS
@@ -22,10 +24,8 @@ from kcore.metadata.partition_columns import PartitionColumns
 from kcore.metadata.partition_lookup import PartitionLookup
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.topics import TopicTable
+from kcore.metadata.validation import check_range
 from kcore.types import Int16s, Int32s
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
 
 MOVES: Final = ("adding", "removing")
 
@@ -33,14 +33,14 @@ MOVES: Final = ("adding", "removing")
 class PartitionRows(PartitionColumns):
     """The columns, with the brokers, the topics, and a broker index that follows.
 
-    A partition keeps its row for as long as it lives. A removed topic leaves free rows: no replicas, no ISR, no leader,
-    topic row -1; decisions find nothing to do there, and the next partitions that fit take them.
+    A partition keeps its row until its topic is removed. Its row is then free: no replicas, no ISR, no leader, topic
+    row -1. Decisions change nothing in free rows, and new partitions take them.
     """
 
     brokers: BrokerTable
     topics: TopicTable
     index: BrokerIndex
-    recorder: Recorder | None  # Told of every change before it is made; see ClusterImage.
+    recorder: Recorder | None  # Called before every change; see ClusterImage.
     adding: dict[int, tuple[int, ...]]  # Partition row -> broker rows.
     removing: dict[int, tuple[int, ...]]
 
@@ -84,6 +84,16 @@ class PartitionRows(PartitionColumns):
     def replica_count(self, row: int) -> int:
         """How many replicas a partition has."""
         return int((self.replicas__ps[row] != NO_BROKER_ROW).sum())
+
+    def known_rows(self, rows: npt.ArrayLike) -> Int32s:
+        """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
+        known = as_integers("rows", rows, np.int32, (np.size(rows),))
+        check_range("rows", known, 0, len(self) - 1)
+        if (known[1:] <= known[:-1]).any():
+            raise TableError("rows must ascend, each once")
+        if known.size and (free := known[self.topic_row__p[known] == NO_TOPIC]).size:
+            raise TableError(f"row {free[0]} is free: its topic was removed")
+        return known
 
     def moves(self, part: str) -> dict[int, tuple[int, ...]]:
         """`adding` or `removing`."""
@@ -207,11 +217,11 @@ class PartitionRows(PartitionColumns):
         return row
 
     def remove_topic(self, name: str) -> None:
-        """The topic is gone: its rows are free, and in no broker's list. TableError if there is no such topic."""
+        """Removes a topic: its rows are free, and in no broker's list. TableError if there is no such topic."""
         self.remove_topics([name])
 
     def remove_topics(self, names: Collection[str]) -> None:
-        """The same for many at once: each broker's list is gone through once. TableError changes nothing."""
+        """Removes many topics, with one pass over each broker's list. TableError changes nothing."""
         names = list(dict.fromkeys(names))
         if not names:
             return
@@ -273,11 +283,18 @@ class PartitionRows(PartitionColumns):
         self._copy_columns_to(twin, room or {})
 
 
-def _truncate(image: "ClusterImage", length: int) -> None:
+class _HasTable(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def table(self) -> PartitionRows: ...
+
+
+def _truncate(image: _HasTable, length: int) -> None:
     image.table.truncate(length)
 
 
-def _restore_move(image: "ClusterImage", part: str, row: int, brokers: tuple[int, ...]) -> None:
+def _restore_move(image: _HasTable, part: str, row: int, brokers: tuple[int, ...]) -> None:
     moves = image.table.moves(part)
     if brokers:
         moves[row] = brokers

@@ -24,7 +24,7 @@ class PartitionState:
 
 
 class PartitionRegistration(NamedTuple):
-    """One partition as KRaft knows it, brokers as ids (Kafka's PartitionRegistration)."""
+    """One partition in KRaft mode, brokers as ids (Kafka's PartitionRegistration)."""
 
     replicas: tuple[int, ...]
     directories: tuple[Uuid, ...]

@@ -112,7 +112,7 @@ class PartitionTable(PartitionRows):
 
     @classmethod
     def from_zookeeper_dump(cls, text: str) -> Self:
-        """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also tells who controls."""
+        """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also gives the controller."""
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
     def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
@@ -203,16 +203,6 @@ class PartitionTable(PartitionRows):
         self.write_rows(rows, values)
         return rows
 
-    def known_rows(self, rows: npt.ArrayLike) -> Int32s:
-        """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
-        known = as_integers("rows", rows, np.int32, (np.size(rows),))
-        check_range("rows", known, 0, len(self) - 1)
-        if (known[1:] <= known[:-1]).any():
-            raise TableError("rows must ascend, each once")
-        if known.size and (free := known[self.topic_row__p[known] == NO_TOPIC]).size:
-            raise TableError(f"row {free[0]} is free: its topic was removed")
-        return known
-
     def _replica_rows(self, replicas: npt.ArrayLike, count: int) -> Int16s:
         rows = self.brokers.rows(as_broker_lists("replicas", replicas))
         if len(rows) != count or not count:
@@ -251,7 +241,7 @@ class PartitionTable(PartitionRows):
         )
 
     def registration(self, row: int) -> PartitionRegistration:
-        """The same as KRaft knows it: with directories and eligible leader replicas."""
+        """One partition in KRaft mode: with directories and eligible leader replicas."""
         state = self.state(row)
         directories = None if self.directories__ps is None else self.directories__ps[row].tolist()
         uuids = self.directories.uuids

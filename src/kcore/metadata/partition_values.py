@@ -74,7 +74,7 @@ def _ragged(lists: Vectors | None, count: int) -> tuple[Int32s, Int32s, UInt8s |
     """A list a row, as the kernel has them; TableError where there are not `count`, or offsets go astray."""
     if lists is None:
         return None
-    # Copies: nobody changes them between this check and the kernel.
+    # Copies: no other thread can change them between this check and the kernel.
     offsets, values = np.array(lists.offsets, np.int32), np.array(lists.values, np.int32)
     if len(offsets) != count + 1 or offsets[0] or offsets[-1] > len(values) or (offsets[1:] < offsets[:-1]).any():
         raise TableError(f"lists of {count} changes: offsets must rise from 0 to the {len(values)} values they divide")

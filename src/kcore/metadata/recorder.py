@@ -1,16 +1,12 @@
-"""What a change tells before it is made: to the journal, so that it can be taken back, and to the log of deltas."""
+"""Records changes before they are made: in the journal, so that they can be reverted, and in the log of deltas."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kcore.metadata.delta import DeltaLog
-from kcore.metadata.journal import Journal
+from kcore.metadata.journal import Columns, Journal
 from kcore.types import Int32s
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
-    from kcore.metadata.partition_rows import PartitionRows
 
 MISSING: Final = object()  # What there was under a key that was not there.
 
@@ -32,7 +28,7 @@ class Recorder:
         finally:
             self.journal, self.deltas = kept
 
-    def rows(self, table: "PartitionRows", rows: Int32s) -> None:
+    def rows(self, table: Columns, rows: Int32s) -> None:
         """Partition rows are about to be written; those that were not in use before are free in the table."""
         if self.journal is not None:
             self.journal.save_rows(table, rows)
@@ -51,12 +47,18 @@ class Recorder:
             self.journal.add(undo, *arguments)
 
     def tell(self, part: str, key: Any) -> None:
-        """What changes, for deltas alone."""
+        """A key is about to change; for deltas alone."""
         if self.deltas is not None:
             self.deltas.add_key(part, key)
 
 
-def _restore_key(image: "ClusterImage", part: str, key: Any, value: Any) -> None:
+class _HasDicts(Protocol):
+    """What taking back a change asks of an image."""
+
+    def dict_of(self, part: str) -> dict[Any, Any]: ...
+
+
+def _restore_key(image: _HasDicts, part: str, key: Any, value: Any) -> None:
     values: dict[Any, Any] = image.dict_of(part)
     if value is MISSING:
         values.pop(key, None)

@@ -59,7 +59,10 @@ def _arrays_of_update_metadata(columns: RequestColumns) -> TableArrays:
 
 
 def _arrays_of_leader_and_isr(columns: RequestColumns) -> TableArrays:
-    """The partitions of the broker it was sent to. Who leads or is in an ISR counts as live: no one else is listed."""
+    """The partitions of the receiving broker.
+
+    Leaders and ISR members count as live: the request lists no other brokers.
+    """
     states = columns.topic_states.partition_states
     leaders = columns.live_leaders
     named_leaders = zip(leaders.broker_id.tolist(), leaders.host_name, leaders.port.tolist(), strict=True)

@@ -1,6 +1,6 @@
-"""What a topic may be called, and what a partition of it (org.apache.kafka.common.internals.Topic of 3.9.1).
+"""Which names of topics and numbers of partitions are valid (org.apache.kafka.common.internals.Topic of 3.9.1).
 
-A name becomes a folder, a znode and a key, so it is checked wherever one comes in.
+A name becomes a folder, a znode and a key, so every entry point checks it.
 """
 
 import re
@@ -22,7 +22,7 @@ def validate_topic_name(name: str) -> None:
 
 
 def reason_invalid(name: str) -> str | None:
-    """Why no topic may be called that; None if one may."""
+    """Why the name is invalid; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -35,7 +35,7 @@ def reason_invalid(name: str) -> str | None:
 
 
 def partition_error(name: str, partition: int) -> Errors:
-    """What a partition is refused with that no topic can have; NONE for one that may be.
+    """The error for an invalid topic name or partition number; NONE if both are valid.
 
     Its folder must have a name too: `name-partition` in at most 255 bytes.
     """
@@ -47,7 +47,7 @@ def partition_error(name: str, partition: int) -> Errors:
 
 
 def colliding(name: str, others: Iterable[str]) -> list[str]:
-    """Those of the others whose metrics would have the same name: a period there is an underscore."""
+    """The other topics whose metrics would have the same name: periods become underscores there."""
     if "." not in name and "_" not in name:
         return []
     unified = name.replace(".", "_")

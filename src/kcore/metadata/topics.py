@@ -1,7 +1,7 @@
 """The topics by row: names and ids kept once."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from kcore.metadata.delta import CREATED_TOPICS, DELETED_TOPICS
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
 from kcore.types import ZERO_UUID, UInt8s, Uuid
-
-if TYPE_CHECKING:
-    from kcore.metadata.image import ClusterImage
 
 
 class TopicTable:
@@ -160,17 +157,24 @@ class TopicTable:
         return twin
 
 
-def _remove_again(image: "ClusterImage", name: str, was_free: bool) -> None:
+class _HasTopics(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def topics(self) -> TopicTable: ...
+
+
+def _remove_again(image: _HasTopics, name: str, was_free: bool) -> None:
     image.topics.remove_again(name, was_free)
 
 
-def _remove_last(image: "ClusterImage", count: int) -> None:
+def _remove_last(image: _HasTopics, count: int) -> None:
     image.topics.remove_last(count)
 
 
-def _add_again(image: "ClusterImage", row: int, name: str, topic_id: Uuid) -> None:
+def _add_again(image: _HasTopics, row: int, name: str, topic_id: Uuid) -> None:
     image.topics.add_again(row, name, topic_id)
 
 
-def _restore_id(image: "ClusterImage", row: int, topic_id: Uuid) -> None:
+def _restore_id(image: _HasTopics, row: int, topic_id: Uuid) -> None:
     image.topics.restore_id(row, topic_id)

@@ -1,4 +1,4 @@
-"""Records that must show together or not at all, however many they are (KIP-868)."""
+"""Records that take effect together or not at all, however many there are (KIP-868)."""
 
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import MetadataVersion
@@ -14,7 +14,7 @@ def atomic(
     name: str | None = None,
     max_bytes: int = MAX_BATCH_BYTES,
 ) -> EncodedRecords:
-    """The records as one append: as they are where one batch holds them, else within a metadata transaction.
+    """The records as one append: unchanged if they fit into one batch, else within a metadata transaction.
 
     `name`: the transaction's, for those who read the log. LevelError where they need one and the level has none.
     """

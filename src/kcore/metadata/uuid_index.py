@@ -29,7 +29,7 @@ class UuidIndex:
         self._rehash()
 
     def _rehash(self) -> None:
-        """New slots, at most a quarter full; dropped rows are gone for good, who was found is found again."""
+        """Builds new slots, at most a quarter full, without the dropped rows."""
         rows = [row for row, uuid in enumerate(self.uuids) if uuid != self._absent]
         owners = self._slots[self._slots >= 0]
         self._slots = np.full(max(_FEWEST_SLOTS, 1 << (4 * len(rows)).bit_length()), -1, np.int32)
@@ -89,7 +89,7 @@ class UuidIndex:
         self._found += kernels.put(self._slots, self._room, row)
 
     def pop(self) -> Uuid:
-        """The last row is gone; returns what its Uuid was."""
+        """Removes the last row and returns its Uuid."""
         row = len(self.uuids) - 1
         if self.uuids[row] != self._absent:
             self._found -= kernels.drop(self._slots, self._room, row)

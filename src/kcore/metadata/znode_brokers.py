@@ -11,24 +11,24 @@ from kcore.metadata.znodes import broker_path
 
 NEWEST_VERSION: Final = 5  # Of 2.7 and later; 3.9.1 was the last release that registers in ZooKeeper.
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # SocketServerConfigs' own.
-COORDINATES: Final = "kcore.coordinates"  # Kafka passes over fields that it does not know.
+COORDINATES: Final = "kcore.coordinates"  # Kafka ignores unknown fields.
 _PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """What a broker says of itself. Its epoch is the czxid of the znode (KIP-380), not in the data."""
+    """The registration that a broker writes. Its epoch is the czxid of the znode (KIP-380), not in the data."""
 
     endpoints: Sequence[Endpoint]
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest and highest level supported
     jmx_port: int = -1
     version: int = NEWEST_VERSION  # 4 below metadata version 2.7, 2 below 0.10.0
-    coordinates: bool = True  # Groups and transactions; kcore's brokers do not, and say so in a field of their own.
+    coordinates: bool = True  # Groups and transactions; kcore's brokers do not, and have their own field for it.
 
 
 def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
-    """Host and port of the first PLAINTEXT listener stand beside the endpoints, for clients of old."""
+    """Host and port of the first PLAINTEXT listener are also fields of their own, for old clients."""
     plain = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol == SECURITY_PROTOCOLS["PLAINTEXT"]]
     fields: dict[str, Any] = {}
     if broker.version >= 5:

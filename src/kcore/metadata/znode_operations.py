@@ -1,7 +1,6 @@
-"""What can be asked of ZooKeeper: reads and conditional writes of znodes, as data, and what comes back.
-
-Who decides (a controller, a broker) yields these; `kcore.zookeeper` performs them over a session, tests in a tree in
-memory. A partition's state is asked for by its row in a table: a million of them are columns, not objects.
+"""Operations on ZooKeeper as data: reads and conditional writes of znodes, and their results. A controller or a broker
+yields them; `kcore.zookeeper` performs them over a session, tests in a tree in memory. States of partitions are
+addressed by row of the table: a million of them are columns, not objects.
 """
 
 from collections.abc import Sequence
@@ -104,7 +103,7 @@ class WriteStates:
 class DeletePartitions:
     """The znodes of these partitions, by row of the table: each one's state, then the znode above it.
 
-    What is not there is passed over, and so is a znode that others stand below. Nothing comes back.
+    Missing znodes are skipped, and so are znodes that have other children. There is no result.
     """
 
     rows: Int32s

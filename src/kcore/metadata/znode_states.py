@@ -92,7 +92,7 @@ def decode_states(
 ) -> StateColumns:
     """State c is `text[begins[c]:ends[c]]`, `path(c)` its znode, which a TableError names.
 
-    With `on_error` nothing is raised: it is told of each state that cannot be read, whose columns mean nothing then.
+    With `on_error` nothing is raised: it is called for each unreadable state, whose columns are then undefined.
     """
     count = len(begins)
     text = np.frombuffer(text, np.uint8)
@@ -116,7 +116,7 @@ def decode_states(
 
 
 def _with_states(columns: StateColumns, rows: Int64s, states: list[znodes.PartitionStateNode]) -> StateColumns:
-    """What the kernel left to Python's json."""
+    """Decodes a state that the kernel left to Python's json."""
     columns.leaders[rows] = [state.leader for state in states]
     columns.leader_epochs[rows] = [state.leader_epoch for state in states]
     columns.controller_epochs[rows] = [state.controller_epoch for state in states]

@@ -1,6 +1,6 @@
 """The assignments of many topics at once, as columns: what a controller reads when it takes over.
 
-One by one, with a ReplicaAssignment a partition, `znodes.decode_topic` says the same; it takes ten times as long.
+`znodes.decode_topic` does the same for one topic, with a ReplicaAssignment object a partition, and is ten times slower.
 """
 
 import json
@@ -74,7 +74,7 @@ def decode_topics(data: Mapping[str, bytes]) -> TopicAssignments:
 
 
 def _decoded(name: str, data: bytes) -> _Topic:
-    """As Kafka writes it, without a look at every number; whatever is in the way of that is looked at with care."""
+    """The fast path for data as Kafka writes it; other data takes the path that checks every number."""
     try:
         fields = json.loads(data)
         by_index = sorted((int(text), brokers) for text, brokers in fields["partitions"].items() if brokers != [])

@@ -43,7 +43,7 @@ MIGRATION: Final = "/migration"
 
 CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
 
-# What every broker makes when it starts, in this order (ZkData.PersistentZkPaths).
+# The znodes that every broker creates when it starts, in this order (ZkData.PersistentZkPaths).
 PERSISTENT_PATHS: Final = (
     CONSUMERS,
     BROKER_IDS,
@@ -89,7 +89,7 @@ def config_path(entity_type: str, entity_name: str) -> str:
 
 
 def delete_topic_path(topic: str) -> str:
-    """Of the wish that a topic be deleted."""
+    """Of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
@@ -301,7 +301,7 @@ def decode_reassign_partitions(data: bytes) -> dict[TopicPartition, tuple[int, .
 
 
 class ProducerIdsBlock(NamedTuple):
-    """/latest_producer_id_block: who got which producer ids last."""
+    """/latest_producer_id_block: the last block of producer ids, and the broker that got it."""
 
     broker_id: int
     first_producer_id: int
@@ -374,7 +374,7 @@ def _level(levels: Fields, version: int) -> int:
 
 
 class Migration(NamedTuple):
-    """/migration: how far a KRaft controller has taken the metadata over (KIP-866)."""
+    """/migration: how far a KRaft controller has migrated the metadata (KIP-866)."""
 
     kraft_controller_id: int
     kraft_controller_epoch: int

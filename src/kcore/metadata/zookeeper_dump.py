@@ -39,7 +39,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperDump:
-    """A cluster as its dump has it: who controls it, under which epoch, and the arrays of its table."""
+    """The cluster in a dump: the controller, its epoch, and the arrays of the partition table."""
 
     controller_id: int  # -1 for none
     controller_epoch: int
@@ -47,11 +47,11 @@ class ZookeeperDump:
 
 
 def parse_zookeeper_dump(text: str) -> ZookeeperDump:
-    """Reads brokers, topics, assignments, partition states and the controller; other nodes are passed over.
+    """Reads brokers, topics, assignments, partition states and the controller; other nodes are ignored.
 
-    A partition without a state node (its topic was made a moment ago) has no leader, an empty ISR and epochs -1.
-    A broker that is named but not registered is not live. TableError names the line or the node
-    that is not as Kafka writes it.
+    A partition without a state node (its topic was created a moment ago) has no leader, an empty ISR and epochs -1. A
+    broker that is named but not registered is not live. TableError names the line or the node that is not as Kafka
+    writes it.
     """
     nodes = _nodes(text)
     if znodes.BROKER_IDS not in nodes or znodes.TOPICS not in nodes:

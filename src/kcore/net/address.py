@@ -1,4 +1,4 @@
-"""Hosts and ports as peers and znodes tell them: checked, and every failure to resolve or connect a NetworkError."""
+"""Hosts and ports from peers and znodes: checked; every failure to resolve or connect is a NetworkError."""
 
 import ssl
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ LONGEST_NAME: Final = 254  # Bytes of a domain name with its last dot (RFC 1035)
 
 
 def address_flaw(host: str, port: int) -> str | None:
-    """Why nobody can listen at this host and port, as a clause; None if somebody may."""
+    """Why no server can listen at this host and port, as a clause; None if one can."""
     if not 0 <= port <= LARGEST_PORT:
         return f"port {port} is not in 0..{LARGEST_PORT}"
     if not host or not host.isprintable():
@@ -26,7 +26,7 @@ def address_flaw(host: str, port: int) -> str | None:
 
 
 def check_address(host: str, port: int) -> None:
-    """DisconnectedError for a host or a port that cannot be one: whoever told it may tell another."""
+    """DisconnectedError for a host or a port that cannot be one: its source may give another one later."""
     if flaw := address_flaw(host, port):
         raise DisconnectedError(f"no connection to {address_text(host, port)}: {flaw}")
 

@@ -89,7 +89,7 @@ class Admission(Generic[G]):
                     del addresses[guest.address]
 
     def leave(self, guest: G) -> None:
-        """A connection is gone."""
+        """Removes a connection."""
         if guest not in self._all:
             return
         self._take_out(guest)

@@ -1,4 +1,4 @@
-"""Lines about what strangers do, at a bounded rate: whoever sends garbage must not fill the log."""
+"""Log lines about untrusted clients, at a bounded rate: a client that sends garbage must not fill the log."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ class BoundedLog:
     """Writes at most `burst` lines of a kind at once, and one more every `every_s` after that.
 
     A kind is a format string, which is a constant in the code. The next line that is written says how many were left
-    out. Control characters in a line are escaped and a long line is cut: most of it may be a stranger's text.
+    out. Control characters in a line are escaped and a long line is cut: most of it may be a client's text.
     """
 
     def __init__(

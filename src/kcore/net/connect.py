@@ -31,9 +31,9 @@ async def connect(
 ) -> Connection:
     """A connection that is ready; all of it within `limits.connect_s`.
 
-    Without `ask_versions` no ApiVersions goes first, and every call has to name its version.
-    Host and port may be what a peer told. DisconnectedError, also for a host or a port that cannot be one,
-    RequestTimeoutError, AuthenticationError, FrameError, UnsupportedVersionError.
+    Without `ask_versions` no ApiVersions goes first, and every call has to name its version. Host and port may come
+    from a peer. DisconnectedError, also for a host or a port that cannot be one, RequestTimeoutError,
+    AuthenticationError, FrameError, UnsupportedVersionError.
     """
     limits, security = limits or Limits(), security or Security()
     check_address(host, port)
@@ -78,7 +78,7 @@ async def _ask_version(connection: Connection, version: int) -> tuple[int, ApiVe
 
 
 async def _authenticate(connection: Connection, sasl: Sasl) -> None:
-    """SaslHandshake, then tokens until the mechanism has no more to say."""
+    """SaslHandshake, then tokens until the mechanism is complete."""
     handshake = await connection.send(SaslHandshakeRequest(mechanism=sasl.mechanism), HANDSHAKE_VERSION)
     if handshake.error_code != Errors.NONE:
         has = ", ".join(handshake.mechanisms) or "none"
@@ -92,7 +92,7 @@ async def _authenticate(connection: Connection, sasl: Sasl) -> None:
         if answer.error_code != Errors.NONE:
             why = f"{error_name(answer.error_code)} {answer.error_message or ''}".rstrip()
             raise AuthenticationError(f"SASL {sasl.mechanism} to {connection.peer}: {why}")
-        # In a thread: the server says how often SCRAM hashes, and the loop has others to serve.
+        # In a thread: the server chooses SCRAM's iterations, and the loop must serve other connections meanwhile.
         token = await asyncio.to_thread(exchange.next_token, answer.auth_bytes)
 
 

@@ -43,7 +43,7 @@ class Call:
         return f"{api_name(self.request)} {self.version}"
 
     def end(self, error: NetworkError) -> None:
-        """Whoever waits gets the error; a call whose caller was cancelled has nobody who waits."""
+        """Fails the waiting calls; calls whose caller was cancelled are ignored."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
@@ -61,8 +61,8 @@ class Call:
 class Connection(Framed):
     """Made by `kcore.net.connect.connect`; `async with` closes it.
 
-    At most `limits.in_flight` requests are on the wire, others wait in order. Anything that is not an answer to the
-    oldest of them within its time ends the connection, and every call that waits gets an exception that says why.
+    At most `limits.in_flight` requests are on the wire, others wait in order. Anything but the response to the oldest
+    request within its time ends the connection, and every waiting call gets an exception with the reason.
     """
 
     def __init__(self, peer: str, client_id: str | None, limits: Limits, metrics: Metrics) -> None:
@@ -102,7 +102,7 @@ class Connection(Framed):
         return self._call(REQUESTS[api_key], version, body, False, timeout_s)
 
     async def close(self) -> None:
-        """Calls that wait get a DisconnectedError; returns when the connection is gone, `limits.close_s` at most."""
+        """Waiting calls get a DisconnectedError; returns when the connection is closed, `limits.close_s` at most."""
         self._end(DisconnectedError, "the connection was closed on this side")
         self.close_soon()
         await self.wait_gone()

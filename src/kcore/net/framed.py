@@ -36,7 +36,7 @@ def frame_of(header: Message | None, header_version: int, *body: Piece) -> list[
 
 
 class Framed(asyncio.BufferedProtocol, ABC):
-    """The protocol of asyncio under both roles, which say what they do when bytes come and when the connection ends."""
+    """The asyncio protocol of clients and servers, which implement what follows from bytes and from the end."""
 
     def __init__(self, peer: str, limits: Limits, metrics: Metrics) -> None:
         self.peer = peer
@@ -63,7 +63,7 @@ class Framed(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def lost(self, why: str) -> None:
-        """The connection is gone; `why` is a clause about the peer."""
+        """The connection has ended; `why` is a clause about the peer."""
 
     def write(self, piece: Piece) -> None:
         assert self._transport is not None

@@ -1,10 +1,10 @@
-"""The bytes that a server's connections hold together, and who pays when they are too many."""
+"""The bytes that a server's connections hold together, and which are closed when there are too many."""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-RELIEVED: Final = 0.9  # Of the bound: the next few bytes shall not have to look for somebody again.
+RELIEVED: Final = 0.9  # Of the bound: so that the next few bytes need not close another connection.
 
 
 class Holder(Protocol):
@@ -25,12 +25,12 @@ H = TypeVar("H", bound=Holder)
 class HeldBytes(Generic[H]):
     """A sum over all connections that stays below a bound: above it connections are closed.
 
-    The address that holds most pays first, with its largest connections. Nobody is made to wait instead: half frames
-    that wait for each other would hold the bound for ever.
+    The address that holds most loses its largest connections first. Connections are not made to wait instead:
+    incomplete frames that wait for each other would stay for ever.
     """
 
     def __init__(self, bound: int, end: Callable[[H, int], None]) -> None:
-        """`end` closes a connection; it is told what that connection holds."""
+        """`end` closes a connection; its argument is what that connection holds."""
         self.total = 0
         self._bound, self._end = bound, end
         self._held: dict[H, int] = {}

@@ -10,8 +10,8 @@ from kcore.net.bounded_log import BoundedLog
 
 BACKLOG: Final = 1024
 AT_ONCE: Final = 32  # Connections accepted before others have a turn.
-AGAIN_S: Final = 0.5  # After a failure: who wants to connect waits in the backlog.
-# What accept() says of the one connection that it would have given (accept(2)): the next may be well.
+AGAIN_S: Final = 0.5  # After a failure: new clients wait in the backlog.
+# Errors of the one connection that accept() would have given (accept(2)): the next may succeed.
 _ITS_OWN: Final = {errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
 
@@ -42,7 +42,7 @@ class Listener:
         return port
 
     def close(self) -> None:
-        """Accepts no more."""
+        """Stops accepting."""
         for each in self._timers.values():
             each.cancel()
         for listening in self._sockets:

@@ -1,4 +1,4 @@
-"""Who a client is: Kafka's principals, and the name that the subject of a certificate makes (RFC 2253).
+"""The identity of a client: Kafka's principals, and the name that the subject of a certificate makes (RFC 2253).
 
 Source: KafkaPrincipal and DefaultKafkaPrincipalBuilder of 4.3.1, without mapping rules.
 """

@@ -1,4 +1,4 @@
-"""What the handler of a request knows beyond the message: who asks, from where, at which listener."""
+"""The context of a request beside the message: principal, client address, listener."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -30,7 +30,7 @@ class RequestContext(NamedTuple):
     connection_id: int  # Of this server, never used twice.
     header: RequestHeader
     session: ClientSession
-    gone: "asyncio.Future[None] | None" = None  # Done once the client is: nobody will read the response.
+    gone: "asyncio.Future[None] | None" = None  # Done once the client has disconnected: the response cannot be sent.
 
     @property
     def version(self) -> int:
@@ -53,7 +53,7 @@ class RequestContext(NamedTuple):
         return self.session.client_address
 
     async def while_here(self, response: Awaitable[T]) -> T | None:
-        """Waits for the response, which may take long; None, and it is cancelled, if the client is gone before."""
+        """Waits for the response, which may take long; None, and it is cancelled, if the client disconnects before."""
         waiting = asyncio.ensure_future(response)
         if self.gone is None or waiting.done():
             return await waiting

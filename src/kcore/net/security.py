@@ -1,4 +1,4 @@
-"""Who the other side is: TLS from PEM files, and what a SASL mechanism says (RFC 4616, RFC 5802). No sockets here."""
+"""Authentication: TLS from PEM files, and the tokens of SASL mechanisms (RFC 4616, RFC 5802). No sockets here."""
 
 import ssl
 from collections.abc import Generator
@@ -69,7 +69,7 @@ def server_tls(certificate: PemPath, key: PemPath | None = None, *, client_ca: P
 class Exchange:
     """A client's side of a mechanism: `next_token(answer)` until it is None, the first time with no answer.
 
-    AuthenticationError where the server does not prove that it knows the password, or speaks something else.
+    AuthenticationError if the server does not prove that it knows the password, or breaks the protocol.
     """
 
     def __init__(self, sasl: Sasl) -> None:

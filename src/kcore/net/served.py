@@ -22,7 +22,7 @@ from kcore.wire.codec import decode_from, encode
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
 
-# Who sent the request that runs, for the log; empty where none does.
+# The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
 KEY_AND_VERSION = Struct(">hh")  # What every request begins with, whatever its header's version.
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
@@ -32,7 +32,7 @@ Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
 
 
 class Relay(Protocol):
-    """Somebody else who answers some requests: whole frames without their sizes, headers and all, in and out."""
+    """Another responder for some requests: takes and gives whole frames, with headers, without their sizes."""
 
     def takes(self, api_key: int, version: int) -> bool:
         """Whether a request is for the relay."""
@@ -41,13 +41,14 @@ class Relay(Protocol):
         """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
 
     def forget(self, connection_id: int) -> None:
-        """That connection is gone."""
+        """That connection has ended."""
 
 
 class ServedConnection(Framed):
-    """One client. It is read on only when its request is answered, so what waits is bounded by one buffer.
+    """One client.
 
-    A request that was taken up runs to its end even if the client is gone, as in Kafka.
+    The next request is read only when the last one is answered, so waiting data is bounded by one buffer. A request
+    that was begun runs to its end even if the client disconnects, as in Kafka.
     """
 
     def __init__(self, server: "Server", arrival: "Arrival") -> None:
@@ -177,7 +178,7 @@ class ServedConnection(Framed):
         self._server.unsent.hold(self, 0)
 
     async def _answer(self, frame: bytes) -> list[Piece] | None:
-        """The answer's frame; None if there is none, or no more requests are taken from this client."""
+        """The response's frame; None if there is none, or the connection is to be closed."""
         if len(frame) < KEY_AND_VERSION.size:
             raise FrameError(f"a request of {len(frame)} bytes")
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
@@ -199,7 +200,7 @@ class ServedConnection(Framed):
         return None
 
     def _read(self, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
-        """None stands for a version of ApiVersions that is too new: nobody knows how to read that (KIP-511)."""
+        """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511)."""
         request, versions = self._server.served.get(api_key, (None, NONE))
         if request is None or (version not in versions and request is not ApiVersionsRequest):
             name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
@@ -263,7 +264,7 @@ class ServedConnection(Framed):
             self._drained.set_result(None)
 
     def _check_idle(self) -> None:
-        """Half a frame keeps nobody alive, nor does a client that takes no answers."""
+        """An incomplete frame does not count as activity, nor do responses that the client does not read."""
         idle_s = self.idle_s
         if idle_s >= self.limits.idle_s:
             self.metrics.errors["idle"] += 1

@@ -50,9 +50,9 @@ async def serve(
 
     `apis` are names such as "Metadata" with the lowest and highest version; ApiVersions is answered from them. The
     handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
-    raises costs its connection. What `relay` takes, it never sees. `listener_name` is told with each request; without
-    one it is that of the protocol, as in Kafka. OSError if the address cannot be had, UnknownMessageError,
-    UnsupportedVersionError.
+    raises costs its connection. It does not see requests that `relay` takes. `listener_name` is in each request's
+    context; by default it is that of the protocol, as in Kafka. OSError if the address cannot be had,
+    UnknownMessageError, UnsupportedVersionError.
     """
     server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)
     server.tls = tls
@@ -111,7 +111,7 @@ class Server:
         self.port = self._listener.port
 
     async def close(self) -> None:
-        """Accepts no more, lets requests that run end and their answers leave, closes; `limits.close_s` for each."""
+        """Stops accepting, waits for current requests and their responses, then closes; `limits.close_s` for each."""
         self.closing = True
         if self._listener is not None:
             self._listener.close()
@@ -141,12 +141,12 @@ class Server:
         self.connections.add(connection)
 
     def lost(self, connection: ServedConnection, why: str) -> None:
-        """A connection is gone."""
+        """A connection has ended."""
         logger.debug("%s: %s", connection.peer, why)
         self.connections.discard(connection)
         self.admission.leave(connection)
 
-    # Who comes in.
+    # A new connection.
 
     def _accepted(self, accepted: socket.socket, address: str) -> None:
         has_descriptors = may_be_connections(accepted.fileno())
@@ -196,7 +196,8 @@ class Server:
         self.admission.leave(arrival)
         if task.cancelled() or task.exception() is not None:
             arrival.socket.close()
-        if not task.cancelled() and (error := task.exception()) is not None:  # The client is gone, or speaks no TLS.
+        # The client has disconnected, or does not use TLS.
+        if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1
             self.log.warning("%s: %s", arrival, error)
 

@@ -32,7 +32,7 @@ def response_of(request: type[Message]) -> type[Message]:
 
 @dataclass(frozen=True, slots=True)
 class PeerVersions:
-    """What a peer said it knows, by API key; `answer` has its features too."""
+    """The versions that a peer supports, by API key; `answer` has its features too."""
 
     by_key: Mapping[int, Versions]
     answer: ApiVersionsResponse
@@ -42,7 +42,7 @@ class PeerVersions:
         return cls({each.api_key: Versions(each.min_version, each.max_version) for each in answer.api_keys}, answer)
 
     def choose(self, request: type[Message], version: int | None = None) -> int:
-        """That version if the peer knows it, without one the highest that both know; UnsupportedVersionError."""
+        """That version if the peer supports it, by default the highest that both support; UnsupportedVersionError."""
         theirs = self.by_key.get(request.api_key)
         if theirs is None:
             raise UnsupportedVersionError(f"the peer does not know {api_name(request)}")
@@ -61,7 +61,7 @@ def software_version() -> str:
 
 
 def api_versions_request() -> ApiVersionsRequest:
-    """With who asks, for the peer's metrics (KIP-511)."""
+    """With the client's name and version, for the peer's metrics (KIP-511)."""
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
 
 
@@ -73,23 +73,23 @@ def read_answer(version: int, body: bytes | memoryview) -> ApiVersionsResponse:
 
 
 def next_version(refused: int, answer: ApiVersionsResponse) -> int:
-    """What to ask with after `refused` was too new: the highest that the answer tells, else 0; always lower."""
-    told = [each.max_version for each in answer.api_keys if each.api_key == ApiVersionsRequest.api_key]
-    return max(0, min([refused - 1, *told])) if told else 0
+    """The next version after `refused` was too new: the highest in the response, else 0; always lower."""
+    highest = [each.max_version for each in answer.api_keys if each.api_key == ApiVersionsRequest.api_key]
+    return max(0, min([refused - 1, *highest])) if highest else 0
 
 
 def answer_of(apis: Mapping[type[Message], Versions]) -> ApiVersionsResponse:
-    """What a server says that has these."""
+    """The ApiVersions response of a server with these APIs."""
     return ApiVersionsResponse(api_keys=[_row(request, versions) for request, versions in apis.items()])
 
 
 def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
-    """Without the features whose lowest level is 0, before version 4: clients of then fail at one (KAFKA-17011)."""
+    """Without the features whose lowest level is 0, before version 4: old clients fail at one (KAFKA-17011)."""
     if version >= FEATURES_FROM_ZERO or all(each.min_version for each in answer.supported_features):
         return answer
-    told = copy(answer)
-    told.supported_features = [each for each in answer.supported_features if each.min_version]
-    return told
+    response = copy(answer)
+    response.supported_features = [each for each in answer.supported_features if each.min_version]
+    return response
 
 
 def refusal(versions: Versions) -> ApiVersionsResponse:

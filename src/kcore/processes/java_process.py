@@ -88,7 +88,7 @@ class JavaProcess:
             self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it lives, and does nothing."""
+        """SIGSTOP: the process is suspended."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

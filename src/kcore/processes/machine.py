@@ -42,7 +42,7 @@ def random_uuid() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on."""
+    """Free ports of the loopback interface."""
     found: list[int] = []
     for port in _PORTS[os.getpid() % 1000 :: 7]:
         with socket.socket() as probe:

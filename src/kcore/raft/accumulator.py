@@ -55,7 +55,7 @@ class Accumulator:
         return Appended(first, self.next_offset - 1)
 
     def drain(self, epoch: int) -> bytes:
-        """The batch, no compression; nothing waits any more."""
+        """Takes the waiting records as one batch, uncompressed."""
         first = self.next_offset - len(self.records)
         batch = encode_values(self.records, base_offset=first, timestamp=self.time_ms, partition_leader_epoch=epoch)
         self.records = []

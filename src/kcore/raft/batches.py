@@ -21,7 +21,7 @@ COMPRESSION: Final = 0x07  # The codec's bits in the attributes.
 
 
 class StoredBatch(NamedTuple):
-    """A batch and what of its header a log goes by."""
+    """A batch and the header fields that a log uses."""
 
     base_offset: int
     last_offset: int
@@ -35,7 +35,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """As the header says."""
+        """The record count in the header."""
         return int.from_bytes(self.data[HEADER_END - 4 : HEADER_END], signed=True)
 
 

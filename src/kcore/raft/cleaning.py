@@ -17,7 +17,7 @@ INTERVAL_MS: Final = 60_000
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Cleans if a minute is over; when it is wanted next."""
+    """Deletes old snapshots at most once a minute. Returns the next deadline in ms."""
     if node.clean_deadline_ms <= now_ms:
         node.clean_deadline_ms = now_ms + INTERVAL_MS
         clean(node, now_ms)

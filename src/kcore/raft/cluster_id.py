@@ -15,11 +15,11 @@ from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
-CLUSTER_ID_TAG: Final = 101  # Of a no-op, so that whoever does not know of it passes over it.
+CLUSTER_ID_TAG: Final = 101  # Of a no-op record, which other readers ignore.
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The record that says it."""
+    """The record that holds the cluster id."""
     return encode_metadata_record(NoOpRecord(unknown_tagged_fields=[(CLUSTER_ID_TAG, cluster_id.encode())]), 0)
 
 
@@ -34,15 +34,15 @@ def decode_cluster_id(value: bytes) -> str | None:
 
 
 class ClusterIdKnown(NamedTuple):
-    """It is committed; `ClusterIdMaker` has nothing more to do."""
+    """The cluster id is committed; `ClusterIdMaker` has nothing more to do."""
 
     cluster_id: str
 
 
 class ClusterIdMaker:
-    """The state machine of a node that knows no cluster id: its state is the first one in the log.
+    """The state machine of a node without a cluster id: its state is the first cluster id in the log.
 
-    A leader that finds none among the records before its own epoch draws one.
+    A leader that finds none in the records before its own epoch generates one.
     """
 
     reads_batches: ClassVar = True
@@ -78,7 +78,7 @@ class ClusterIdMaker:
         return ()
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[ClusterIdKnown]:
-        """A damaged snapshot has none: whoever replays the log finds what is wrong with it."""
+        """None in a damaged snapshot: the replay of the log reports the damage."""
         self.cluster_id = None
         with suppress(DecodeError):
             for batches in reader:
@@ -92,9 +92,9 @@ class ClusterIdMaker:
         return () if self.cluster_id is None else (ClusterIdKnown(self.cluster_id),)
 
     def _look(self, batches: Sequence[StoredBatch]) -> None:
-        """Compressed batches are passed over: no leader compresses this record, and they may hold any number of bytes.
+        """Compressed batches are skipped: no leader compresses this record, and they may hold any number of bytes.
 
-        So are batches that are damaged; whoever replays the log finds those.
+        Damaged batches are skipped too; the replay of the log reports them.
         """
         for batch in batches:
             if batch.is_control or batch.is_compressed:

@@ -10,7 +10,7 @@ LONGEST_LINGER_MS = 25
 FETCH_MAX_WAIT_MS = 500
 MAX_BATCH_BYTES = 8 << 20
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
-# What a leader keeps for replicas that anybody can make up: far more of each than a cluster has brokers.
+# Bounds on what a leader remembers of replicas, whose ids any client can invent: far above any cluster's size.
 MOST_OBSERVERS = 4096
 MOST_WAITING = 4096  # Fetches.
 
@@ -19,9 +19,9 @@ MOST_WAITING = 4096  # Fetches.
 class RaftConfig:
     """One node of a quorum.
 
-    `node_id` below 0: an observer that nobody knows. `voters` are the static ones, none where the log names them
-    (KIP-853), which then are found by `bootstrap_servers`. `jitter_ms(n)` gives 0 to n-1: the edge's dice.
-    `level` is the release whose protocol it speaks: 3.9 knows neither pre-votes nor a high watermark in Fetch.
+    `node_id` below 0: an anonymous observer. `voters` are the static ones, none where the log names them (KIP-853),
+    which then are found by `bootstrap_servers`. `jitter_ms(n)` gives 0 to n-1, at random, from the edge. `level` is the
+    release whose protocol it speaks: 3.9 has neither pre-votes nor a high watermark in Fetch.
     """
 
     cluster_id: str | None  # None: the first leader makes it (`cluster_id.py`).
@@ -43,10 +43,11 @@ class RaftConfig:
     metadata_max_retention_bytes: int = 100 << 20  # Log and snapshots; older ones go then. Below 0: no limit.
     metadata_max_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # Older snapshots go but the newest. Below 0: no limit.
     fetch_max_bytes: int = MAX_BATCH_BYTES  # Of a Fetch, but one batch at least. 4.3's default is 1 MiB (KIP-1219).
-    fetch_snapshot_max_bytes: int = FETCH_SNAPSHOT_MAX_BYTES  # Of a FetchSnapshot; likewise 1 MiB in 4.3.
+    fetch_snapshot_max_bytes: int = FETCH_SNAPSHOT_MAX_BYTES  # Of a FetchSnapshot; 1 MiB in 4.3, too.
     append_linger_ms: int | None = None  # Kafka's is 25. None: while a flush is under way, 25 at most.
     # Options that KIP-595 or an issue discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.
-    early_high_watermark: bool = False  # To a follower of before KIP-1166 a leader tells a new one at once, too.
-    pre_votes_after_resignation: bool = False  # A follower whose leader says that it resigns grants them (KAFKA-20895).
-    endless_elections: bool = False  # A leader that nobody fetches from starts elections; Kafka's resigns.
+    early_high_watermark: bool = False  # A leader sends a new high watermark at once to followers before KIP-1166, too.
+    # A follower grants pre-votes after its leader's EndQuorumEpoch (KAFKA-20895).
+    pre_votes_after_resignation: bool = False
+    endless_elections: bool = False  # A leader without fetching followers starts elections; Kafka's resigns.

@@ -30,7 +30,7 @@ class Connection:
 
 
 class Connections:
-    """Whom may be asked, and what was asked.
+    """Which nodes may be sent a request, and which requests are in flight.
 
     A late answer counts until the same destination is asked again, or `reset_all`.
     """
@@ -62,12 +62,12 @@ class Connections:
         return 0 if connection is None else connection.ready_ms
 
     def is_overdue(self, destination: int, now_ms: int) -> bool:
-        """It owes an answer that should have come by now."""
+        """Whether its response is overdue."""
         connection = self._by_destination.get(destination)
         return connection is not None and not connection.is_backing_off and connection.ready_ms <= now_ms
 
     def is_backing_off(self, destination: int, now_ms: int) -> bool:
-        """It gave an error, or none, a moment ago."""
+        """Whether it returned an error, or no response, within the back-off."""
         connection = self._by_destination.get(destination)
         return connection is not None and connection.is_backing_off and connection.ready_ms > now_ms
 
@@ -80,7 +80,7 @@ class Connections:
         return first_ms if first_ms < NEVER_MS else 0
 
     def ready_bootstrap_server(self, now_ms: int) -> tuple[int, Address] | None:
-        """One of those that can be asked, from a random place on."""
+        """One of the ready bootstrap servers, searched from a random start."""
         count = len(self.bootstrap)
         if count == 0:
             return None
@@ -118,7 +118,7 @@ class Connections:
         effects.append(Send(destination, address, correlation_id, request, self._request_timeout_ms))
 
     def expected(self, correlation_id: int) -> OpenRequest | None:
-        """What this is the answer of; None if nobody waits for it any more."""
+        """The request of this response; None if it is not waited for any more."""
         return self._open.get(correlation_id)
 
     def answered(self, correlation_id: int, ok: bool, now_ms: int) -> None:
@@ -137,12 +137,12 @@ class Connections:
             connection.ready_ms = now_ms + self._retry_ms
 
     def reset(self, destination: int) -> None:
-        """Forgets what this one was asked."""
+        """Forgets the request to this node."""
         connection = self._by_destination.pop(destination, None)
         if connection is not None:
             self._open.pop(connection.correlation_id, None)
 
     def reset_all(self) -> None:
-        """Forgets everything: answers of another epoch or another round count no more."""
+        """Forgets all requests: responses to an earlier epoch or round are dropped."""
         self._by_destination.clear()
         self._open.clear()

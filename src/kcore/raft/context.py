@@ -1,7 +1,6 @@
-"""What a node of a quorum knows, and what all of its subjects do with that.
+"""The state of a node of a quorum, and the operations on it that all subjects share.
 
-The subjects (votes, epochs, fetching, following and so on) are functions over it; `node.py` has the way from an event
-to them.
+The subjects (votes, epochs, fetching, following and so on) are functions over it; `node.py` maps events to them.
 """
 
 from collections.abc import Hashable
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import Connections
-from kcore.raft.effects import Answer, Effect, Flush, Notice
+from kcore.raft.effects import Effect, Flush, Notice, SendResponse
 from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
@@ -48,7 +47,7 @@ class NodeContext:
     )
 
     quorum: "Quorum"
-    leading: "LeaderState"  # None while it does not lead: those who ask for more know that it does, by its state.
+    leading: "LeaderState"  # None while it does not lead; only code that has checked the state reads it.
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         self.config = config
@@ -60,14 +59,14 @@ class NodeContext:
         self.leading = None  # type: ignore[assignment]
         self.effects: list[Effect] = []  # What the event at hand has led to so far.
         self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
-        self.cuts = 0  # How often the log was cut: a Flush from before counts no more.
+        self.cuts = 0  # How often the log was truncated: a Flush from before a truncation is ignored.
         self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
-        self.clean_deadline_ms = 0  # When old snapshots are looked at next.
+        self.clean_deadline_ms = 0  # When old snapshots are deleted next.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
         self.is_stopped = False
         self.noticed: set[str] = set()  # Kinds of notices that were given in this state.
         self.writing: set[OffsetAndEpoch] = set()  # Snapshots that a SnapshotWriter has begun.
-        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was told last.
+        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was notified of last.
 
     @property
     def state(self) -> State:
@@ -115,33 +114,33 @@ class NodeContext:
 
     @property
     def is_voter(self) -> bool:
-        """It is in the latest voter set, with this directory."""
+        """Whether this node is in the latest voter set, with this directory."""
         return self.voter_history.last_voters.is_voter(self.local)
 
     @property
     def may_stand(self) -> bool:
-        """It is a voter, and there is an epoch behind this one."""
+        """Whether this node may start an election: it is a voter, and not in the last epoch."""
         return self.is_voter and self.quorum.state.epoch < LAST_EPOCH
 
     # For the handlers.
 
     def flush(self) -> None:
-        """All of the log."""
+        """Requests a flush of the whole log."""
         self.effects.append(Flush(self.log.end_offset, self.cuts))
 
     def was_cut(self, offset: int) -> None:
-        """The log ended at `offset`, or began anew there: flushes that are under way do not cover what comes there."""
+        """The log was truncated to `offset`, or restarted there: flushes under way do not cover later records."""
         self.cuts += 1
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         if self.flushed_end_offset < self.log.end_offset:
             self.flush()
 
     def notice(self, kind: str, text: str) -> None:
-        """Tells the operator, once in this state: what a peer sends again and again must not fill the log."""
+        """Logs for the operator, once in each state: what a peer sends repeatedly must not fill the log."""
         if kind not in self.noticed:
             self.noticed.add(kind)
             self.effects.append(Notice(text))
 
     def answer(self, reply_to: Hashable, response: Message) -> None:
-        """A response now to a request that was left waiting."""
-        self.effects.append(Answer(reply_to, response))
+        """Sends the response to a request that was waiting."""
+        self.effects.append(SendResponse(reply_to, response))

@@ -1,8 +1,8 @@
 """The control records of a metadata log: built by its leader, read by all (KIP-595, KIP-853, KIP-630).
 
 A node reads every control record before it stores it, by the function that reads it again at the next start
-(`control_messages`): so it stores nothing that it cannot load. What a newer release wrote is not stored either: the
-node ends with a sentence that says so, and a newer release can go on in its directory.
+(`control_messages`): so it stores nothing that it cannot load. Records of a newer release are not stored either: the
+node exits with a message that says so, and a newer release can continue in its directory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -190,9 +190,9 @@ def _check_voters(record: VotersRecord, where: str) -> None:
 
 
 def replay_log(history: VoterHistory, log: RaftLog) -> None:
-    """All that the latest snapshot and the log behind it say, in place of what was known before.
+    """Replaces the voter history by that of the latest snapshot and the log after it.
 
-    RaftLogError for a log that holds what no node stores, NewerReleaseError for one of a newer release.
+    RaftLogError for a log with records that no node stores, NewerReleaseError for one of a newer release.
     """
     history.clear()
     try:
@@ -215,7 +215,7 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
 
 
 def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoch) -> None:
-    """What a snapshot says before its first record of data."""
+    """The control records of a snapshot before its first record of data."""
     data, position, limit = b"", 0, READ_BYTES
     while (piece := log.snapshot_piece(snapshot, position, limit)) and piece.data:
         data += piece.data

@@ -1,4 +1,4 @@
-"""DescribeQuorum (KIP-595, KIP-836, KIP-853): what the leader knows of its replicas.
+"""DescribeQuorum (KIP-595, KIP-836, KIP-853): the leader's view of its replicas.
 
 Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
 """
@@ -26,9 +26,9 @@ NODES_VERSION = 2
 def on_describe_quorum_request(
     node: NodeContext, request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> DescribeQuorumResponse:
-    """Of the leader alone; others name it if they know it."""
-    asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
-    if asked != [(METADATA_TOPIC, PARTITION)]:
+    """Answered by the leader alone; other nodes name the leader if they know it."""
+    requested = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
+    if requested != [(METADATA_TOPIC, PARTITION)]:
         return _unknown(request)
     if node.leading is None:
         partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER)
@@ -38,7 +38,7 @@ def on_describe_quorum_request(
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """All that was asked for, and that none of it has a quorum."""
+    """An error for every requested partition: none of them has a quorum."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         topics=[
@@ -93,7 +93,7 @@ def _replica(node: NodeContext, progress: ReplicaProgress, now_ms: int) -> Repli
 
 
 def _nodes(node: NodeContext) -> list[Node]:
-    """Where the voters are reached."""
+    """The endpoints of the voters."""
     return [
         Node(
             node_id=voter.key.id,

@@ -1,7 +1,7 @@
-"""Between a raft node and its state machine: the node's effects go in, the machine is told what they mean for it.
+"""Connects a raft node with its state machine: turns the node's effects into calls of the machine.
 
-The machine is at one offset: all records below it were given, or the machine has replayed them as a leader. What is
-committed behind that offset is read from the log, a slice at a time, so that no other event of the node waits for a
+The machine is at one offset: all records below it were given, or the machine has replayed them as a leader. Committed
+records from that offset on are read from the log, a slice at a time, so that no other event of the node waits for a
 machine that is far behind. Source: KafkaRaftClient.ListenerContext.
 """
 
@@ -17,7 +17,7 @@ from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import SLICE_BYTES, AnyAppend, Append, AppendBatches, Resign, SnapshotReader, StateMachine
 
 E = TypeVar("E")
-Told: TypeAlias = Committed | LeaderChanged | SnapshotLoaded  # The effects that are for the machine.
+MachineEffect: TypeAlias = Committed | LeaderChanged | SnapshotLoaded  # The effects that are for the machine.
 
 
 class StateMachineDriver(Generic[E]):
@@ -45,15 +45,15 @@ class StateMachineDriver(Generic[E]):
         self._committed = node.high_watermark or 0
         self._needs_snapshot = node.log.latest_snapshot is not None
         self._reader: SnapshotReader | None = None  # Until it is read.
-        self._led_epoch: int | None = None  # The machine was told that it leads it.
+        self._led_epoch: int | None = None  # `on_leader` was called for it.
         self._unled_epoch: int | None = None  # The node leads it; the machine has yet to catch up.
         if node.leads and node.high_watermark is not None:
             self._unled_epoch = node.epoch
 
-    # What the machine is told.
+    # Calls of the machine.
 
-    def note(self, effect: Told) -> Sequence[AnyAppend | Resign | E]:
-        """An effect of the node. What a leader has lost is told at once, before anything that comes behind it."""
+    def note(self, effect: MachineEffect) -> Sequence[AnyAppend | Resign | E]:
+        """Takes an effect of the node. The end of leadership reaches the machine at once, before later effects."""
         if isinstance(effect, Committed):
             self._committed = max(self._committed, effect.high_watermark)
         elif isinstance(effect, SnapshotLoaded):
@@ -73,9 +73,9 @@ class StateMachineDriver(Generic[E]):
 
     @property
     def has_more(self) -> bool:
-        """The machine can be told something now."""
+        """Whether there is a call to make now."""
         if self._reader is not None and not self._reader.is_done:
-            return False  # The machine reads, and says so by an event of its own.
+            return False  # The machine still reads; its own event reports the end.
         return self._wants_snapshot or self._has_committed or self._may_lead
 
     @property
@@ -89,11 +89,11 @@ class StateMachineDriver(Generic[E]):
 
     @property
     def _may_lead(self) -> bool:
-        """It has all that is in the log, uncommitted control records too: its first append is where it expects it."""
+        """It has the whole log, uncommitted control records included: its first append has the expected offset."""
         return self._unled_epoch is not None and self._node.leads and self.position == self._node.next_offset
 
     def catch_up(self) -> Sequence[AnyAppend | Resign | E]:
-        """Tells the machine one thing, a slice of the log at most; nothing if there is nothing."""
+        """Makes one call of the machine, with a slice of the log at most; none if there is nothing new."""
         if not self.has_more:
             return ()
         if self._wants_snapshot:
@@ -136,24 +136,24 @@ class StateMachineDriver(Generic[E]):
     def submit(self, outputs: Iterable[AnyAppend | Resign | E], now_ms: int) -> tuple[list[Effect], list[E]]:
         """Performs what a machine returned; the node's effects, and those that are the machine's own, in order.
 
-        Of appends that are refused nothing is written, nor of those behind: the next may by chance expect the offset
-        that the node is at, and would be there without what it was decided upon. An append of an epoch that the node
-        leads no more is dropped, as the machine hears of that by `on_resigned`. RaftLogError for records that do not
-        fit into a batch, and for a machine that appends elsewhere than it was told.
+        After a refused append no later append is written either: a later one may by chance expect the right offset, but
+        depends on the refused one. An append of an epoch that the node no longer leads is dropped; the machine gets
+        `on_resigned`. RaftLogError for records that do not fit into a batch, and for a machine that appends at another
+        offset than `on_refused` gave.
         """
         effects: list[Effect] = []
         own: list[E] = []
         waiting = deque[Any](outputs)
-        is_told = False
+        was_refused = False
         while waiting:
             output = waiting.popleft()
             if isinstance(output, Append | AppendBatches):
                 refused, more = self._append(output, now_ms)
                 effects += more
                 if refused is not None:
-                    if is_told:
+                    if was_refused:
                         raise RaftLogError(f"a state machine was told of {refused}, and appends at {output[2]}")
-                    is_told = True
+                    was_refused = True
                     waiting = deque(each for each in waiting if not isinstance(each, Append | AppendBatches))
                     waiting.extend(self._machine.on_refused(output, refused.next_offset))
             elif isinstance(output, Resign):
@@ -163,7 +163,7 @@ class StateMachineDriver(Generic[E]):
         return effects, own
 
     def _append(self, append: AnyAppend, now_ms: int) -> tuple[Refused | None, list[Effect]]:
-        """The refusal that the machine must be told, or None; and the effects."""
+        """The refusal for the machine, or None; and the effects."""
         if append.epoch != self._led_epoch:
             return None, []
         if isinstance(append, Append):

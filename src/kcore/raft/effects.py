@@ -1,8 +1,8 @@
-"""What a raft node asks of the edge: data, in the order in which it must happen.
+"""Effects that a raft node returns to the edge: data, in the order in which they must be performed.
 
-`StoreElection` is a barrier: what comes behind it in the list leaves only when it is durable. `Flush` is none: the edge
-may flush beside everything else, and says `on_flushed` when it is done; until then the node itself counts nothing that
-is not flushed, so that a leader's disk and its followers' work at the same time.
+`StoreElection` is a barrier: effects after it in the list are performed only when it is durable. `Flush` is no barrier:
+the edge may flush concurrently, and calls `on_flushed` when it is done; until then the node does not count unflushed
+records, so that the leader's disk and its followers' disks work at the same time.
 """
 
 from collections.abc import Hashable
@@ -24,10 +24,10 @@ class StoreElection:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """The log, at least up to there; then `on_flushed` with this very effect. A later one covers the earlier ones.
+    """Flush the log, at least up to that offset, then call `on_flushed` with this effect.
 
-    What was asked for before a cut says nothing of what was written behind it: the node leaves such a one out, and has
-    asked again for what is left.
+    A later one covers earlier ones. A flush from before a truncation does not cover what was written after it: the node
+    ignores it and has requested another.
     """
 
     end_offset: int
@@ -36,9 +36,9 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request; its answer comes in by `on_response(correlation_id, ...)`, None for a lost connection or no answer.
+    """Send a request; its response goes to `on_response(correlation_id, ...)`, None for a lost connection or none.
 
-    `destination` is the node's id, or below -1 a bootstrap server whose id nobody knows yet.
+    `destination` is the node's id, or below -1 a bootstrap server whose id is not known yet.
     """
 
     destination: int
@@ -49,7 +49,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendResponse:
     """The response to a request that came in under `reply_to`. Each request is answered once."""
 
     reply_to: Hashable
@@ -92,5 +92,5 @@ class Stopped:
 
 
 Effect: TypeAlias = (
-    StoreElection | Flush | Send | Answer | Committed | LeaderChanged | SnapshotLoaded | Notice | Stopped
+    StoreElection | Flush | Send | SendResponse | Committed | LeaderChanged | SnapshotLoaded | Notice | Stopped
 )

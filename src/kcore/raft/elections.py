@@ -6,7 +6,7 @@ from kcore.raft.replicas import ReplicaKey
 
 
 class Election:
-    """Who of the voters has granted a vote or a pre-vote, and who has refused; the node itself has granted."""
+    """Which voters have granted or refused a vote or a pre-vote; the node itself has granted."""
 
     __slots__ = ("granted", "majority", "rejected", "voters")
 
@@ -17,7 +17,7 @@ class Election:
         self.rejected: set[int] = set()
 
     def record(self, voter_id: int, granted: bool) -> None:
-        """The last word of a voter counts; whoever is no voter has none."""
+        """The last response of a voter counts; those of other nodes are ignored."""
         if voter_id in self.voters:
             (self.granted if granted else self.rejected).add(voter_id)
             (self.rejected if granted else self.granted).discard(voter_id)
@@ -28,7 +28,7 @@ class Election:
 
     @property
     def is_lost(self) -> bool:
-        """Not even all those who have not answered would make a majority."""
+        """Whether a majority is impossible, even if all remaining voters grant."""
         return len(self.voters) - len(self.rejected) < self.majority
 
     @property

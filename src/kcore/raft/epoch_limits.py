@@ -1,9 +1,8 @@
-"""Which epochs a node takes from others: none far above its own, so that no forged request brings epochs to their end.
-
-Anybody who reaches a node may name an epoch, and the node must follow: a voter that has missed a change of the voters
-does not know the candidate, and its vote may be needed (KIP-853). So the jump is bounded, not the sender. What is left
-of the bound grows again with time, much faster than elections raise epochs, and so slowly that the end of all epochs is
-more than a year away. Kafka adopts any epoch, and its controller ends at 2^31 - 1.
+"""Which epochs a node accepts from others: none far above its own, so that no forged request exhausts the epochs. Any
+client that reaches a node may send an epoch, and the node must follow: a voter that has missed a change of the voters
+does not know the candidate, and its vote may be needed (KIP-853). So the jump is bounded, not the sender. The allowance
+grows again with time: much faster than elections raise epochs, and so slowly that the last epoch is more than a year
+away. Kafka adopts any epoch, and its controller exits at 2^31 - 1.
 """
 
 from typing import Final
@@ -19,7 +18,7 @@ class EpochAllowance:
     __slots__ = ("_left", "_since_ms")
 
     def __init__(self) -> None:
-        self._left = MOST_AHEAD * 1000  # In thousandths of an epoch, at that time.
+        self._left = MOST_AHEAD * 1000  # In thousandths of an epoch, at `_since_ms`.
         self._since_ms = 0
 
     def epochs(self, now_ms: int) -> int:

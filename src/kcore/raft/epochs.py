@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch and EndQuorumEpoch: a leader says that it leads, and that it leads no more (KIP-595)."""
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader announces that it leads, and that it resigns (KIP-595)."""
 
 from collections.abc import Hashable, Sequence
 
@@ -42,12 +42,12 @@ def on_begin_quorum_epoch_request(
     """Source: handleBeginQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return BeginQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
-    told = only_partition(request.topics)
-    if told is None:
+    partition_data = only_partition(request.topics)
+    if partition_data is None:
         return BeginQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
-    error = _believe(node, told.leader_id, told.leader_epoch, request.leader_endpoints, now_ms)
-    if error is Errors.NONE and not is_this_voter(node, request.voter_id, told.voter_directory_id):
-        error = Errors.INVALID_VOTER_KEY  # The leader is believed all the same.
+    error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
+    if error is Errors.NONE and not is_this_voter(node, request.voter_id, partition_data.voter_directory_id):
+        error = Errors.INVALID_VOTER_KEY  # The leader is accepted all the same.
     return BeginQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
@@ -70,9 +70,9 @@ def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
 
 
 def announce(node: NodeContext, state: Leader, now_ms: int) -> int:
-    """Tells the voters who leads, again and again as long as they do not fetch; when it does so next.
+    """Sends BeginQuorumEpoch to voters, repeatedly while they do not fetch.
 
-    3.9 tells all of them each time. Source: maybeSendBeginQuorumEpochRequests.
+    Returns the next deadline. 3.9 sends to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
     """
     if state.begin_epoch_deadline_ms > now_ms:
         return state.begin_epoch_deadline_ms
@@ -140,28 +140,30 @@ def on_end_quorum_epoch_request(
     """Source: handleEndQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return EndQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
-    told = only_partition(request.topics)
-    if told is None:
+    partition_data = only_partition(request.topics)
+    if partition_data is None:
         return EndQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
-    error = _believe(node, told.leader_id, told.leader_epoch, request.leader_endpoints, now_ms)
+    error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
     state = node.quorum.state
-    if error is Errors.NONE and type(state) is Follower and state.leader_id == told.leader_id:
+    if error is Errors.NONE and type(state) is Follower and state.leader_id == partition_data.leader_id:
         # Stands for election the sooner the further in front it is; KAFKA-20895: those who are not first still deny
         # the pre-vote, as they have fetched from this leader, but with the option `pre_votes_after_resignation`.
-        state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(told))
+        state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(partition_data))
         state.has_leader_resigned = True
     return EndQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
-def _preferred_candidates(told: EndQuorumEpochRequestPartitionData) -> list[ReplicaKey]:
+def _preferred_candidates(partition_data: EndQuorumEpochRequestPartitionData) -> list[ReplicaKey]:
     """With directories since version 1. Source: EndQuorumEpochRequest.preferredCandidates."""
-    if told.preferred_candidates:
-        return [ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in told.preferred_candidates]
-    return [ReplicaKey(voter_id) for voter_id in told.preferred_successors]
+    if partition_data.preferred_candidates:
+        return [
+            ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in partition_data.preferred_candidates
+        ]
+    return [ReplicaKey(voter_id) for voter_id in partition_data.preferred_successors]
 
 
 def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> int:
-    """Of the first at once, of each further one twice as late, of who is not named the longest.
+    """None for the first candidate, doubled for each further one, the longest for voters that are not listed.
 
     Source: strictExponentialElectionBackoffMs.
     """
@@ -176,7 +178,7 @@ def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> i
 
 
 def resign_to_voters(node: NodeContext, state: Resigned, now_ms: int) -> int:
-    """Tells those who have not answered; when to try again. Source: pollResigned."""
+    """Sends EndQuorumEpoch to voters that have not responded. Returns when to try again. Source: pollResigned."""
     deadline_ms = NEVER_MS
     voters, connections = node.voter_history.last_voters, node.connections
     for voter_id in state.unacknowledged:

@@ -28,7 +28,7 @@ from kcore.schema.fetch import (
 from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
-HIGH_WATERMARK_VERSION: Final = 18  # From then on a replica says which high watermark it knows (KIP-1166).
+HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
 
 
@@ -44,7 +44,7 @@ class WaitingFetch(NamedTuple):
 def on_fetch_request(
     node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
-    """None: answered when there are records, the high watermark moves, this node leads no more, or time is up."""
+    """None: answered when there are records, the high watermark moves, this node resigns, or the wait is over."""
     if not is_this_cluster(node, request.cluster_id):
         return FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition = metadata_partition(request)
@@ -57,7 +57,7 @@ def on_fetch_request(
     response = answer(node, fetch, now_ms)
     data = response.responses[0].partitions[0]
     if request.max_wait_ms == 0 or has_news(data, partition) or has_early_news(node, fetch, data):
-        return told(node, fetch, response)
+        return remember_sent_watermark(node, fetch, response)
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
         _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
@@ -67,7 +67,7 @@ def on_fetch_request(
 
 
 def metadata_partition(request: FetchRequest) -> FetchPartition | None:
-    """The one partition of the one topic, by its id: so it is with versions below 13 for nobody."""
+    """The one partition of the one topic, by topic id. None below Fetch 13, which has no topic ids."""
     topics = request.topics
     if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
@@ -90,32 +90,33 @@ def has_news(data: PartitionData, partition: FetchPartition) -> bool:
 
 
 def has_early_news(node: NodeContext, fetch: WaitingFetch, data: PartitionData) -> bool:
-    """An option: who speaks a version that cannot say which high watermark it knows hears of a new one at once, too."""
+    """An option: replicas whose version cannot send the high watermark they know get a new one at once, too."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
     progress = node.leading.known(replica_key(fetch))
-    return progress is not None and data.high_watermark > progress.told_high_watermark
+    return progress is not None and data.high_watermark > progress.sent_high_watermark
 
 
-def told(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
-    """The response, which goes out: the replica will know its high watermark."""
+def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
+    """Remembers the high watermark in a response that is sent. Returns the response."""
     if node.config.early_high_watermark and node.leading is not None:
         progress = node.leading.known(replica_key(fetch))
         if progress is not None:
-            progress.told_high_watermark = response.responses[0].partitions[0].high_watermark
+            progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
     return response
 
 
 def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> FetchResponse:
-    """What there is for it now. The leader's epoch comes first, then where the logs part, then the high watermark.
+    """The response as of now.
 
-    One that has waited (not `is_new`) may say less of a disk than another one has said since.
+    The leader's epoch is checked first, then where the logs diverge, then the high watermark. A fetch that has waited
+    (not `is_new`) may have an older flushed offset than a later fetch.
     """
     partition, version = fetch.partition, fetch.version
     error = leader_only_error(node, partition.current_leader_epoch)
     key = replica_key(fetch)
     if error is Errors.NONE and key.id == node.local.id:
-        error = Errors.UNKNOWN_SERVER_ERROR  # Nobody else has this node's id: as Kafka answers it.
+        error = Errors.UNKNOWN_SERVER_ERROR  # A fetch from this node's own id: answered as Kafka does.
     if error is not Errors.NONE:
         return error_response(node, version, error)
     valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
@@ -132,14 +133,17 @@ def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool 
 
 
 def flushed_end_offset(partition: FetchPartition) -> int:
-    """Where it fetches from, unless it says that its disk has less: an option of kcore's, see `following.pipelines`."""
+    """The fetch offset, or the lower flushed offset that it sends: an option of kcore's, see `following.pipelines`."""
     if partition.log_start_offset < 0:
         return partition.fetch_offset
     return min(partition.log_start_offset, partition.fetch_offset)
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-    """What is to come next; to whom nothing is known, a snapshot is sooner there than the log (KIP-630)."""
+    """Where to fetch next.
+
+    A follower at offset 0 gets the snapshot: that is faster than replaying the log (KIP-630).
+    """
     if offset == 0 and (snapshot := log.latest_snapshot) is not None and snapshot != BOOTSTRAP_SNAPSHOT:
         return ValidOffsetAndEpoch("SNAPSHOT", snapshot)
     return log.validate_offset_and_epoch(offset, epoch)
@@ -158,7 +162,7 @@ def replica_key(fetch: WaitingFetch) -> ReplicaKey:
 def fetch_response(
     node: NodeContext, version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
 ) -> FetchResponse:
-    """With who leads now, and in version 17 and later where."""
+    """The error response, with the leader's id, and from version 17 on its endpoint."""
     state, known = node.quorum.state, node.quorum.high_watermark
     data = PartitionData(
         partition_index=PARTITION,
@@ -195,7 +199,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
-            node.answer(reply_to, told(node, fetch, answer(node, fetch, now_ms, is_new=False)))
+            node.answer(reply_to, remember_sent_watermark(node, fetch, answer(node, fetch, now_ms, is_new=False)))
 
 
 def fail(node: NodeContext, error: Errors) -> None:

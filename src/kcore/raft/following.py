@@ -24,7 +24,7 @@ from kcore.types import METADATA_TOPIC_ID
 
 
 def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | None:
-    """What goes out next, to the leader or to whoever may know it; None while what came last is not flushed."""
+    """The next request, to the leader or to a node that may know it; None until the last records are flushed."""
     state = node.quorum.state
     if type(state) is Follower and state.fetching_snapshot is not None:
         return snapshots.fetch_snapshot_request(node, state.fetching_snapshot)
@@ -34,13 +34,12 @@ def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | No
 
 
 def pipelines(node: NodeContext) -> bool:
-    """The option `pipelined_fetch`: it fetches behind what it has received, so that the leader can send new records
-    while this disk works, and says in `log_start_offset` (-1 among Kafka's raft nodes, whose leaders do not look at it)
-    what it has flushed.
+    """The option `pipelined_fetch`: fetch from the received end of the log, while this disk still flushes.
 
-    Only a leader that counts that one may be asked so: it says which offset it has counted in `last_stable_offset`
-    (-1 of Kafka's raft leaders). From Kafka's leaders, who count the fetch offset, it fetches as ever, and so from any
-    leader at first. Source: KIP-595, "On Performance": a fetch that "indicates the last acked offset".
+    The follower sends its flushed offset in `log_start_offset` (-1 from Kafka's raft nodes; Kafka's leaders ignore it).
+    It does so only with a leader that counts the flushed offset: such a leader returns the offset that it has counted
+    in `last_stable_offset` (-1 from Kafka's raft leaders). With any other leader, and with any leader at first, it
+    fetches from its flushed end. Source: KIP-595, "On Performance": a fetch that "indicates the last acked offset".
     """
     state = node.quorum.state
     return node.config.pipelined_fetch and type(state) is Follower and state.counts_flushed
@@ -75,7 +74,7 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
 def on_fetch_response(
     node: NodeContext, destination: int, request: FetchRequest, response: FetchResponse, now_ms: int
 ) -> bool:
-    """False where the one who answered is better left alone for a while."""
+    """False if the node should back off before the next request."""
     data = metadata_partition(response)
     if response.error_code != Errors.NONE or data is None:
         return False
@@ -87,12 +86,16 @@ def on_fetch_response(
     state = node.quorum.state
     if data.error_code != Errors.NONE or type(state) is not Follower:
         return False
-    asked = request.topics[0].partitions[0]
-    is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (node.log.end_offset, node.log.last_epoch)
+    fetch_partition = request.topics[0].partitions[0]
+    is_current = (fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch) == (
+        node.log.end_offset,
+        node.log.last_epoch,
+    )
     if not is_current or state.fetching_snapshot is not None:
-        if state.counts_flushed:  # What this node has is all of this leader's, and so is its high watermark.
-            _hear(node, state, data.high_watermark)
-        return True  # It answers what this node asks no more.
+        # The log of this node is a prefix of this leader's, so the leader's high watermark counts.
+        if state.counts_flushed:
+            _on_leader_high_watermark(node, state, data.high_watermark)
+        return True  # A response to a request that is obsolete.
     if not _take(node, state, data):
         return False
     succeeded(node, state, now_ms)
@@ -109,13 +112,13 @@ def metadata_partition(response: FetchResponse) -> PartitionData | None:
 
 
 def succeeded(node: NodeContext, state: Follower, now_ms: int) -> None:
-    """The leader lives and answers: no election for another fetch time-out."""
+    """The leader responds: no election for another fetch time-out."""
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
     state.has_fetched_from_leader = True
 
 
 def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
-    """The log becomes what the leader says; False where that cannot be."""
+    """Truncates the log, begins to load a snapshot or appends, as the response requires; False if it cannot."""
     if data.diverging_epoch.epoch >= 0:
         return truncate(node, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
     if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
@@ -123,20 +126,20 @@ def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
     if data.records and not append(node, bytes(data.records)):
         return False
     state.counts_flushed = state.counts_flushed or data.last_stable_offset >= 0
-    _hear(node, state, data.high_watermark)
+    _on_leader_high_watermark(node, state, data.high_watermark)
     return True
 
 
-def _hear(node: NodeContext, state: Follower, high_watermark: int) -> None:
-    """Answers may overtake each other; the leader's high watermark never goes back."""
+def _on_leader_high_watermark(node: NodeContext, state: Follower, high_watermark: int) -> None:
+    """Responses may arrive out of order; the leader's high watermark never decreases."""
     state.leader_high_watermark = max(state.leader_high_watermark, high_watermark)
     update_high_watermark(node, state)
 
 
 def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
-    """Cuts what the leader does not have, voter sets in it too; never below the high watermark.
+    """Truncates records that the leader does not have, their voter sets too; never below the high watermark.
 
-    False where nothing was cut: the leader is left alone for a while.
+    False if nothing was truncated: the node backs off.
     """
     before = node.log.end_offset
     try:
@@ -146,14 +149,14 @@ def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
         return False
     node.voter_history.truncate_new_entries(offset)
     node.was_cut(offset)
-    return offset < before  # A leader that asks for a cut that changes nothing would do so again at once.
+    return offset < before  # A leader that requests a truncation without effect would repeat it at once.
 
 
 def append(node: NodeContext, records: bytes) -> bool:
-    """Writes what came up to the first batch that is damaged; voter sets in it count at once.
+    """Appends the fetched batches up to the first damaged one; their voter sets count at once.
 
-    False where something was left out: it is fetched again, but not at once, or a leader whose disk is damaged would be
-    asked without end. NewerReleaseError, and nothing is written, for what only a newer release can load.
+    False if a batch was left out: it is fetched again after a back-off, since a leader with a damaged disk would send
+    it again. NewerReleaseError, and nothing is written, for records that only a newer release can load.
     """
     before = node.log.end_offset
     batches, _ = split_batches(records, check_crc=False)
@@ -167,8 +170,8 @@ def append(node: NodeContext, records: bytes) -> bool:
         node.flush()
         replay_batches(node.voter_history, _between(batches, before, end_offset))
     if problem is not None:
-        told = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
-        node.notice("damage", f"{told}: {problem}")
+        text = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
+        node.notice("damage", f"{text}: {problem}")
     return problem is None and end_offset > before
 
 
@@ -186,7 +189,7 @@ def _loadable(
 ) -> tuple[int, DecodeError | RaftLogError | None]:
     """How many bytes come before the first control batch that this node could not load, and what is wrong with it.
 
-    Whatever the log itself leaves out is the log's to judge: damaged batches, gaps and later epochs.
+    Damaged batches, gaps and later epochs are checked by the log itself.
     """
     size, end_offset = 0, node.log.end_offset
     for batch in batches:
@@ -213,13 +216,13 @@ def on_flushed(node: NodeContext, now_ms: int) -> None:
     connections, leader_id = node.connections, state.leader_id
     is_asked = not connections.is_ready(leader_id, now_ms) and not connections.is_backing_off(leader_id, now_ms)
     if pipelines(node) and is_asked and state.fetching_snapshot is None:
-        # The fetch that waits there says less: one more, which does not wait.
+        # The waiting fetch has an older offset: send one more, which does not wait.
         address = state.leader_endpoints[node.config.listener]
         connections.send(node.effects, leader_id, address, _fetch_request(node, 0), now_ms, beside=True)
 
 
 def update_high_watermark(node: NodeContext, state: Follower) -> None:
-    """As far as the leader says, and as this node has it on its disk; it never goes back."""
+    """The minimum of the leader's high watermark and this node's flushed offset; it never decreases."""
     offset, known = min(state.leader_high_watermark, node.flushed_end_offset), node.quorum.high_watermark
     if offset < max(node.log.high_watermark, 1) or (known is not None and offset <= known):
         return

@@ -1,9 +1,8 @@
-"""kraft.version goes up from 0 to 1 while the quorum runs: from then on the log names the voters (KIP-853).
-
-Nothing is asked of a change of voters that is on its way: at version 0 there is none, and behind the upgrade the next
-one waits until that is committed. Source: KafkaRaftClient.upgradeKRaftVersion,
-LeaderState.maybeAppendUpgradedKRaftVersion. UpdateFeatures is no request of raft's: whoever answers it calls
-`RaftNode.upgrade_kraft_version` (`server/quorum/features.py`).
+"""kraft.version is upgraded from 0 to 1 while the quorum runs: from then on the log has the voters (KIP-853). There is
+no check for a pending change of voters: at version 0 there is none, and after the upgrade the next change waits until
+the upgrade is committed. Source: KafkaRaftClient.upgradeKRaftVersion, LeaderState.maybeAppendUpgradedKRaftVersion.
+UpdateFeatures is no request of raft's: its handler calls `RaftNode.upgrade_kraft_version`
+(`server/quorum/features.py`).
 """
 
 from typing import TypeAlias
@@ -19,7 +18,10 @@ Problem: TypeAlias = tuple[Errors, str]
 
 
 def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool) -> Problem | None:
-    """Of a leader: version and voters go into the log, in one batch. Why not, or None, also where it is so already."""
+    """The leader appends version and voters in one batch.
+
+    Returns the problem, or None; None also if already upgraded.
+    """
     known, persisted = node.leading.known_voters, node.voter_history.kraft_version
     if version == persisted:
         return None
@@ -28,8 +30,9 @@ def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool
         return invalid, f"{step} because the new version is a downgrade"
     if known is None or version > MAX_KRAFT_VERSION or node.config.level == "3.9":
         return invalid, step
-    assert known.ids == node.voters.ids  # At version 0 nobody comes and nobody goes.
-    if not known.supports(version):  # As configured they are said to do no more than 0: who is silent is one of these.
+    assert known.ids == node.voters.ids  # At version 0 voters do not change.
+    # As configured, voters support 0 only; a voter that has not reported its versions is one of these.
+    if not known.supports(version):
         return invalid, f"{step} because not all of the voters support it"
     if any(key.directory_id == NO_DIRECTORY for key in known.keys):  # An IllegalStateException.
         return Errors.UNKNOWN_SERVER_ERROR, f"{step}: the directory ids of all voters must be known"

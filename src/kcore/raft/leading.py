@@ -1,7 +1,6 @@
-"""What only a leader does: it writes, knows how far its followers are, and moves the high watermark (KIP-595).
-
-The high watermark counts what is flushed: of followers, since they fetch only behind what they have flushed, or say how
-far that is (`following.pipelines`); of the leader, what `on_flushed` has told. Source: LeaderState, KafkaRaftClient.
+"""The leader's part: it appends, tracks its followers' progress, and advances the high watermark (KIP-595). The high
+watermark counts flushed records: of followers, since they fetch only from their flushed end, or send their flushed
+offset (`following.pipelines`); of the leader, up to the last `on_flushed`. Source: LeaderState, KafkaRaftClient.
 """
 
 from collections.abc import Hashable, Sequence
@@ -29,7 +28,7 @@ OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 
 
 class LeaderState:
-    """What the leader of one epoch knows of the others, and who waits for it."""
+    """The leader's view of the other replicas in its epoch, and the requests that wait for it."""
 
     __slots__ = (
         "accumulator",
@@ -54,20 +53,20 @@ class LeaderState:
         self.voters: dict[int, ReplicaProgress] = {}
         self.observers: dict[ReplicaKey, ReplicaProgress] = {}  # The one that has been silent longest comes first.
         self.fetched_voters: set[int] = set()  # Since the deadline below was set.
-        self.check_quorum_deadline_ms = NEVER_MS  # When it resigns, unless a majority fetches before.
+        self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
         self.accumulator = Accumulator(node.log.end_offset)
         self.flushing = 0  # Up to where a flush is under way.
         self.fetches: dict[Hashable, WaitingFetch] = {}  # By whom to answer, oldest first.
         self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
-        self.known_voters: VoterSet | None = None  # At kraft.version 0: what the voters said of themselves.
+        self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
         self.set_voters(node.voter_history.last_voters)
         self.restart_check_quorum(node, now_ms)
 
     # The replicas.
 
     def set_voters(self, voters: VoterSet) -> None:
-        """Whoever joins keeps what is known of it as an observer; whoever leaves becomes one."""
+        """A new voter keeps its progress as an observer; a removed voter becomes an observer."""
         before = self.voters
         self.voters = {}
         for key in voters.keys:
@@ -84,9 +83,10 @@ class LeaderState:
         return _find(self.voters, key) or self.observers.get(key)
 
     def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
-        """An observer that nobody has seen before is one from now on, in place of the one that was silent longest.
+        """The progress of a replica.
 
-        A real observer that had to give way is known again with its next fetch; no voter ever gives way.
+        A new observer takes the place of the one that has been silent longest if there are too many. A dropped observer
+        is added again by its next fetch; voters are never dropped.
         """
         known = self.known(key)
         if known is None:
@@ -117,17 +117,17 @@ class LeaderState:
 
     @property
     def is_alone(self) -> bool:
-        """There is nobody else to hear from."""
+        """Whether this node is the only voter."""
         return len(self.voters) == 1 and self.is_voter(self.local)
 
     def restart_check_quorum(self, node: NodeContext, now_ms: int) -> None:
-        """One and a half times the fetch time-out, as answers take their time; never for an only voter."""
+        """One and a half times the fetch time-out, since responses take time; never for an only voter."""
         self.fetched_voters.clear()
         timeout_ms = node.config.fetch_timeout_ms * 3 // 2
         self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + timeout_ms
 
     def count_fetch(self, node: NodeContext, key: ReplicaKey, now_ms: int) -> None:
-        """A majority that fetches, the leader among it if it votes, shows that it leads still (KAFKA-15489)."""
+        """Fetches of a majority, the leader counted if it is a voter, prove that it still leads (KAFKA-15489)."""
         if key.id == self.local.id or not self.is_voter(key):
             return
         self.fetched_voters.add(key.id)
@@ -144,9 +144,9 @@ class LeaderState:
         return ends[len(ends) // 2]
 
     def on_fetch(self, node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
-        """A replica has everything below `offset` on its disk; an observer moves no high watermark."""
+        """A replica has everything below `offset` on its disk. Observers do not advance the high watermark."""
         if key.id < 0:
-            return  # Nobody that is known.
+            return  # An anonymous replica.
         progress = self.progress_of(key)
         progress.fetched(offset, node.log.end_offset, now_ms)
         if self.observers.pop(key, None) is not None:
@@ -156,7 +156,7 @@ class LeaderState:
             self._advance(node, now_ms)
 
     def on_flushed(self, node: NodeContext, now_ms: int) -> None:
-        """The leader's own end counts up to there."""
+        """The leader's own flushed offset counts from now on."""
         self.progress_of(self.local).end_offset = node.flushed_end_offset
         if node.flushed_end_offset >= self.flushing:
             self.flushing = 0
@@ -229,7 +229,7 @@ class LeaderState:
         return self.accumulator.next_offset - 1
 
     def drain(self, node: NodeContext, now_ms: int) -> None:
-        """What lingered is written."""
+        """Writes the accumulated records."""
         if self.accumulator.records:
             self._write(node, self.accumulator.drain(self.epoch))
             fetching.complete(node, now_ms, below=node.log.end_offset)
@@ -274,14 +274,14 @@ def _own_voters(node: NodeContext) -> list[Data]:
 
 
 def end(node: NodeContext) -> None:
-    """It leads no more: whoever waits hears of it, and what lingered is dropped."""
+    """The node resigned: waiting requests are answered with an error, and unwritten records are dropped."""
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     node.leading = None  # type: ignore[assignment]  # As `NodeContext` has it.
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Writes what has lingered long enough, answers whoever has waited long enough; when it is wanted next."""
+    """Writes records whose linger is over, answers requests whose wait is over. Returns the next deadline."""
     leading = node.leading
     deadline_ms = min(voter_changes.poll(node, now_ms), fetching.poll(node, now_ms))
     linger_ms = leading.accumulator.deadline_ms

@@ -21,7 +21,7 @@ class LoadingSnapshot:
     def __init__(self, snapshot: OffsetAndEpoch, static_voters: VoterSet) -> None:
         self.id = snapshot
         self.size = 0
-        self.total: int | None = None  # As the leader said with the first piece.
+        self.total: int | None = None  # The size that the leader sent with the first piece.
         self.unread = b""  # The beginning of a batch.
         self.history = VoterHistory(static_voters)
         self._has_header = self._has_footer = False

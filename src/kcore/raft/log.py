@@ -13,7 +13,7 @@ from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 
 
 class Appended(NamedTuple):
-    """What an append took."""
+    """The result of an append."""
 
     first_offset: int
     last_offset: int
@@ -50,7 +50,7 @@ class RaftLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """As far as `update_high_watermark` said; at the start the latest snapshot's end, or 0."""
+        """The value of the last `update_high_watermark`; at the start the latest snapshot's end, or 0."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
@@ -77,9 +77,9 @@ class RaftLog(Protocol):
     def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
         """Writes what a leader of `epoch` sent, offsets and epochs as they are there; None if nothing was new.
 
-        A last batch that is cut off is left out, and so is everything from a batch of an epoch above `epoch` on
+        An incomplete last batch is left out, and so is everything from a batch of an epoch above `epoch` on
         (KAFKA-18723). DecodeError for a damaged batch, with those before it written; RaftLogError for offsets that do
-        not go on from the end.
+        not continue the log.
         """
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
@@ -121,7 +121,7 @@ class RaftLog(Protocol):
         """Removes one that was begun and is not whole; nothing happens if there is none of that id."""
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """It is whole, and durable from here on."""
+        """The snapshot is complete, and durable from now on."""
 
     def truncate_to_latest_snapshot(self) -> bool:
         """Empties the log where it ends before the latest snapshot, or diverges from it; False if neither."""

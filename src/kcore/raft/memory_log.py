@@ -12,7 +12,7 @@ from kcore.replication.raft_log import RaftLog as Rules
 
 
 def age(snapshot: OffsetAndEpoch) -> tuple[int, int]:
-    """What snapshots are ordered by: the epoch before the offset."""
+    """The sort key of snapshots: the epoch before the offset."""
     return snapshot.epoch, snapshot.offset
 
 
@@ -34,7 +34,7 @@ class MemoryLog:
 
     @property
     def batches(self) -> Sequence[StoredBatch]:
-        """All of the log, for those who look in from outside."""
+        """The whole log, for tests and tools."""
         return self._batches
 
     @property
@@ -209,9 +209,9 @@ class MemoryLog:
     # A simulator's.
 
     def crash(self, surviving_batches: int = 0) -> "MemoryLog":
-        """The log that a disk would have: what was flushed, and so many of the batches behind that.
+        """The log that a crash would leave: the flushed batches, and so many of those after them.
 
-        Batches are shared with this log, which goes on as it is. Snapshots that were only begun are gone.
+        Batches are shared with this log, which does not change. Snapshots that are not complete are lost.
         """
         log = MemoryLog(self.level)
         log.start_offset = log.end_offset = self.start_offset

@@ -21,7 +21,7 @@ from kcore.raft import (
 from kcore.raft.config import RaftConfig
 from kcore.raft.connections import FIRST_BOOTSTRAP_ID
 from kcore.raft.context import NodeContext
-from kcore.raft.effects import Answer, Effect, Flush
+from kcore.raft.effects import Effect, Flush, SendResponse
 from kcore.raft.log import Appended, RaftLog, Refused
 from kcore.raft.quorum import Quorum
 from kcore.raft.replicas import Address, ElectionState
@@ -86,9 +86,9 @@ class RaftNode(NodeContext):
         self.quorum = Quorum(self)
 
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
-        """What the file `quorum-state` said, None if there is none; first of all calls.
+        """The first call: takes the content of the file `quorum-state`, None if there is none.
 
-        RaftLogError for a vote of a node that has no id and for a log that cannot be loaded, NewerReleaseError for one
+        RaftLogError for a vote of a node without an id and for a log that cannot be loaded, NewerReleaseError for one
         that a newer release wrote. Source: KafkaRaftClient.initialize.
         """
         if election is not None and election.voted is not None and self.local.id < 0:
@@ -102,7 +102,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def _bootstrap_servers(self) -> list[tuple[int, Address]]:
-        """As configured, or else the other configured voters."""
+        """The configured bootstrap servers, or else the other configured voters."""
         if self.config.bootstrap_servers:
             return [(FIRST_BOOTSTRAP_ID - i, address) for i, address in enumerate(self.config.bootstrap_servers)]
         return [
@@ -112,16 +112,16 @@ class RaftNode(NodeContext):
         ]
 
     def on_request(self, request: Message, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """A request of `version`; its Answer comes in these effects or later ones, once."""
+        """A request of `version`; its SendResponse comes in these effects or later ones, once."""
         response = REQUEST_HANDLERS[type(request)](self, request, version, reply_to, now_ms)
         if response is not None:
-            self.effects.append(Answer(reply_to, response))
+            self.effects.append(SendResponse(reply_to, response))
         return self._finish(now_ms)
 
     def on_response(self, correlation_id: int, response: Message | None, now_ms: int) -> list[Effect]:
-        """What a Send led to; None if the connection was lost or refused, or the time is over.
+        """The response to a Send; None if the connection was lost or refused, or timed out.
 
-        Where the other side knows no version that can say it, a response with the error UNSUPPORTED_VERSION.
+        If the other side has no suitable version, the edge gives a response with the error UNSUPPORTED_VERSION.
         """
         open_request = self.connections.expected(correlation_id)
         if open_request is None:
@@ -140,7 +140,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def on_flushed(self, flush: Flush, now_ms: int) -> list[Effect]:
-        """That Flush is done: what lies below is durable. Nothing, if the log was cut since it was asked for."""
+        """That Flush is done: the log below it is durable. Ignored if the log was truncated since."""
         if flush.cuts == self.cuts and flush.end_offset > self.flushed_end_offset:
             self.flushed_end_offset = flush.end_offset
             if type(self.quorum.state) is Leader:
@@ -155,7 +155,7 @@ class RaftNode(NodeContext):
 
     @property
     def next_offset(self) -> int:
-        """Of the next append; -1 unless it leads."""
+        """The offset of the next append; -1 unless the node leads."""
         return self.leading.accumulator.next_offset if self.leads else -1
 
     def append(
@@ -163,8 +163,8 @@ class RaftNode(NodeContext):
     ) -> tuple[Appended | Refused, list[Effect]]:
         """Takes records (value bytes) as the leader of `epoch`, all in one batch, the first at `expected_offset`.
 
-        Refused, and nothing written, if it does not lead that epoch or its next offset is another. What is taken is in
-        the log for ever once Committed says so; a leader that loses its place before may lose it. RaftLogError for
+        Refused, and nothing written, if it does not lead that epoch or its next offset is another. Records are
+        permanent once a Committed effect covers them; before, a change of leader may lose them. RaftLogError for
         records that do not fit into a batch. Source: KafkaRaftClient.prepareAppend, schedulePreparedAppend.
         """
         refused = self._refused(epoch, expected_offset)
@@ -176,7 +176,7 @@ class RaftNode(NodeContext):
     def append_batches(
         self, batches: bytes, epoch: int, expected_offset: int, now_ms: int
     ) -> tuple[Appended | Refused, list[Effect]]:
-        """The same of whole batches of data, encoded from offset 0 on; RaftLogError for what is none of that."""
+        """As `append`, with whole batches of data, encoded from offset 0 on; RaftLogError for other bytes."""
         refused = self._refused(epoch, expected_offset)
         if refused is not None:
             return refused, []
@@ -192,9 +192,10 @@ class RaftNode(NodeContext):
     def upgrade_kraft_version(
         self, version: int, epoch: int, now_ms: int, *, validate_only: bool = False
     ) -> tuple[kraft_version.Problem | None, list[Effect]]:
-        """The log names the voters from now on; why not, or None. RaftLogError if it does not lead that epoch.
+        """Upgrades kraft.version: the log has the voters from now on.
 
-        It is done once `is_kraft_version_committed`, unless the node loses its place before.
+        Returns the problem, or None. RaftLogError if it does not lead. The upgrade is complete once
+        `is_kraft_version_committed`, unless the node resigns before. RaftLogError if it does not lead that epoch.
         """
         self._check_leads(epoch)
         problem = kraft_version.upgrade(self, version, now_ms, validate_only=validate_only)
@@ -202,7 +203,7 @@ class RaftNode(NodeContext):
 
     @property
     def is_kraft_version_committed(self) -> bool:
-        """The version and the voters that it knows are committed; so they are at version 0, where no log has them."""
+        """Whether the known version and voters are committed; true at version 0, where the log has none."""
         offset = self.voter_history.last_voters_offset
         return offset is None or offset < (self.quorum.high_watermark or 0)
 
@@ -238,7 +239,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def _finish(self, now_ms: int) -> list[Effect]:
-        """What is due by now, then all effects of the event."""
+        """Does what is due, then returns all effects of the event."""
         timers.poll(self, now_ms)
         effects, self.effects = self.effects, []
         return effects

@@ -1,4 +1,4 @@
-"""How far a replica is, as its leader knows it. Source: LeaderState.ReplicaState."""
+"""The leader's view of a replica's progress. Source: LeaderState.ReplicaState."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ UNKNOWN: Final = -1
 
 
 class ReplicaProgress:
-    """How far one replica is, as its last fetch told."""
+    """How far one replica is, by its last fetch."""
 
     __slots__ = (
         "end_offset",
@@ -16,16 +16,16 @@ class ReplicaProgress:
         "last_caught_up_ms",
         "last_fetch_leader_end",
         "last_fetch_ms",
-        "told_high_watermark",
+        "sent_high_watermark",
     )
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
         self.end_offset = UNKNOWN  # Of what it has flushed.
         self.last_fetch_ms = UNKNOWN
-        self.last_fetch_leader_end = UNKNOWN  # Where the leader's log ended at that time.
+        self.last_fetch_leader_end = UNKNOWN  # The leader's log end at the last fetch.
         self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
-        self.told_high_watermark = UNKNOWN
+        self.sent_high_watermark = UNKNOWN
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""

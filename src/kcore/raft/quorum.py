@@ -1,4 +1,4 @@
-"""Which state a node is in, and the ways between the states. Source: QuorumState."""
+"""The state of a node, and the transitions between states. Source: QuorumState."""
 
 from collections import Counter
 
@@ -26,8 +26,8 @@ from kcore.raft.transitions import START, Event, Step, by_step
 class Quorum:
     """The state of `node`, and the only place that changes it.
 
-    `high_watermark` is None until this state knows one: a new leader forgets it, so that what it exposes never goes
-    back (`following.py` and `leading.py` set it). `taken` counts the ways gone.
+    `high_watermark` is None until this state knows one: a new leader starts without one, so that the high watermark it
+    exposes never decreases (`following.py` and `leading.py` set it). `taken` counts the transitions made.
     """
 
     __slots__ = ("_allowance", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
@@ -37,20 +37,20 @@ class Quorum:
         self.pre_vote = node.config.level != "3.9"
         self.state: State = Unattached(0, NO_LEADER, None, NEVER_MS)
         self.high_watermark: int | None = None
-        self.stored: ElectionState | None = None  # What quorum-state says.
+        self.stored: ElectionState | None = None  # The content of the file quorum-state.
         self.taken: Counter[Step] = Counter()
         self._allowance = EpochAllowance()
         self._ways = by_step(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
 
     def _election_timeout_at(self, epoch: int, now_ms: int) -> int:
-        """When a voter in that epoch stands for election: in once to twice the time-out; in the last epoch never."""
+        """When a voter in that epoch starts an election: after once to twice the time-out; never in the last epoch."""
         if epoch >= LAST_EPOCH:
             return NEVER_MS
         timeout_ms = self.node.config.election_timeout_ms
         return now_ms + timeout_ms + (self.node.config.jitter_ms(timeout_ms) if timeout_ms else 0)
 
     def allows(self, epoch: int, now_ms: int) -> bool:
-        """Whether this epoch may be taken from others (`epoch_limits.py`); if not, the operator is told."""
+        """Whether this epoch may be accepted from others (`epoch_limits.py`); if not, a notice is logged."""
         if epoch <= min(LAST_EPOCH, self.state.epoch + self._allowance.epochs(now_ms)):
             return True
         self.node.notice("epoch", f"epoch {epoch} was named: too far ahead of {self.state.epoch}, it is not taken")
@@ -59,7 +59,7 @@ class Quorum:
     # The start.
 
     def initialize(self, election: ElectionState | None, now_ms: int) -> None:
-        """Takes up what quorum-state says, unless the log is ahead of it. Source: QuorumState.initialize."""
+        """Starts from the content of quorum-state, unless the log has a later epoch. Source: QuorumState.initialize."""
         log_epoch = self.node.log.last_epoch
         if max(log_epoch, -1 if election is None else election.epoch) > LAST_EPOCH:
             raise RaftLogError(
@@ -68,14 +68,15 @@ class Quorum:
         self.stored = election
         if election is None or election.epoch < log_epoch:
             election = ElectionState(log_epoch)
-        self._go(self._first_state(election, now_ms), Event.INITIALIZE, START)
+        self._transition(self._first_state(election, now_ms), Event.INITIALIZE, START)
 
     def _first_state(self, election: ElectionState, now_ms: int) -> State:
         node, local = self.node, self.node.local
         voters = node.voter_history.last_voters
         deadline_ms = self._election_timeout_at(election.epoch, now_ms)
         if local.id >= 0 and election.leader_id == local.id:
-            # What it wrote and did not flush may be gone: as the leader of this epoch it would give the same offsets
+            # Records that it wrote and did not flush may be lost: as the leader of this epoch it would give the same
+            # offsets
             # to other records, and as a voter it would elect another leader for it (KAFKA-10527, KAFKA-10661).
             return self._resigned_state(election.epoch, (), deadline_ms)
         # A node that voted for itself does not go on with that election, as Kafka's does: votes may have been given for
@@ -84,7 +85,7 @@ class Quorum:
             endpoints = voters.voters[election.leader_id].endpoints
             if node.config.listener in endpoints:
                 return self._follower_state(election.epoch, election.leader_id, endpoints, election.voted, now_ms)
-        # A leader that cannot be reached is looked for at the bootstrap servers.
+        # A leader without a known endpoint is found through the bootstrap servers.
         deadline_ms = deadline_ms if voters.is_voter(local) else NEVER_MS
         return Unattached(election.epoch, election.leader_id, election.voted, deadline_ms)
 
@@ -93,8 +94,8 @@ class Quorum:
     def become_unattached(self, epoch: int, now_ms: int, event: Event = Event.HIGHER_EPOCH) -> None:
         """A higher epoch without a known leader; or, of a Prospective that lost, the same epoch.
 
-        An election time-out that runs goes on: else a candidate that nobody can elect would keep the others from ever
-        standing for election.
+        A running election time-out continues: else a candidate that cannot win would keep the others from ever starting
+        an election.
         """
         state = self.state
         assert epoch > state.epoch or event is Event.PRE_VOTE_LOST
@@ -102,10 +103,10 @@ class Quorum:
         leader_id = state.leader_id if same_epoch else NO_LEADER
         voted = state.voted if same_epoch else None
         self._allowance.take(epoch - state.epoch, now_ms)
-        self._go(Unattached(epoch, leader_id, voted, self._election_deadline_ms(epoch, now_ms)), event)
+        self._transition(Unattached(epoch, leader_id, voted, self._election_deadline_ms(epoch, now_ms)), event)
 
     def _election_deadline_ms(self, epoch: int, now_ms: int) -> int:
-        """Of a node that is about to become Unattached in that epoch."""
+        """The election deadline of a node that is about to become Unattached in that epoch."""
         state = self.state
         if not self.node.is_voter or epoch >= LAST_EPOCH:
             return NEVER_MS
@@ -118,53 +119,58 @@ class Quorum:
         return self._election_timeout_at(epoch, now_ms)
 
     def grant_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Unattached or Prospective, it votes; the time-out begins anew: the candidate may well win."""
+        """Votes, as Unattached or Prospective, and restarts the election time-out: the candidate may win."""
         state = self.state
         assert state.voted is None
         deadline_ms = self._election_timeout_at(state.epoch, now_ms)
         if type(state) is Prospective:
             after = self._prospective_state(deadline_ms)
             after.voted = candidate
-            self._go(after, Event.VOTE_GRANTED)
+            self._transition(after, Event.VOTE_GRANTED)
         else:
-            self._go(Unattached(state.epoch, state.leader_id, candidate, deadline_ms), Event.VOTE_GRANTED)
+            self._transition(Unattached(state.epoch, state.leader_id, candidate, deadline_ms), Event.VOTE_GRANTED)
 
     def become_prospective(self, event: Event, now_ms: int) -> None:
-        self._go(self._prospective_state(self._election_timeout_at(self.state.epoch, now_ms)), event)
+        self._transition(self._prospective_state(self._election_timeout_at(self.state.epoch, now_ms)), event)
 
     def become_candidate(self, event: Event, now_ms: int) -> None:
-        """The next epoch, and the own vote in it."""
+        """Starts the next epoch with a vote for itself."""
         retries = self.state.retries + 1 if type(self.state) is Candidate else 1
         node = self.node
         election = Election(node.voter_history.last_voters.keys, node.local.id)
         epoch = self.state.epoch + 1
         assert epoch <= LAST_EPOCH
         deadline_ms = self._election_timeout_at(epoch, now_ms)
-        self._go(Candidate(epoch, node.local, election, deadline_ms, retries), event)
+        self._transition(Candidate(epoch, node.local, election, deadline_ms, retries), event)
 
     def become_leader(self, now_ms: int) -> None:
-        """Of the epoch that it stood for; the high watermark is unknown until this epoch has committed a record."""
+        """Leads the epoch of its candidacy. The high watermark is unknown until a record of this epoch is committed."""
         candidate = self.state
         assert type(candidate) is Candidate and candidate.election.is_won
         node = self.node
         granting = candidate.election.granting_voters
-        self._go(Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON)
+        self._transition(
+            Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON
+        )
         self.high_watermark = None
         leading.begin(node, now_ms)
 
     def become_follower(
         self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int, event: Event = Event.LEADER_FOUND
     ) -> None:
-        """Of a leader that can be reached. A vote given in the same epoch stays, so that none is given twice."""
+        """Follows a leader whose endpoint is known.
+
+        A vote given in the same epoch stays, so that none is given twice.
+        """
         assert leader_id != self.node.local.id and epoch >= self.state.epoch and self.node.config.listener in endpoints
         voted = self.state.voted if epoch == self.state.epoch else None
         self._allowance.take(epoch - self.state.epoch, now_ms)
-        self._go(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
+        self._transition(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
 
     def become_resigned(self, event: Event, successors: tuple[ReplicaKey, ...], now_ms: int) -> None:
-        """Leads no more, and may not vote in this epoch; not stored: a leader that starts again is Resigned anyway."""
+        """Resigns; the node may not vote in this epoch. Not stored: a leader that restarts becomes Resigned anyway."""
         epoch = self.state.epoch
-        self._go(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
+        self._transition(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
 
     # Their common part.
 
@@ -183,7 +189,7 @@ class Quorum:
         others = set(node.voter_history.last_voters.voters) - {node.local.id}
         return Resigned(epoch, node.local, node.config.endpoints, others, successors, deadline_ms)
 
-    def _go(self, state: State, event: Event, source: str | None = None) -> None:
+    def _transition(self, state: State, event: Event, source: str | None = None) -> None:
         """Every change of state: allowed by the table, stored before anything else leaves the node."""
         node, before = self.node, self.state
         step = (source or before.name, event, state.name)
@@ -198,14 +204,14 @@ class Quorum:
         self.state = state
         node.noticed.clear()
         if state.epoch >= LAST_EPOCH and node.is_voter:
-            told = f"epoch {state.epoch} is the last one: this node stands for no election any more"
-            node.notice("last epoch", f"{told}; the README (Limits) says how epochs begin anew")
+            text = f"epoch {state.epoch} is the last one: this node stands for no election any more"
+            node.notice("last epoch", f"{text}; the README (Limits) says how to begin again")
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()
 
     def _store(self) -> None:
-        """What another vote or leader makes of quorum-state; a barrier for all effects behind it."""
+        """Stores a changed vote or leader in quorum-state: a barrier for all later effects."""
         state = self.state
         election = ElectionState(state.epoch, state.leader_id, state.voted)
         if election != self.stored:

@@ -1,4 +1,4 @@
-"""Who takes part in a quorum: replicas by id and directory, and where they are reached."""
+"""The participants of a quorum: replicas by id and directory, and their endpoints."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class ReplicaKey(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a listener is reached."""
+    """The address of a listener."""
 
     host: str
     port: int
@@ -38,7 +38,7 @@ class Voter(NamedTuple):
 
 
 class ElectionState(NamedTuple):
-    """What a replica must not forget: its epoch, the leader it knows there (-1: none) and its vote.
+    """The durable state of a replica: its epoch, the leader of that epoch (-1: unknown) and its vote.
 
     Source: ElectionState; the file `quorum-state`.
     """

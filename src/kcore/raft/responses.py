@@ -1,4 +1,4 @@
-"""What all requests and all answers of the quorum have in common: the partition, the cluster, the leader they name."""
+"""What all requests and responses of the quorum have in common: the partition, the cluster, the leader."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -34,7 +34,7 @@ def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
 
 
 class NamedEndpoint(Protocol):
-    """Where a node is reached, as every kind of answer has it in a class of its own."""
+    """The endpoint of a node; every response has its own class with these fields."""
 
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class NamedEndpoint(Protocol):
 
 
 def is_this_cluster(node: NodeContext, cluster_id: str | None) -> bool:
-    """Who names no cluster is not asked, and who knows none does not ask."""
+    """True unless both sides know a cluster id and the ids differ."""
     return cluster_id is None or node.cluster_id in (None, cluster_id)
 
 
@@ -82,7 +82,7 @@ def node_endpoints(node: NodeContext, version: int) -> list[NodeEndpoint]:
 
 
 def leader_endpoints(node: NodeContext, leader_id: int, named: Sequence[NamedEndpoint]) -> Endpoints:
-    """Of the leader that an answer names: as it says, or else as the voter set does; empty if neither knows."""
+    """The endpoints of the leader in a response, or else those in the voter set; empty if neither has any."""
     if leader_id < 0:
         return NO_ENDPOINTS
     for endpoint in named:
@@ -99,14 +99,14 @@ def voter_endpoints(node: NodeContext, voter_id: int) -> Endpoints:
 def handle_common(
     node: NodeContext, error: int, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int
 ) -> bool | None:
-    """What every answer may bring: another epoch, a leader.
+    """Handles the epoch and the leader of any response.
 
-    True: done with, the destination is ready; False: it should back off; None: the answer's own handler goes on.
-    Source: maybeHandleCommonResponse, which asks anew at once where nothing was learnt: as fast as the network goes.
+    True: handled, the destination is ready; False: handled, back off; None: its own handler continues. Source:
+    maybeHandleCommonResponse, which retries at once where nothing was new: as fast as the network allows.
     """
     state = node.quorum.state
     if epoch < state.epoch or error == Errors.UNKNOWN_LEADER_EPOCH:
-        return False  # The other side is behind, and will learn.
+        return False  # The other side has an older epoch, and will be updated.
     if epoch > state.epoch or error in (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER):
         return maybe_transition(node, leader_id, epoch, endpoints, now_ms) and node.quorum.state is not state
     if leader_id >= 0 and state.leader_id < 0:
@@ -118,10 +118,11 @@ def handle_common(
 
 
 def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
-    """Believes a message that names an epoch, not below the own one, and perhaps its leader.
+    """Adopts the epoch of a message, not below the own one, and the leader if it has one.
 
-    False, and nothing believed, where it names another leader of an epoch than the one known, or this node as the
-    leader that it is not: Kafka's process ends there (maybeTransition, hasConsistentLeader). Or an epoch too far ahead.
+    False, and nothing adopted, if the leader of the epoch is another than the known one, if it is this node, which does
+    not lead (Kafka's process exits in both cases: maybeTransition, hasConsistentLeader), or if the epoch is too far
+    ahead.
     """
     quorum = node.quorum
     state = quorum.state

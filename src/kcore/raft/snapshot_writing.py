@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotWriter:
-    """Of the state at `snapshot`. Whoever gives it up calls `drop`; so must who meets an error of `add` or `freeze`."""
+    """Of the state at `snapshot`. Call `drop` to abandon it, and after any error of `add` or `freeze`."""
 
     __slots__ = ("_filling", "_node", "_now_ms", "snapshot")
 

@@ -37,12 +37,15 @@ from kcore.schema.fetch_snapshot import (
     SnapshotId,
 )
 
-MOST_OFFSET: Final = 1 << 62  # No log comes that far; at 2^63 - 1 a leader could write nothing any more.
+MOST_OFFSET: Final = 1 << 62  # No log reaches that offset; at 2^63 - 1 a leader could not append any more.
 ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
 
 
 def delete_before(node: NodeContext, snapshot: OffsetAndEpoch) -> bool:
-    """The log begins at `snapshot`: what is older is gone, voter sets too. False if it does so, or knows it not."""
+    """Deletes the log below `snapshot`, older voter sets too.
+
+    False if it begins there already, or has no such snapshot.
+    """
     if not node.log.delete_before(snapshot):
         return False
     node.voter_history.truncate_old_entries(snapshot.offset)
@@ -116,8 +119,8 @@ def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
     """The leader's log begins behind the end of this one: its snapshot comes first. False where it is refused."""
     why = _why_not(node, snapshot)
     if why is not None:
-        told = f"the leader, node {state.leader_id}, offers the snapshot of end offset {snapshot.offset}"
-        node.notice("snapshot", f"{told} and epoch {snapshot.epoch}, which is not loaded: {why}")
+        text = f"the leader, node {state.leader_id}, offers the snapshot of end offset {snapshot.offset}"
+        node.notice("snapshot", f"{text} and epoch {snapshot.epoch}, which is not loaded: {why}")
         return False
     drop(node, state)
     node.log.begin_snapshot(snapshot)
@@ -144,7 +147,7 @@ def _why_not(node: NodeContext, snapshot: OffsetAndEpoch) -> str | None:
 
 
 def drop(node: NodeContext, state: Follower) -> None:
-    """What has been loaded is removed: another snapshot is to be loaded, or the node follows that leader no more."""
+    """Removes the loaded part: another snapshot is to be loaded, or the node does not follow that leader any more."""
     if state.fetching_snapshot is not None:
         node.log.drop_snapshot(state.fetching_snapshot.id)
         state.fetching_snapshot = None
@@ -172,7 +175,7 @@ def on_fetch_snapshot_response(
     """False where the leader is better left alone for a while; what was loaded is dropped then."""
     piece = _metadata_partition(response)
     if response.error_code != Errors.NONE or piece is None:
-        # Kafka 4.3.1 answers all errors about the snapshot with UNKNOWN_SERVER_ERROR: it is to be asked for anew.
+        # Kafka 4.3.1 answers all errors about the snapshot with UNKNOWN_SERVER_ERROR: it must be requested again.
         return _start_over(node)
     leader = piece.current_leader
     endpoints = leader_endpoints(node, leader.leader_id, response.node_endpoints)
@@ -181,7 +184,7 @@ def on_fetch_snapshot_response(
         return handled
     state = node.quorum.state
     if type(state) is not Follower or state.fetching_snapshot is None:
-        return True  # It answers what this node asks no more.
+        return True  # A response to a request that is obsolete.
     if piece.error_code != Errors.NONE or not _take(node, state.fetching_snapshot, piece):
         return _start_over(node)  # SNAPSHOT_NOT_FOUND: the leader has a newer one by now.
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
@@ -199,7 +202,7 @@ def _metadata_partition(response: FetchSnapshotResponse) -> FetchSnapshotRespons
 
 
 def _start_over(node: NodeContext) -> bool:
-    """The next Fetch, after the back-off, tells which snapshot it should be."""
+    """The response to the next Fetch, after the back-off, has the id of the snapshot to load."""
     state = node.quorum.state
     if type(state) is Follower:
         drop(node, state)
@@ -224,7 +227,7 @@ def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotRespo
 
 
 def _install(node: NodeContext, state: Follower, loading: LoadingSnapshot) -> bool:
-    """It is whole: the log begins anew behind it. False where more has been committed since it was offered."""
+    """The snapshot is complete: the log restarts after it. False if more has been committed since it was offered."""
     if _why_not(node, loading.id) is not None:
         return _start_over(node)
     state.fetching_snapshot = None

@@ -1,12 +1,12 @@
 """The seam between a raft node and the one state machine that stands on it: a controller, a workload, a checker.
 
-A machine is told four things: that its node leads, what is committed, that it must begin anew from a snapshot, that its
-node leads no more. It answers each with data: appends, a resignation, and effects of its own that its edge performs.
-It never calls the node. `driver.py` turns the effects of a node into these four, and performs what comes back.
+A machine gets four calls: its node leads, records are committed, restart from a snapshot, its node has resigned. It
+returns data: appends, a resignation, and its own effects, which its edge performs. It never calls the node. `driver.py`
+turns the effects of a node into these calls, and performs what they return.
 
 A machine that leads replays its records when it decides, before they are committed. So its node does not give it those
-records again: `on_committed` then says only how far they are committed. Whatever is not committed when `on_resigned`
-comes is void: the machine takes it back, and is given the records anew where another leader commits them.
+records again: `on_committed` then gives the committed offset alone. Records that are not committed at `on_resigned` are
+void: the machine reverts them, and gets them again if another leader commits them.
 
 The machine counts offsets itself, and each append names the one it expects. The node also writes control records, which
 move its end without asking the machine. An append behind such a record is refused as a value: nothing is written, and
@@ -45,7 +45,7 @@ class AppendBatches(NamedTuple):
 
 
 class Resign(NamedTuple):
-    """The machine cannot lead `epoch` any longer: another node shall."""
+    """The machine cannot lead `epoch` any longer: its node resigns."""
 
     epoch: int
 
@@ -55,7 +55,7 @@ E_co = TypeVar("E_co", covariant=True)  # Effects of a machine's own.
 
 
 class StateMachine(Protocol[E_co]):
-    """What a machine is told. Each method returns what must be done next, in order."""
+    """The calls of a machine. Each returns what must be done next, in order."""
 
     reads_batches: ClassVar[bool]  # False: it has no state, and of what is committed the end offset is enough for it.
 
@@ -70,10 +70,13 @@ class StateMachine(Protocol[E_co]):
         """
 
     def on_snapshot(self, reader: "SnapshotReader") -> Sequence[AnyAppend | Resign | E_co]:
-        """Forget all; the state is what `reader` gives. Nothing more is told before it is read to its end or closed."""
+        """Drop the state and read it from `reader`.
+
+        There is no further call before that is read to its end or closed.
+        """
 
     def on_resigned(self, epoch: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """Its node leads `epoch` no more: what the machine has appended and is not committed is void."""
+        """Its node has resigned `epoch`: records that the machine has appended and that are not committed are void."""
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[AnyAppend | Resign | E_co]:
         """The node leads on, but `append` expects the wrong offset: neither it nor any append behind it was written.
@@ -125,5 +128,5 @@ class SnapshotReader:
         raise StopIteration
 
     def close(self) -> None:
-        """The machine wants no more of it."""
+        """The machine stops reading."""
         self.is_done = True

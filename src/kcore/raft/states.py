@@ -37,7 +37,7 @@ class EpochState:
 
 
 class Unattached(EpochState):
-    """It knows no leader, or not where the leader is reached; a voter stands for election at the deadline."""
+    """It knows no leader, or no endpoint of the leader; a voter starts an election at the deadline."""
 
     __slots__ = ("election_deadline_ms",)
     name = "Unattached"
@@ -76,7 +76,7 @@ class Candidate(EpochState):
 
 
 class Leader(EpochState):
-    """It was elected; what it knows of its followers is in `NodeContext.leading`."""
+    """It was elected; its view of its followers is in `NodeContext.leading`."""
 
     __slots__ = ("begin_epoch_deadline_ms", "granting_voters", "resign_requested")
     name = "Leader"
@@ -86,7 +86,7 @@ class Leader(EpochState):
     ) -> None:
         super().__init__(epoch, local.id, endpoints)
         self.granting_voters = granting  # This node among them.
-        self.begin_epoch_deadline_ms = now_ms  # When the voters that do not fetch are told (again).
+        self.begin_epoch_deadline_ms = now_ms  # When BeginQuorumEpoch is sent (again) to voters that do not fetch.
         self.resign_requested = False
 
 
@@ -110,17 +110,18 @@ class Follower(EpochState):
     ) -> None:
         super().__init__(epoch, leader_id, endpoints, voted)
         self.fetch_deadline_ms = deadline_ms
-        self.update_voter_deadline_ms = deadline_ms  # When a voter may tell the leader who it is (KIP-853).
+        self.update_voter_deadline_ms = deadline_ms  # When a voter may send UpdateRaftVoter to the leader (KIP-853).
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
-        self.has_leader_resigned = False  # It said so itself (EndQuorumEpoch).
+        self.has_leader_resigned = False  # It resigned (EndQuorumEpoch).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
-        self.leader_high_watermark = -1  # As it said last; the own one may be behind that.
-        self.counts_flushed = False  # This leader said so of a log that is a part of its own: `following.pipelines`.
+        self.leader_high_watermark = -1  # As it sent last; the own one may be lower.
+        # This leader has confirmed it, for a log that is a prefix of its own: `following.pipelines`.
+        self.counts_flushed = False
         self.fetching_snapshot: LoadingSnapshot | None = None
 
 
 class Resigned(EpochState):
-    """It led this epoch and does no more; it may not vote in it for another (KAFKA-10527, KAFKA-10661)."""
+    """It led this epoch and has resigned; it may not vote for another node in it (KAFKA-10527, KAFKA-10661)."""
 
     __slots__ = ("election_deadline_ms", "preferred_successors", "unacknowledged")
     name = "Resigned"

@@ -1,7 +1,6 @@
-"""What a node does by itself, behind every event: whatever is due in its state. Source: KafkaRaftClient.poll.
-
-Each `_poll_...` does what is due and says when it wants to be called next; as nothing that is due is left undone, that
-is in the future (KAFKA-17751), unless the state changed: then the new state has its turn.
+"""What a node does after every event: whatever is due in its state. Source: KafkaRaftClient.poll. Each `_poll_...` does
+what is due and returns its next deadline. Nothing due is left undone, so the deadline is in the future (KAFKA-17751),
+unless the state changed: then the new state is polled.
 """
 
 from collections.abc import Callable
@@ -41,10 +40,10 @@ def poll(node: NodeContext, now_ms: int) -> None:
 
 
 def _announce_leader(node: NodeContext) -> None:
-    """To the state machine; what it was told last is `node.announced`.
+    """Notifies the state machine of leader changes; `node.announced` is the last one.
 
-    That this node leads it hears from `leading`, once that is safe; that it leads no more as soon as it has resigned
-    (KAFKA-13104), and never that it leads after that (KAFKA-17333).
+    `leading` notifies it of this node's own leadership, once that is safe; a resignation is notified at once
+    (KAFKA-13104), and no leadership after it (KAFKA-17333).
     """
     state = node.quorum.state
     kind = type(state)
@@ -60,7 +59,7 @@ def _announce_leader(node: NodeContext) -> None:
 
 
 def _finishes_shutdown(node: NodeContext, now_ms: int) -> bool:
-    """Nobody waits for this node any more, or its time is up. Source: maybeCompleteShutdown."""
+    """Ends the shutdown: no other node waits for this one, or the time-out is over. Source: maybeCompleteShutdown."""
     if node.shutdown_deadline_ms is None:
         return False
     state = node.quorum.state
@@ -144,7 +143,7 @@ def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
         return min(deadline_ms, node.shutdown_deadline_ms)
     if state.election_deadline_ms <= now_ms:
         if node.quorum.pre_vote or not node.is_voter:
-            # The next epoch, so that nobody is told that this node leads the one it has resigned.
+            # The next epoch, so that this node is not announced as the leader of the epoch that it has resigned.
             node.quorum.become_unattached(state.epoch + 1, now_ms, Event.ELECTION_TIMEOUT)
         else:
             votes.stand_for_election(node, Event.ELECTION_TIMEOUT, now_ms)
@@ -192,7 +191,7 @@ def _fetch_from_best_node(node: NodeContext, state: Follower, now_ms: int) -> in
 
 
 def _fetch_from_bootstrap(node: NodeContext, now_ms: int) -> int:
-    """Whoever is asked answers with the leader it knows. Source: maybeSendFetchToAnyBootstrap."""
+    """Any node responds with the leader it knows. Source: maybeSendFetchToAnyBootstrap."""
     connections = node.connections
     busy_until_ms = connections.busy_until_ms(now_ms)
     if busy_until_ms:  # Two open fetches could bring the same records twice.

@@ -91,7 +91,7 @@ _WITH_ENDLESS_ELECTIONS = (
 
 
 def transitions(*, pre_vote: bool, endless_elections: bool = False) -> tuple[Transition, ...]:
-    """All the ways there are, of 4.x with `pre_vote`, of 3.9 without."""
+    """All transitions, of 4.x with `pre_vote`, of 3.9 without."""
     states = set(STATES) if pre_vote else set(STATES) - {PROSPECTIVE}
     own = _WITH_PRE_VOTE if pre_vote else _WITHOUT_PRE_VOTE
     every = (*_COMMON, *own, *(_WITH_ENDLESS_ELECTIONS if endless_elections else ()))

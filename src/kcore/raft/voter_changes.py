@@ -43,12 +43,12 @@ class PendingChange:
     endpoints: Endpoints  # Of the one to be added.
     deadline_ms: int
     ack_when_committed: bool = True
-    last_offset: int | None = None  # Of the record that says so, once it is written.
+    last_offset: int | None = None  # Of the voters record, once it is written.
     answered: bool = False
 
 
 def local_voter(node: NodeContext) -> Voter:
-    """What this node says of itself."""
+    """This node as a voter: id, directory, endpoints and versions."""
     return Voter(node.local, node.config.endpoints, 0, MAX_KRAFT_VERSION)
 
 
@@ -84,8 +84,8 @@ def on_add_raft_voter_request(
     node.leading.change = PendingChange(
         AddRaftVoterResponse, reply_to, key, endpoints, deadline_ms, request.ack_when_committed
     )
-    asked = ApiVersionsRequest(client_software_name="kcore", client_software_version="1")
-    node.connections.send(node.effects, key.id, endpoints[node.config.listener], asked, now_ms)
+    api_versions = ApiVersionsRequest(client_software_name="kcore", client_software_version="1")
+    node.connections.send(node.effects, key.id, endpoints[node.config.listener], api_versions, now_ms)
     return None
 
 
@@ -112,7 +112,7 @@ def _removed(problem: tuple[Errors, str] | None) -> RemoveRaftVoterResponse:
 
 
 def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey) -> tuple[Errors, str] | None:
-    """Why nobody could ask this of this node, or None."""
+    """Why this request can never succeed at this node, or None."""
     if not is_this_cluster(node, cluster_id):
         return Errors.INCONSISTENT_CLUSTER_ID, f"this is not cluster {cluster_id}"
     error = leader_only_error(node, node.epoch)
@@ -150,7 +150,7 @@ def _are_committed(node: NodeContext, high_watermark: int) -> bool:
 def on_api_versions_response(
     node: NodeContext, destination: int, request: ApiVersionsRequest, response: ApiVersionsResponse, now_ms: int
 ) -> bool:
-    """What the new voter can do: enough, and it is in the log."""
+    """The response with the new voter's versions: if they suffice, the voter is written to the log."""
     change = None if node.leading is None else node.leading.change
     if change is None or change.key.id != destination or change.last_offset is not None:
         return True
@@ -189,13 +189,13 @@ def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
 
 
 def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now_ms: int) -> None:
-    """From here on they count."""
+    """Writes the voter set, which counts from now on."""
     assert node.voters.has_overlapping_majority(voters)
     change.last_offset = node.leading.append_control(node, [voters.to_record()], now_ms)
 
 
 def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
-    """The change is committed: it is answered, and a leader that is no voter any more goes (KAFKA-17608)."""
+    """The change is committed: its request is answered, and a removed leader resigns (KAFKA-17608)."""
     change = node.leading.change
     if change is None or change.last_offset is None or high_watermark <= change.last_offset:
         return
@@ -278,8 +278,8 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
     if why_no_voters(updated) is not None:
         return Errors.INVALID_REQUEST
     if version == 0:
-        node.leading.known_voters = updated  # No record says it until kraft.version goes up.
-    elif updated != voters:  # Kafka's leader writes what the log says already, too.
+        node.leading.known_voters = updated  # No record has it until kraft.version is upgraded.
+    elif updated != voters:  # Kafka's leader writes an unchanged voter set, too.
         node.leading.append_control(node, [updated.to_record()], now_ms)
     return Errors.NONE
 
@@ -288,9 +288,9 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
 
 
 def own_request(node: NodeContext, now_ms: int) -> OwnRequest | None:
-    """What a follower should ask its leader now instead of fetching, if anything.
+    """The request that a follower should send now instead of a Fetch, if any.
 
-    A voter says who it is: where the log has it otherwise, or at kraft.version 0 to each leader of 4.x once. An
+    A voter sends UpdateRaftVoter where the log has other values, or at kraft.version 0 to each leader of 4.x once. An
     observer that may join by itself has its former directory removed first.
     """
     state = node.quorum.state
@@ -336,7 +336,7 @@ def on_update_raft_voter_response(
     response: UpdateRaftVoterResponse,
     now_ms: int,
 ) -> bool:
-    """The leader knows this voter now, or cannot take it."""
+    """Handles the response to UpdateRaftVoter: the leader has this voter now, or refuses it."""
     leader = response.current_leader
     endpoints: Endpoints = {node.config.listener: Address(leader.host, leader.port)} if leader.host else {}
     if not endpoints and leader.leader_id >= 0:
@@ -356,7 +356,7 @@ def on_update_raft_voter_response(
 def on_add_raft_voter_response(
     node: NodeContext, destination: int, request: AddRaftVoterRequest, response: AddRaftVoterResponse, now_ms: int
 ) -> bool:
-    """Whatever the leader said, this observer asks again if the log does not make it a voter."""
+    """Handles the response to AddRaftVoter: this observer tries again until the log has it as a voter."""
     return response.error_code in (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.DUPLICATE_VOTER)
 
 
@@ -367,5 +367,5 @@ def on_remove_raft_voter_response(
     response: RemoveRaftVoterResponse,
     now_ms: int,
 ) -> bool:
-    """Likewise."""
+    """Handles the response to RemoveRaftVoter, as that to AddRaftVoter."""
     return response.error_code in (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.VOTER_NOT_FOUND)

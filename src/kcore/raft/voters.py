@@ -1,7 +1,5 @@
-"""Who votes: a set of voters, and its history in the log (KIP-853).
-
-A voter set counts from the moment it is written, committed or not; a truncation takes it back. Sources: VoterSet,
-VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
+"""The voter set, and its history in the log (KIP-853). A voter set counts from the moment it is written, committed or
+not; a truncation reverts it. Sources: VoterSet, VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
 """
 
 from bisect import bisect_left, bisect_right
@@ -74,7 +72,7 @@ class VoterSet:
         return len(self.voters) // 2 + 1
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """A voter whose directory nobody wrote down is one by its id alone."""
+        """A voter without a known directory is matched by its id alone."""
         voter = self.voters.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
@@ -87,18 +85,18 @@ class VoterSet:
         return voter.endpoints.get(listener) if voter else None
 
     def with_voter(self, voter: Voter) -> "VoterSet | None":
-        """One more; None if its id votes already."""
+        """The set with one more voter; None if the id is a voter already."""
         return None if voter.key.id in self.voters else VoterSet({**self.voters, voter.key.id: voter})
 
     def without_voter(self, key: ReplicaKey) -> "VoterSet | None":
-        """One fewer; None if there is no such voter, or no other."""
+        """The set without a voter; None if there is no such voter, or no other."""
         voter = self.voters.get(key.id)
         if voter is None or voter.key != key or len(self.voters) == 1:
             return None
         return VoterSet({voter_id: other for voter_id, other in self.voters.items() if voter_id != key.id})
 
     def with_updated(self, voter: Voter, *, any_directory: bool = False) -> "VoterSet | None":
-        """What a voter says of itself, written down anew; None if it is no voter, or none of that directory."""
+        """The set with this voter in place of the one of its id; None if that is no voter, or has another directory."""
         known = voter.key.id in self.voters if any_directory else self.is_voter(voter.key)
         return VoterSet({**self.voters, voter.key.id: voter}) if known else None
 
@@ -183,7 +181,7 @@ class VoterHistory:
         return self.kraft_versions.values[-1] if self.kraft_versions.values else 0
 
     def voters_at(self, offset: int) -> VoterSet | None:
-        """What a snapshot that ends behind `offset` says of voters; None where the configuration names them."""
+        """The voters for a snapshot that ends at `offset`; None where the configuration has them."""
         return self.voters.at(offset)
 
     def kraft_version_at(self, offset: int) -> int:
@@ -198,7 +196,7 @@ class VoterHistory:
         self.kraft_versions.truncate_old_entries(start_offset)
 
     def replace(self, other: "VoterHistory") -> None:
-        """What `other` knows, and nothing else."""
+        """Replaces this history by that of `other`."""
         self.voters, self.kraft_versions = other.voters, other.kraft_versions
 
     def clear(self) -> None:

@@ -37,44 +37,44 @@ def on_vote_request(
     """Source: handleVoteRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return VoteResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
-    asked = only_partition(request.topics)
-    if asked is None:
+    partition = only_partition(request.topics)
+    if partition is None:
         return VoteResponse(error_code=Errors.INVALID_REQUEST)
-    if asked.pre_vote and not node.quorum.pre_vote:
+    if partition.pre_vote and not node.quorum.pre_vote:
         return VoteResponse(error_code=Errors.UNSUPPORTED_VERSION)
-    error = _vote_error(node, asked)
+    error = _vote_error(node, partition)
     if error is not Errors.NONE:
         return _vote_response(node, version, error, False)
-    if asked.replica_epoch > node.quorum.state.epoch:
-        if not node.quorum.allows(asked.replica_epoch, now_ms):
+    if partition.replica_epoch > node.quorum.state.epoch:
+        if not node.quorum.allows(partition.replica_epoch, now_ms):
             return _vote_response(node, version, Errors.INVALID_REQUEST, False)
-        node.quorum.become_unattached(asked.replica_epoch, now_ms)
-    if not is_this_voter(node, request.voter_id, asked.voter_directory_id):
+        node.quorum.become_unattached(partition.replica_epoch, now_ms)
+    if not is_this_voter(node, request.voter_id, partition.voter_directory_id):
         return _vote_response(node, version, Errors.INVALID_VOTER_KEY, False)
 
-    candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
-    granted = can_grant_vote(node, candidate, asked)
-    if granted and not asked.pre_vote and node.quorum.state.voted is None:
+    candidate = ReplicaKey(partition.replica_id, partition.replica_directory_id)
+    granted = can_grant_vote(node, candidate, partition)
+    if granted and not partition.pre_vote and node.quorum.state.voted is None:
         node.quorum.grant_vote(candidate, now_ms)
     return _vote_response(node, version, Errors.NONE, granted)
 
 
-def _vote_error(node: NodeContext, asked: VoteRequestPartitionData) -> Errors:
+def _vote_error(node: NodeContext, partition: VoteRequestPartitionData) -> Errors:
     # A candidate's epoch is one that no record can be of yet; a pre-vote is for the epoch after the one it names.
-    is_illegal = asked.last_offset_epoch > asked.replica_epoch - (not asked.pre_vote)
-    if asked.last_offset < 0 or asked.last_offset_epoch < 0 or is_illegal:
+    is_illegal = partition.last_offset_epoch > partition.replica_epoch - (not partition.pre_vote)
+    if partition.last_offset < 0 or partition.last_offset_epoch < 0 or is_illegal:
         return Errors.INVALID_REQUEST
-    return voter_only_error(node, asked.replica_id, asked.replica_epoch)
+    return voter_only_error(node, partition.replica_id, partition.replica_epoch)
 
 
-def can_grant_vote(node: NodeContext, candidate: ReplicaKey, asked: VoteRequestPartitionData) -> bool:
+def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequestPartitionData) -> bool:
     """Whether this state gives that vote. Source: canGrantVote of each state."""
     state = node.quorum.state
     log = node.log
     # The voter compares with all that it has written, flushed or not: its log may hold a record that is committed.
-    up_to_date = (asked.last_offset_epoch, asked.last_offset) >= (log.last_epoch, log.end_offset)
-    if asked.pre_vote:
-        # One who hears from a leader does not help to replace it: neither does a removed voter disturb the others
+    up_to_date = (partition.last_offset_epoch, partition.last_offset) >= (log.last_epoch, log.end_offset)
+    if partition.pre_vote:
+        # A node with a live leader does not grant: so neither does a removed voter disturb the others
         # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
         follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
         return up_to_date and not follows and type(state) is not Leader
@@ -108,7 +108,7 @@ def _vote_response(node: NodeContext, version: int, error: Errors, granted: bool
 
 
 def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> int:
-    """Asks those who have not answered, as long as they can change the outcome; when to try again."""
+    """Sends Vote to voters that have not responded, while they can change the outcome. Returns when to try again."""
     deadline_ms = NEVER_MS
     if state.election.is_lost:
         return deadline_ms
@@ -128,7 +128,7 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
     # what is durable. Kafka's candidates name the end of the log; they flush what they append before they go on. A
     # pre-vote names the same end: else a candidate that cannot win yet would win the pre-vote and raise the epoch.
     end = node.durable_end
-    asked = VoteRequestPartitionData(
+    partition = VoteRequestPartitionData(
         replica_epoch=state.epoch,
         replica_id=node.local.id,
         replica_directory_id=node.local.directory_id,
@@ -140,14 +140,14 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
     return VoteRequest(
         cluster_id=node.cluster_id,
         voter_id=voter.id,
-        topics=[VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[asked])],
+        topics=[VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
     )
 
 
 def on_vote_response(
     node: NodeContext, voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
 ) -> bool:
-    """The answer does not say whether it is to a vote or a pre-vote: `connections` drops what is of another round.
+    """The response does not tell a vote from a pre-vote: `connections` drops those of another round.
 
     Source: handleVoteResponse.
     """
@@ -197,7 +197,7 @@ def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
 
 
 def seek_election(node: NodeContext, event: Event, now_ms: int) -> None:
-    """By pre-votes first, where there are any."""
+    """Starts an election, with pre-votes first where the level has them."""
     if not node.quorum.pre_vote:
         stand_for_election(node, event, now_ms)
         return
@@ -216,11 +216,11 @@ def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
 
 
 def backoff_ms(node: NodeContext, retries: int) -> int:
-    """How long a candidate waits that has lost this many elections in a row: at random, up to twice as long each time.
+    """The back-off after this many lost elections in a row: random, with a bound that doubles each time.
 
-    Kafka 3.9 draws first and cuts at quorum.election.backoff.max.ms then: behind some ten lost elections nearly all
-    draws are that one, so that two candidates who need each other's vote stand at the same moments for ever. Here the
-    bound is that of the draw.
+    Kafka 3.9 draws first and then caps at quorum.election.backoff.max.ms: after some ten lost elections nearly all
+    draws are the cap, and two candidates that need each other's vote keep starting elections at the same time. Here the
+    cap bounds the range of the draw.
     """
     most_ms = node.config.election_backoff_max_ms
     steps = min(2 << min(20, retries - 1), most_ms // BACKOFF_BASE_MS + 1)

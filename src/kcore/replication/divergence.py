@@ -24,7 +24,7 @@ class Truncations(NamedTuple):
 
 
 class OffsetTruncationState(NamedTuple):
-    """What one round tells the follower: truncate to `offset`, and whether that was all."""
+    """The result of one round for the follower: truncate to `offset`, and whether truncation is complete."""
 
     offset: int
     truncation_completed: bool
@@ -50,11 +50,11 @@ def end_offset_for_epoch(
     """Where the requested epoch of each row, or else the last epoch below it, ends: (epochs, end offsets), one a row.
 
     Row r's epochs are `epochs[row_offsets[r]:row_offsets[r + 1]]` with their start offsets; both must ascend, as those
-    of an EpochTables do: this is not checked here. Both answers are -1 where the log cannot tell.
-    Raises TableError for wrong shapes. Source: LeaderEpochFileCache.endOffsetFor (KIP-101).
+    of an EpochTables do: this is not checked here. Both are -1 where the log has no such epoch. Raises TableError for
+    wrong shapes. Source: LeaderEpochFileCache.endOffsetFor (KIP-101).
     """
     table = column("epochs", epochs, np.int32), column("starts", starts, np.int64)
-    # The kernel indexes by the offsets: of these a copy, that nobody else changes meanwhile.
+    # The kernel indexes by the offsets: a copy, so that no other thread can change them.
     rows = column("row_offsets", row_offsets, np.int64).copy(), column("log_ends", log_ends, np.int64)
     check_rows(*table, *rows)
     requested__p = column("requested", requested, np.int32)

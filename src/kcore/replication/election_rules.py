@@ -17,7 +17,7 @@ from kcore.replication.partition_change import KraftRules, partition_change
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """What is decided of a partition. The ISR is in Kafka's order."""
+    """The decided state of a partition. The ISR is in Kafka's order."""
 
     leader: int
     isr: tuple[int, ...]
@@ -111,8 +111,8 @@ def _leader_for_offline(
 def remove_from_isr(broker: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
     """ZooKeeper mode: the state once the broker's replica is offline, or None if it was not in the ISR.
 
-    The last member stays, so that the partition knows who has its data; the leader epoch rises all the same.
-    Source: ReplicaStateMachine.removeReplicasFromIsr.
+    The last member stays in the ISR, since it has the data; the leader epoch rises all the same. Source:
+    ReplicaStateMachine.removeReplicasFromIsr.
     """
     if broker not in state.isr:
         return None

@@ -41,7 +41,7 @@ class BrokerFlags:
 
     down: int
     live: int
-    shutting_down: int  # Live or not: Kafka counts a broker so until it is gone.
+    shutting_down: int  # Live or not: in Kafka a broker is shutting down until its registration ends.
     without_leader: int = CALLS  # What a partition that has no leader does.
 
     def of(self, brokers: BrokerTable, leaving: Sequence[int], leaving_flags: int) -> Int64s:
@@ -103,7 +103,7 @@ def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) 
 
 def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
     """Rows from outside; TableError unless they are partitions of the table, ascending, each once."""
-    given = np.array(rows)  # A copy: nobody changes it between this check and the kernel.
+    given = np.array(rows)  # A copy: no other thread can change it between this check and the kernel.
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TableError(f"rows are a list of partition rows, not {given.dtype} of shape {given.shape}")
     if given.size and (given.min() < 0 or given.max() >= partitions):

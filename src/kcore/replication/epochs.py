@@ -20,7 +20,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """The answer to "where does this epoch end": the largest epoch up to the one asked, and the offset after it."""
+    """Where an epoch ends: the largest epoch up to the requested one, and the offset after its last record."""
 
     epoch: int
     end_offset: int
@@ -71,7 +71,7 @@ class EpochCache:
         return next((entry for entry in self.entries if entry.epoch > epoch), None)
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where the epoch, or else the last one below it, ends; UNDEFINED if the log cannot tell (KIP-101)."""
+        """Where the epoch, or else the last one below it, ends; UNDEFINED if the log has neither (KIP-101)."""
         if requested_epoch == UNDEFINED_EPOCH:
             return UNDEFINED
         if requested_epoch == self.latest_epoch:
@@ -79,7 +79,7 @@ class EpochCache:
         above = self.next_entry(requested_epoch)
         if above is None:
             return UNDEFINED
-        # Below the first entry the data is gone: the asker may go on from where the log begins.
+        # Below the first entry the data is deleted: the follower may continue at the log's start.
         floor = self.previous_entry(requested_epoch + 1)
         return EpochEndOffset(floor.epoch if floor else requested_epoch, above.start_offset)
 
@@ -104,8 +104,8 @@ class EpochCache:
 class EpochTables:
     """The epochs of many partitions: row r's are `epochs[row_offsets[r]:row_offsets[r + 1]]`, with their `starts`.
 
-    Within a row both ascend. `log_ends` and `high_watermarks` (followers need them) have one offset a row.
-    Raises TableError unless all that holds; whoever is given an EpochTables may rely on it.
+    Within a row both ascend. `log_ends` and `high_watermarks` (followers need them) have one offset a row. Raises
+    TableError otherwise, so that code that takes an EpochTables need not check again.
     """
 
     epochs: Int32s
@@ -120,7 +120,8 @@ class EpochTables:
         for name in ("starts", "row_offsets", "log_ends", "high_watermarks"):
             if getattr(self, name) is not None:
                 set_field(self, name, column(name, getattr(self, name), np.int64))
-        set_field(self, "row_offsets", self.row_offsets.copy())  # Kernels index by them, so that nobody may write.
+        # Read-only, since kernels index by them without a check.
+        set_field(self, "row_offsets", self.row_offsets.copy())
         self.row_offsets.flags.writeable = False
         check_rows(self.epochs, self.starts, self.row_offsets, self.log_ends)
         if self.high_watermarks is not None and len(self.high_watermarks) != len(self):
@@ -145,7 +146,7 @@ class EpochTables:
 
     @property
     def columns(self) -> tuple[Int32s, Int64s, Int64s, Int64s]:
-        """What the kernels take: epochs, starts, row offsets, log ends."""
+        """The arguments of the kernels: epochs, starts, row offsets, log ends."""
         return self.epochs, self.starts, self.row_offsets, self.log_ends
 
     @classmethod

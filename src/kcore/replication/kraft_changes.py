@@ -1,7 +1,7 @@
-"""KRaft's changes of many partitions: what every event and election of the KRaft controller comes down to.
+"""KRaft's changes of many partitions: the common form of every event and election of the KRaft controller.
 
 Candidates (partition rows) and, for some events, targets (another ISR, other replicas) go in; PartitionChangeRecords
-come out as columns, for the partitions that change. `partition_change.py` says the same for one partition.
+come out as columns, for the partitions that change. `partition_change.py` has the same rules for one partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class KraftSettings:
 
     @cached_property
     def features(self) -> int:
-        """What the kernel asks for, or-ed."""
+        """The flags of the kernel, or-ed."""
         level = self.level
         flags = {
             kernels.ELR_ENABLED: self.elr_enabled,

@@ -30,10 +30,11 @@ _LEAVES: Final = CALLS | LEAVES
 
 
 def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: Sequence[int]) -> KraftElections:
-    """Brokers are fenced, or begin a controlled shutdown: they go out of every ISR and lead nothing.
+    """Brokers are fenced, or begin a controlled shutdown: they leave every ISR and lead no partition.
 
     Kafka handles one broker at a time. Several at once go in one change a partition: none of them is elected, and an
-    ISR of nobody else stays as it is, without a leader. Source: handleBrokerFenced, handleBrokerInControlledShutdown.
+    ISR without any other member stays as it is, without a leader. Source: handleBrokerFenced,
+    handleBrokerInControlledShutdown.
     """
     leaving = [table.brokers.row(broker) for broker in broker_ids]
     brokers__b = described_brokers(table, leaving, _LEAVES)
@@ -41,7 +42,7 @@ def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: S
 
 
 def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:
-    """A broker is forgotten: it goes out of every ISR. It stays in ELRs, as in Kafka, whose comment says otherwise.
+    """A broker is unregistered: it leaves every ISR. It stays in ELRs, as in Kafka's code (its comment differs).
 
     Source: handleBrokerUnregistered.
     """
@@ -100,7 +101,7 @@ def leaders_elected(
 def isrs_altered(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, isr__ri: Int16s, recovery__r: Int8s
 ) -> KraftElections:
-    """Leaders ask for other ISRs (broker rows, padded), which may complete a reassignment, and tell their recovery.
+    """Leaders request other ISRs (broker rows, padded), which may complete a reassignment, and report their recovery.
 
     The caller has checked what validateAlterPartitionData checks. Source: alterPartition.
     """
@@ -127,7 +128,7 @@ def _replicated_or_eligible(table: PartitionTable, broker_row: int) -> Int32s:
     """The partitions that have the broker among their replicas or in their ELR.
 
     An ELR keeps a replica that was moved away while the ISR was below the minimum, and the index knows replicas alone.
-    So the ELRs, where there are any, are looked through: a third of a millisecond for a million partitions.
+    So all ELRs, where there are any, are scanned: a third of a millisecond for a million partitions.
     """
     held = table.index.rows(broker_row)
     if table.elr__pi is None:

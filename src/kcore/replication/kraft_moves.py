@@ -85,10 +85,10 @@ def reassignments_cancelled(table: PartitionTable, settings: KraftSettings, rows
 def directories_assigned(
     table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories__r: Int32s
 ) -> tuple[KraftElections, KraftElections]:
-    """The broker tells in which directory (row of the DirectoryTable) its replica of each partition is.
+    """The broker reports the directory (row of the DirectoryTable) of its replica of each partition.
 
     First the assignments, then the ISRs without its replicas in offline directories. Kafka decides both on the state
-    before: the epochs and states of each are as if the other were not. Source: handleAssignReplicasToDirs.
+    before, so neither has the epochs or states of the other. Source: handleAssignReplicasToDirs.
     """
     row, brokers = table.brokers.row(broker_id), table.brokers
     targets = BulkTargets(directories=directories__r, directory_broker=row)

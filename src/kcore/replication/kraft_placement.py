@@ -43,8 +43,8 @@ def usable_brokers(
 ) -> UsableBrokers:
     """Registered brokers that are not shutting down; from 4.3.1 on, not those whose directories are all cordoned.
 
-    Kafka's controller knows from heartbeats who is `shutting_down` (ids). None: those unfenced brokers of which the log
-    says it, which is the same for brokers that register again after a shutdown. Source: KIP-841, KIP-1066.
+    Kafka's controller knows from heartbeats who is `shutting_down` (ids). None: the unfenced brokers that are shutting
+    down in the log, which is the same for brokers that register again after a shutdown. Source: KIP-841, KIP-1066.
     """
     if shutting_down is None:
         going = brokers.in_controlled_shutdown__b & ~brokers.fenced__b
@@ -53,7 +53,7 @@ def usable_brokers(
     usable = brokers.registered__b & ~going
     if level.skips_cordoned_brokers:
         for row, cordoned in enumerate(brokers.cordoned_directories):
-            # A broker that lists no directories, or has not said which are cordoned, is taken.
+            # A broker that lists no directories, or has not reported which are cordoned, is eligible.
             if cordoned is not None and brokers.directories[row]:
                 usable[row] &= not {*brokers.directories[row]} <= {*cordoned}
     rows = np.flatnonzero(usable)

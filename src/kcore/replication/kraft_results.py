@@ -47,8 +47,8 @@ class SparseLists:
 class KraftElections(PartitionChanges):
     """What the KRaft controller decided: c PartitionChangeRecords as columns. Both epochs are those after the change.
 
-    The columns of PartitionChanges hold the state after the change, be it new or as before; `fields` says what the
-    record names. A list that no change sets is None.
+    The columns of PartitionChanges hold the state after the change, changed or not; `fields` lists the fields that the
+    record sets. A list that no change sets is None.
     """
 
     failed: Int32s  # Rows of the partitions that want a leader and find none (they may change too), ascending.

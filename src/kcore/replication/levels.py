@@ -1,10 +1,10 @@
-"""Feature levels: whose rules a decision follows.
+"""Feature levels: the release whose rules a decision follows.
 
 Kafka changed its rules between versions, so every decision takes a level. As text:
 
 - `"3.9.1"`: the ZooKeeper-mode controller of that release; `"zookeeper:3.1-IV0"`: the same at that
   inter.broker.protocol.version (a release alone means its newest).
-- `"3.6-IV0"`: the KRaft controller at that metadata.version, decided as the newest release that knows it does;
+- `"3.6-IV0"`: the KRaft controller at that metadata.version, decided as by the newest release that has it;
   `"3.6-IV0@3.9.1"` names the release; `"4.1.2"` is KRaft at the newest metadata.version of that release.
 """
 

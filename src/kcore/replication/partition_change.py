@@ -1,12 +1,11 @@
-"""What changes of one KRaft partition, to read and to test by: Kafka's PartitionChangeBuilder, whole.
-
-The controller sets targets (another ISR, other replicas, another directory) and asks who leads then. The answer is a
-PartitionChangeRecord's fields, or nothing. The steps come in Kafka's order, and the order matters:
+"""The change of one KRaft partition, for readers and tests: all of Kafka's PartitionChangeBuilder. The controller sets
+targets (another ISR, other replicas, another directory). The result is the fields of a PartitionChangeRecord, or None.
+The steps come in Kafka's order, and the order matters:
 
 1. a reassignment that the target ISR completes is completed;
 2. replicas that leave the ISR while it is below the minimum become eligible leader replicas (ELR, KIP-966);
 3. a leader is elected: the ISR first, then the ELR, then the last known leader, then, if unclean, any replica;
-4. the leader is named although it stays, where Kafka wants a new leader epoch;
+4. the leader is set although it stays, where Kafka wants a new leader epoch;
 5. fields that differ from the partition are set.
 
 `_ext/partition_change.pyx` states the same rules for many partitions. Brokers are ids here.
@@ -71,7 +70,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What a partition is to become; None means "as it is"."""
+    """The targets of a partition; None means "as it is"."""
 
     isr: Brokers | None = None
     replicas: Brokers | None = None

@@ -1,8 +1,8 @@
 """Which brokers hold the replicas of new partitions, by the rule of the article, of Kafka 3.9 or of KRaft.
 
-"article": replica j of partition i is on broker (i + j) mod n, as the first design had it.
-"kafka-3.9": AdminUtils.assignReplicasToBrokers, which also knows racks (KIP-36).
-"striped": StripedReplicaPlacer, KRaft's, which also knows fenced brokers (KIP-500, KAFKA-12897).
+"article": replica j of partition i is on broker (i + j) mod n, as the first design had it. "kafka-3.9":
+AdminUtils.assignReplicasToBrokers, with racks (KIP-36). "striped": StripedReplicaPlacer, KRaft's, with fenced brokers
+(KIP-500, KAFKA-12897).
 """
 
 from collections.abc import Sequence
@@ -146,7 +146,7 @@ def place_striped(
 
 def _drawn(ids: Int32s, racks: Racks, is_fenced: Bools, random: JavaRandom) -> _Stripes:
     """Where each list of brokers and the list of racks begin (StripedReplicaPlacer.RackList)."""
-    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka's map learns of them.
+    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka adds them to its map.
     row_of = {name: row for row, name in enumerate(names)}
     lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
     starts__l = np.searchsorted(np.sort(lists__b), np.arange(2 * len(names) + 1)).astype(np.int32)

@@ -15,7 +15,7 @@ class ElectionPolicy:
     """A rule that picks the new leader of a partition; made by `election_policy`, taken by `elect` as its kind."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        # Numba takes half a second to import, so it waits until somebody has a policy.
+        # Numba takes half a second to import, so it is imported with the first policy.
         import numba
         from numba.core.dispatcher import Dispatcher
 
@@ -31,9 +31,9 @@ class ElectionPolicy:
 
         replicas__ps, isr__pi, leader__p = columns[:3]
         choices = np.empty(len(rows), np.int8)
-        asked = (self._compiled, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
+        arguments = (self._compiled, replicas__ps, isr__pi, leader__p, brokers__b, CALLS, MAY_LEAD, rows, choices)
         try:
-            bad = policies.choose(*asked)
+            bad = policies.choose(*arguments)
         except NumbaError as error:
             raise PolicyError(f"Numba cannot compile the election policy: {error}") from error
         if bad >= 0:

@@ -58,12 +58,12 @@ class RaftLog:
         return self.latest_snapshot.epoch
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Where `epoch`, or else the last epoch below it, ends; the end of the log if no epoch tells."""
+        """Where `epoch`, or else the last epoch below it, ends; the end of the log if it has neither."""
         found, end_offset = self.cache.end_offset_for(epoch, self.end_offset)
         if end_offset == UNDEFINED_EPOCH_OFFSET:
             return OffsetAndEpoch(self.end_offset, self.last_fetched_epoch)
         if self.earliest_snapshot and (end_offset, found) == (self.earliest_snapshot.offset, epoch):
-            return self.earliest_snapshot  # Below the log's first epoch only the snapshot knows the epoch.
+            return self.earliest_snapshot  # Epochs below the log's first one are known from the snapshot alone.
         return OffsetAndEpoch(end_offset, found)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
@@ -78,12 +78,12 @@ class RaftLog:
         return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
 
     def truncation_offset(self, leader_end: OffsetAndEpoch) -> int:
-        """Up to where the log may be what its leader's is, which has `leader_end` for the epoch it was asked for.
+        """The offset up to which the log may equal its leader's, which has `leader_end` for the requested epoch.
 
         Source: ReplicatedLog.truncateToEndOffset.
         """
         offset = min(leader_end.offset, self.end_offset)
-        if leader_end.epoch <= 0:  # No leader had such an epoch: the offset says it all.
+        if leader_end.epoch <= 0:  # No leader had such an epoch: compare the offset alone.
             return offset
         own = self.end_offset_for_epoch(leader_end.epoch)
         return min(own.offset, offset) if own.epoch == leader_end.epoch else own.offset

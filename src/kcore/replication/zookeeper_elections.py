@@ -32,7 +32,7 @@ _ALL_SLOTS: Final = 2**MAX_REPLICAS - 1
 _FIRST_SLOT: Final = 1
 _NO_CHOICES: Final = np.empty(0, np.int8)
 
-# Without an online leader, elect; whoever is not online goes out of the ISR.
+# Without an online leader, elect; replicas that are not online leave the ISR.
 _OFFLINE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD | STAYS, shutting_down=CALLS)
 # Elect whatever the leader is.
 _OFFLINE_ROWS: Final = BrokerFlags(down=CALLS, live=CALLS | MAY_LEAD | STAYS, shutting_down=CALLS)
@@ -52,7 +52,7 @@ def offline(
     policy: ElectionPolicy | None = None,
 ) -> ZooKeeperElections:
     """leaderForOffline, or the policy in its place; without `rows`, all that KafkaController.onBrokerFailure does."""
-    # Kafka's controller asks for no unclean election while an ISR member lives (collectUncleanLeaderElectionState).
+    # Kafka's controller starts no unclean election while an ISR member is live (collectUncleanLeaderElectionState).
     spares_live_isr = rows is None
     if rows is not None:
         brokers = _OFFLINE_ROWS.of(table.brokers, leaving, CALLS)

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a run came to; `--help` of each command says what that is there."""
+    """The exit codes of a run; `--help` of each command explains them."""
 
     GOOD = 0
     FAILED = 1  # A cell, a scenario or a file is bad, or a regression.

@@ -43,7 +43,7 @@ STYLE: Any = {
 
 
 def svg(figure: Figure, title: str) -> str:
-    """The figure as an element of the page; `title` is for those who do not see it."""
+    """The figure as an element of the page; `title` is for screen readers."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     text = buffer.getvalue()

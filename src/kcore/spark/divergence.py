@@ -15,7 +15,7 @@ from kcore.storage.diverge import READS
 from kcore.storage.diverge_dirs import Pair, compare, pairs_in
 from kcore.storage.divergence_rows import SCHEMA, divergence_row
 
-_TASKS_A_SLOT: Final = 4  # Partitions differ in size: whoever is done early takes another task.
+_TASKS_A_SLOT: Final = 4  # Partitions differ in size: an executor that is done early takes another task.
 _PAIRS: Final = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("folder_a", pa.string()), ("folder_b", pa.string())]
 )

@@ -22,6 +22,6 @@ class LocalRunner:
                 on_progress(Progress(done, 1, len(cells)))
                 batches.append(batch_of(row | place() for row in run_cell(cell, cluster)))
         except KeyboardInterrupt:
-            pass  # Whoever reads the table sees which cells are missing, and says so by exit code.
+            pass  # The caller finds missing cells in the table, and sets the exit code.
         on_progress(Progress(len(batches), 0, len(cells)))
         return pa.Table.from_batches(batches, ROW_SCHEMA)

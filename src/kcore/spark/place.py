@@ -11,12 +11,12 @@ from kcore.workloads.rows import ROW_SCHEMA
 
 
 def place(task: int | None = None) -> dict[str, Any]:
-    """The columns that say where: on Spark, the parent of a Python worker is its executor's daemon."""
+    """The columns of the place: on Spark, the parent of a Python worker is its executor's daemon."""
     host = socket.gethostname()
     worker = os.getpid() if task is None else os.getppid()
     return {"host": host, "pid": os.getpid(), "worker": f"{host}:{worker}", "task": task}
 
 
 def batch_of(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
-    """Rows as one Arrow batch of ROW_SCHEMA; what a row does not say is null."""
+    """Rows as one Arrow batch of ROW_SCHEMA; missing values are null."""
     return pa.RecordBatch.from_pylist(list(rows), schema=ROW_SCHEMA)

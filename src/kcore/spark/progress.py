@@ -1,4 +1,4 @@
-"""What a runner tells while it runs."""
+"""The progress of a runner."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

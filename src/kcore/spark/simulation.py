@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kcore.sim.raft.campaign import SCHEMA, Campaign
 
-_TASKS_A_SLOT: Final = 8  # Worlds differ in how long they take: whoever is done early takes another task.
+_TASKS_A_SLOT: Final = 8  # Worlds take different times: an executor that is done early takes another task.
 
 
 def simulate(spark: SparkSession, campaign: Campaign, tasks: int | None = None) -> DataFrame:

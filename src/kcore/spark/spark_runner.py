@@ -111,7 +111,7 @@ class _Watch:
 
 
 def _reason(error: Exception) -> str:
-    """The line of Spark's story that says what became of the task."""
+    """The line of Spark's error that gives the cause."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if "Lost task" in line or line.startswith("Caused by:")]
-    return f"the worker died: {(told or lines)[0]}"
+    reasons = [line for line in lines if "Lost task" in line or line.startswith("Caused by:")]
+    return f"the worker died: {(reasons or lines)[0]}"

@@ -1,1 +1,1 @@
-"""What lies on the disk of a broker or a controller, read and written as Kafka does: logs, checkpoints, small files."""
+"""The files of a broker or a controller, read and written as Kafka does: logs, checkpoints, small files."""

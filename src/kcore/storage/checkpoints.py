@@ -112,7 +112,7 @@ def _entries(text: str, width: int) -> Iterator[tuple[int, list[str]]]:
     """Line numbers with the fields of every entry."""
     lines = lines_of(text)
     if (version := next(lines, None)) is None:
-        return  # Kafka makes the file before it has anything to say.
+        return  # Kafka creates the file before it has any entry.
     if _integer(version, INT32, 1) != VERSION:
         raise StorageError(f"line 1: version {version:.60}, not {VERSION}")
     if (promised := next(lines, None)) is None:

@@ -48,15 +48,15 @@ OFFSETS: Final[Types] = {
 _CONSUMER: Final = "consumer"  # The protocol type whose members' bytes are known.
 
 
-class Told(NamedTuple):
+class DecodedRecord(NamedTuple):
     """A record's key and value as JSON; a value of None is a deletion."""
 
     key: dict[str, Any]
     value: dict[str, Any] | None
 
 
-def coordinator_json(record: Record, types: Types) -> Told | int:
-    """What the record says, or the number of its type where that is unknown here. DecodeError if it is none of them."""
+def coordinator_json(record: Record, types: Types) -> DecodedRecord | int:
+    """The decoded record, or the number of its type where that is unknown here. DecodeError if it is none of them."""
     if record.key is None:
         raise DecodeError("a record without a key", 0)
     number = _number(record.key, "key")
@@ -64,14 +64,14 @@ def coordinator_json(record: Record, types: Types) -> Told | int:
         return number
     key_type, value_type = types[number]
     key, _ = decode_from(key_type, 0, record.key, 2)
-    told_key = {"type": str(number), "data": to_json(key, 0)}
+    key_json = {"type": str(number), "data": to_json(key, 0)}
     if record.value is None:
-        return Told(told_key, None)
+        return DecodedRecord(key_json, None)
     version = _number(record.value, "value")
     if version not in value_type.versions:
         raise DecodeError(f"{value_type.__name__} has versions {value_type.versions}, not {version}", 0)
     value, _ = decode_from(value_type, version, record.value, 2)
-    return Told(told_key, {"version": str(version), "data": to_json(value, version) | _more(value, version)})
+    return DecodedRecord(key_json, {"version": str(version), "data": to_json(value, version) | _more(value, version)})
 
 
 def _more(value: Data, version: int) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _number(data: bytes, what: str) -> int:
 
 
 def _protocol(base64: str, kind: type[Data]) -> Any:
-    """What a member's bytes say; the bytes as they are where they do not say it."""
+    """The decoded bytes of a member; undecodable bytes as they are."""
     data = b64decode(base64)
     try:
         version = _number(data, kind.__name__)

@@ -1,7 +1,7 @@
-"""Where two replicas of a partition differ on disk: told by leader epochs first, then by bytes.
+"""Where two replicas of a partition differ on disk: found by leader epochs first, then by bytes.
 
-A follower stores its leader's batches as they are, so replicas are equal byte for byte, however their segments are
-cut. Whoever compacted one of them has made it differ.
+A follower stores its leader's batches as they are, so replicas are equal byte for byte, however their segments are cut.
+Compaction of one of them makes it differ.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _BATCHES: Final = 1 << 14  # Headers of each file at a time.
 _COMPARED: Final = tuple(name for name, _ in BATCH_COLUMNS if name not in ("position", "crc_matches"))
 _CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache while they are compared.
 
-# What a batch says of all its records.
+# The fields of a batch that hold for all its records.
 _OF_THE_BATCH: Final = ("partition_leader_epoch", "attributes", "producer_id", "producer_epoch", "base_sequence")
 
 # How many of the next bytes are equal, of as many as both segments have: a, its place, b, its place, how many.
@@ -167,8 +167,8 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
     if not bases or data_a == data_b:
         return Divergence(None, SAME, "; ".join(details))
     if len(bases) == 1:
-        said = "the second log ends first" if len(batch_a) else "the first log ends first"
-        return Divergence(max(start, bases[0]), END, "; ".join([said, *details]), places=places)
+        text = "the second log ends first" if len(batch_a) else "the first log ends first"
+        return Divergence(max(start, bases[0]), END, "; ".join([text, *details]), places=places)
     offset = bases[0]
     if bases[0] != bases[1]:
         details.insert(0, f"base offsets {bases[0]} and {bases[1]}")

@@ -183,16 +183,16 @@ def control_json(record: Record) -> dict[str, Any] | None:
 
 
 def control_text(record: Record) -> str:
-    """What Kafka's dump says of a control record; of one that is none, what is wrong with it."""
+    """Kafka's dump of a control record; of an invalid one, the error."""
     try:
-        told = control_json(record)
+        decoded = control_json(record)
     except DecodeError as error:
         return f"Error at {record.offset}, skipping. {error}"
-    if record.control in ("ABORT", "COMMIT") and told is not None:
-        return f"endTxnMarker: {record.control} coordinatorEpoch: {told['coordinatorEpoch']}"
-    if told is None:
+    if record.control in ("ABORT", "COMMIT") and decoded is not None:
+        return f"endTxnMarker: {record.control} coordinatorEpoch: {decoded['coordinatorEpoch']}"
+    if decoded is None:
         return f"controlType: {record.control}({record.control_type})"
-    return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(told)}"
+    return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(decoded)}"
 
 
 def metadata_json(record: Record) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def metadata_json(record: Record) -> dict[str, Any]:
 
 
 def metadata_text(record: Record) -> str:
-    """As Kafka: what cannot be decoded is said in its place."""
+    """As Kafka: undecodable parts are replaced by an error text."""
     try:
         return compact(metadata_json(record))
     except DecodeError as error:
@@ -211,14 +211,17 @@ def metadata_text(record: Record) -> str:
 
 
 def coordinator_text(record: Record, types: Types) -> list[str]:
-    """As Kafka's dump says it; what cannot be decoded is said in its place."""
+    """As in Kafka's dump; undecodable parts are replaced by an error text."""
     try:
-        told = coordinator_json(record, types)
+        decoded = coordinator_json(record, types)
     except DecodeError as error:
         return [f"key: Error at offset {record.offset}, skipping. {error}"]
-    if isinstance(told, int):
-        return [f"key: Unknown record type {told} at offset {record.offset}, skipping."]
-    return [f"key: {compact(told.key)}", f"payload: {'<DELETE>' if told.value is None else compact(told.value)}"]
+    if isinstance(decoded, int):
+        return [f"key: Unknown record type {decoded} at offset {record.offset}, skipping."]
+    return [
+        f"key: {compact(decoded.key)}",
+        f"payload: {'<DELETE>' if decoded.value is None else compact(decoded.value)}",
+    ]
 
 
 def compact(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The door to files: only regular files are opened, and no more of one is read than its format allows.
+"""All file access: only regular files are opened, and no more of one is read than its format allows.
 
 Small files are read whole, with their path in every error, and written so that a crash leaves the old or the new one.
 """
@@ -30,7 +30,7 @@ _KINDS: Final = {
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """A StorageError from inside says which file it is about."""
+    """Adds the file's path to a StorageError raised inside."""
     try:
         yield
     except StorageError as error:
@@ -38,7 +38,7 @@ def naming(path: str | Path) -> Iterator[None]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether the folder has that name. A link to nothing counts: it is no reason to begin anew."""
+    """Whether the folder has that name. A dangling link counts as existing: the file must not be created again."""
     try:
         path.lstat()
     except FileNotFoundError:

@@ -75,7 +75,7 @@ class LiveLog:
 
     @property
     def size_bytes(self) -> int:
-        """Of the segments, without what lies beside them."""
+        """Of the segments, without their other files."""
         with disk_failures(self.folder):
             return self._log.size_bytes
 
@@ -157,12 +157,12 @@ class LiveLog:
         return sorted(path for path in paths if path.stem.isdecimal())
 
     def _write_producers(self, offset: int) -> None:
-        """What all batches below `offset` said (ProducerStateManager.takeSnapshot)."""
+        """The producers' state at `offset` (ProducerStateManager.takeSnapshot)."""
         path = self.folder / f"{offset:020}{PRODUCER_SNAPSHOT}"
         write_atomically(path, format_producers(state_of(*each) for each in self.producers.by_id.items()))
 
     def _rebuild_producers(self) -> None:
-        """From the newest snapshot that can be read, and the batches behind it; their end markers are indexed anew."""
+        """From the newest readable snapshot and the batches after it, whose end markers are indexed again."""
         is_whole = all(segment.transactions.is_whole() for segment in self._log.segments)
         begin = self._restore_producers() if is_whole else -1
         ends = [*self._log.base_offsets[1:], self.end_offset]

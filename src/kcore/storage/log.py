@@ -18,7 +18,7 @@ _FOLDER: Final = re.compile(r"(.+)-([0-9]{1,10})")
 
 
 def partition_of(folder: Path) -> TopicPartition | None:
-    """The partition that a folder's name says; None for other folders, those being deleted among them."""
+    """The partition of a folder, by its name; None for other folders, those being deleted among them."""
     match = _FOLDER.fullmatch(folder.name)
     return TopicPartition(match[1], int(match[2])) if match else None
 
@@ -29,7 +29,7 @@ def segment_files(folder: Path) -> list[Path]:
 
 
 class Log:
-    """One partition's log as it lies on disk. The segments stay mapped until it is closed."""
+    """One partition's log on disk. The segments stay mapped until it is closed."""
 
     def __init__(self, folder: Path) -> None:
         """Maps every segment. StorageError if there is none; OSError if the folder cannot be read."""
@@ -55,7 +55,7 @@ class Log:
 
     @property
     def topic_id(self) -> Uuid | None:
-        """What partition.metadata says, if there is one."""
+        """The content of partition.metadata, if there is one."""
         path = self.folder / PARTITION_METADATA
         return read_partition_metadata(path) if is_there(path) else None
 
@@ -75,6 +75,6 @@ class Log:
         found = [(segment.path, problem) for segment in self.segments for problem in segment.problems]
         for before, after in zip(self.segments, self.segments[1:], strict=False):
             if before.end_offset > after.base_offset:
-                said = f"offsets up to {before.end_offset - 1} reach into the segment of {after.base_offset}"
-                found.append((before.path, DecodeError(said, before.batches.end)))
+                text = f"offsets up to {before.end_offset - 1} reach into the segment of {after.base_offset}"
+                found.append((before.path, DecodeError(text, before.batches.end)))
         return found

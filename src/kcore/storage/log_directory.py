@@ -31,7 +31,7 @@ _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPatt
 
 
 class LogDirectory:
-    """One directory, held by one broker. `failed` says what its disk refused, once it has."""
+    """One directory, locked by one broker. `failed` is the error of its disk, if there was one."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
         """Nothing is looked at before `open`."""
@@ -69,15 +69,15 @@ class LogDirectory:
                 yield key, folder
 
     def _folder(self, key: TopicPartition) -> Path:
-        """Where the partition lies, always a folder of this directory; an ApiException for what no partition can be."""
+        """The partition's folder, always in this directory; an ApiException for an invalid topic or partition."""
         if error := partition_error(*key):
             raise exception_of(error)(f"{key.topic!r:.300}, partition {key.partition}: no log can have that name")
         return self.path / str(key)
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if it is another broker's, or another cluster's; ours from now on.
+        """Claims the directory.
 
-        KafkaStorageException if it does not say whose it is.
+        StorageError if it is another broker's or cluster's. KafkaStorageException without readable meta.properties.
         """
         path = self.path / META_PROPERTIES
         with disk_failures(self.path):
@@ -94,7 +94,7 @@ class LogDirectory:
             return read_partition_metadata(path) if is_there(path) else ZERO_UUID
 
     def create(self, key: TopicPartition) -> LiveLog:
-        """The partition's log, made anew if need be."""
+        """The partition's log, created if need be."""
         if (known := self.logs.get(key)) is not None:
             return known
         log = self.logs[key] = LiveLog(self._folder(key), settings=self._settings)
@@ -130,7 +130,7 @@ class LogDirectory:
                 write_offsets(self.path / LOG_STARTS, starts)
 
     def fail(self, why: str) -> list[TopicPartition]:
-        """The disk is not to be used any more; returns what was on it."""
+        """Takes the directory offline; returns its partitions."""
         self.failed = self.failed or why
         gone = [*self.logs]
         for log in self.logs.values():

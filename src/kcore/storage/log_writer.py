@@ -26,7 +26,7 @@ SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
 
 
 def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> None:
-    """Builds a segment's `.index` and `.timeindex` anew from its valid batches, as Kafka's recovery does."""
+    """Rebuilds a segment's `.index` and `.timeindex` from its valid batches, as Kafka's recovery does."""
     with Segment(path) as segment:
         if segment.valid_bytes != len(segment):
             raise StorageError(f"{path}: only {segment.valid_bytes} of {len(segment)} bytes are valid batches")
@@ -43,7 +43,7 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> Non
 
 
 class LogWriter:
-    """The one writer of a partition's folder. What `append` returned for is on the disk, if it was told to sync."""
+    """The one writer of a partition's folder. After `append` the batches are durable, if `sync` is set."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class LogWriter:
     def write(
         self, data: bytes, first_offset: int, last_offset: int, epochs: Iterable[tuple[int, int]], *, sync: bool
     ) -> None:
-        """Batches that somebody has checked, and the (epoch, start offset) that begin in them."""
+        """Appends checked batches, and the (epoch, start offset) that begin in them."""
         full = self._size + len(data) > self._segment_bytes or self._file.closed  # By a roll that failed.
         if self._size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
             self._roll(first_offset)

@@ -17,9 +17,9 @@ _MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """What the file says. Version 0 (ZooKeeper) may lack any of it, version 1 (KRaft) the directory id.
+    """The content of the file. Version 0 (ZooKeeper) may lack any of it, version 1 (KRaft) the directory id.
 
-    And the cluster's, if nobody has given it one yet (KIP-595); Kafka takes no such directory.
+    The cluster id may be missing, too, until the cluster has one (KIP-595); Kafka refuses such a directory.
     """
 
     version: int

@@ -20,11 +20,11 @@ class LoadedMetadata(ClusterImage):
 
 
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
-    """The cluster that a `__cluster_metadata-0` folder, one of its segments or a snapshot tells of.
+    """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
 
-    A folder is read from its newest snapshot on. All that is on the disk is applied: which of it is committed the
-    folder does not say. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and
-    the image what comes before. StorageError for what is neither.
+    A folder is read from its newest snapshot on. Every record on disk is applied, committed or not: the folder does not
+    say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
+    image what comes before. StorageError for what is neither.
     """
     path = Path(path)
     image = LoadedMetadata()

@@ -1,4 +1,4 @@
-"""What a broker knows of a partition's idempotent producers: `.snapshot` files (Kafka's ProducerStateManager, KIP-98).
+"""A broker's state of a partition's idempotent producers: `.snapshot` files (Kafka's ProducerStateManager, KIP-98).
 
 A version, a CRC-32C of all that follows it, and the entries; everything big-endian (ProducerSnapshot).
 """

@@ -72,7 +72,7 @@ def format_properties(properties: Mapping[str, str], written_at: datetime) -> by
 
 
 def _java_date(moment: datetime) -> str:
-    """java.util.Date.toString(), which knows no locale."""
+    """java.util.Date.toString(), which has no locale."""
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return f"{day} {month} {moment:%d %H:%M:%S} {moment.tzname()} {moment.year:04}"
 

@@ -1,6 +1,6 @@
 """`quorum-state`, a voter's or an observer's: the JSON of QuorumStateData (FileQuorumStateStore).
 
-Version 0 names the voters; from kraft.version 1 on the file is version 1 and knows directories instead (KIP-853).
+Version 0 names the voters; from kraft.version 1 on the file is version 1 and has directories instead (KIP-853).
 """
 
 import json

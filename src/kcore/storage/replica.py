@@ -27,7 +27,7 @@ class Place:
 
 @lru_cache(64)
 def _epochs_of(data: bytes) -> tuple[EpochEntry, ...]:
-    """A checkpoint's entries. Most replicas have them alike: those of the second cost nothing."""
+    """A checkpoint's entries, cached: most replicas have equal checkpoints."""
     return tuple(parse_leader_epochs(text_of(data)))
 
 
@@ -55,7 +55,7 @@ class Replica:
             raise StorageError(f"{self.folder}: no segment there")
         found.sort()
         if found[-1][0] >> 63:
-            base_offset_of(Path(found[-1][1]))  # It says what is wrong: no offset is that large.
+            base_offset_of(Path(found[-1][1]))  # Marks an invalid entry: no offset is that large.
         self.base_offsets, self.files, self.sizes = (list(column) for column in zip(*found, strict=True))
         with naming(os.path.join(self.folder, LEADER_EPOCHS)):
             self.epochs = EpochCache()
@@ -63,7 +63,7 @@ class Replica:
         self.bytes_read += len(epochs)
 
     def place_of(self, offset: int) -> Place:
-        """Where the first batch begins that reaches `offset` or lies above it; the end if none does."""
+        """The position of the first batch that reaches `offset` or is above it; the end if none does."""
         number = bisect_right(self.base_offsets, offset) - 1
         if number < 0 or offset == self.base_offsets[number]:
             return self.settled(Place(max(number, 0), 0))

@@ -25,7 +25,7 @@ _MOST_OFFSET: Final = 2**63 - 1
 
 
 def base_offset_of(path: Path) -> int:
-    """The base offset that a segment's name says; StorageError for another name."""
+    """The base offset in a segment's name; StorageError for another name."""
     match = SEGMENT_NAME.fullmatch(path.name)
     if match is None or int(match[1]) > _MOST_OFFSET:
         raise StorageError(f"{path}: not named as a segment, by the 20 digits of its base offset")
@@ -33,7 +33,7 @@ def base_offset_of(path: Path) -> int:
 
 
 def segment_path(folder: Path, base_offset: int) -> Path:
-    """Where the segment of that base offset lies."""
+    """The path of the segment with that base offset."""
     return folder / f"{base_offset:020}{LOG}"
 
 
@@ -65,7 +65,7 @@ class Segment:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the mapping; what was decoded from it must be gone."""
+        """Releases the mapping; views that were decoded from it must not exist any more."""
         if isinstance(self.data, mmap.mmap):
             self.data.close()
 

@@ -16,7 +16,7 @@ from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, segment_path
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches
 
-INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Made anew from the segment alone.
+INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Rebuilt from the segment alone.
 
 
 class Settings(NamedTuple):
@@ -33,7 +33,7 @@ def remove_indexes(path: Path) -> None:
 
 
 def remove_segment(path: Path) -> None:
-    """The file and those beside it; indexes first, so that none is left of a segment that there is no more."""
+    """Deletes a segment and its other files; indexes first, so that none is left without its segment."""
     remove_indexes(path)
     path.with_suffix(TRANSACTION_INDEX).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
@@ -54,7 +54,7 @@ class SegmentedLog:
         end_offset: int | None = None,
         indexed: bool = False,
     ) -> None:
-        """As LogWriter; `indexed`: what indexes lie there may be believed, so that reading needs no scan."""
+        """As LogWriter; `indexed`: existing indexes are trusted, so that reading needs no scan."""
         self.folder, self._settings, self._indexed = folder, settings, indexed
         self._open(start_offset, end_offset)
 
@@ -101,7 +101,7 @@ class SegmentedLog:
 
     @property
     def size_bytes(self) -> int:
-        """Of the segments, without what lies beside them."""
+        """Of the segments, without their other files."""
         return sum(segment.path.stat().st_size for segment in self.segments)
 
     def path_of(self, offset: int) -> Path:

@@ -34,7 +34,7 @@ class SnapshotId(NamedTuple):
 
 
 def snapshot_id(name: str) -> SnapshotId | None:
-    """The id that a file's name says; None for other files, unfinished snapshots among them, and for what is no id."""
+    """The id in a file's name; None for other files, unfinished snapshots among them, and for invalid ids."""
     match = _NAME.fullmatch(name)
     found = SnapshotId(int(match[1]), int(match[2])) if match else None
     return found if found and found.end_offset <= _MOST_OFFSET and found.epoch <= _MOST_EPOCH else None

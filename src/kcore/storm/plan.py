@@ -53,7 +53,7 @@ class StormPlan:
     seconds: float = 10.0  # of the steady state
     repeat: int = 1
     seed: int = 1
-    master: str = ""  # Spark's; none: the brokers live in this process
+    master: str = ""  # Spark's; none: the brokers run in this process
 
     def check(self) -> None:
         """PlanError, or TargetError, for the first thing that cannot be."""

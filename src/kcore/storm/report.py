@@ -1,4 +1,4 @@
-"""A storm as one HTML page that can be sent to a colleague: tables, the curve, and what the figures do not say."""
+"""A storm as one self-contained HTML page: tables, the curve, and the limits of the figures."""
 
 from collections.abc import Sequence
 from html import escape

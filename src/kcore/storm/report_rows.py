@@ -72,7 +72,7 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
 
 
 def is_good(row: Row) -> bool:
-    """Whether its figures may be believed."""
+    """Whether its figures are valid."""
     return row["error"] is None and row["valid"] and not row["partial"]
 
 

@@ -96,7 +96,7 @@ def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """What good rows have to say beside their figures, a line each."""
+    """The notes of good rows, a line each."""
     return list(dict.fromkeys(f"{row['scenario']}: {row['note']}" for row in rows if is_good(row) and row["note"]))
 
 

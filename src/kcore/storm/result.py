@@ -11,7 +11,7 @@ class ScenarioResult:
     """Times in milliseconds from the intended moment, -1 where there was nothing to time."""
 
     scenario: str
-    brokers: int  # live ones, which had to know
+    brokers: int  # live ones, which must have the records
     partitions: int
     controllers: int
     seconds: float = 0.0  # the scenario in all
@@ -36,7 +36,7 @@ class ScenarioResult:
     heartbeat_max_ms: float = NOT_KNOWN
     heartbeats: list[int] = field(default_factory=list)  # counts by bucket, as `percentile_ms` takes them
     lag_max_ms: float = NOT_KNOWN  # by which our own heartbeats went out late
-    clock_ms: float = 0.0  # by which clocks may differ, at most, where brokers live in other processes
+    clock_ms: float = 0.0  # the largest possible clock difference, where brokers run in other processes
     false_fencings: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     requests: int = 0

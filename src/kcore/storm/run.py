@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-_SCENARIO_S: Final = 900.0  # What waits, waits less; this ends what nobody thought of.
+_SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
 _PREFIX_BYTES: Final = 4
 
 
 def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | None" = None) -> list[str]:
     """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
 
-    Gives what it could not clear away from clusters of others, a line each; the same has been told.
+    Returns what it could not remove from other people's clusters, a line each, already reported.
     """
     left: list[str] = []
     for cell in plan.cells():
@@ -144,7 +144,7 @@ class _CellRun:
                 if storm.fleet.lost:
                     self._partial(storm, name)
                 raise
-            except Exception as error:  # Whatever it is: the other scenarios may still tell something.
+            except Exception as error:  # Of any kind: the other scenarios may still give results.
                 self._failed(storm, name, _text_of(error))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue

@@ -48,7 +48,7 @@ class Target:
     def parse(cls, text: str) -> "Target":
         """From "kafka-4.3.1", "kafka-3.9.1-zk", "kcore-zk" or "HOST:PORT,HOST:PORT".
 
-        TargetError says what is wrong and what would be right.
+        TargetError names the fault and the valid forms.
         """
         if text in ZK_TARGETS:
             return cls(text, in_zookeeper=True)
@@ -112,7 +112,7 @@ def free_ids(count: int, taken: Collection[int]) -> range:
 
 
 async def cluster_of(quorum: Quorum, random: Random) -> ClusterImage:
-    """The cluster by its metadata log: of brokers and topics, controllers tell in no other way."""
+    """The cluster from its metadata log: controllers have no other API for brokers and topics."""
     async with Fleet(quorum, random=random) as watcher:
         await watcher.watch()
         return watcher.observer.image

@@ -1,7 +1,7 @@
-"""Buffers that somebody else may change while a kernel reads them.
+"""Buffers that other threads may change while a kernel reads them.
 
 Kernels look at lengths first and move bytes afterwards: bytes that change in between would be moved beyond their end.
-What nobody can change is read where it is; of anything else one copy is made first.
+Immutable buffers are read in place; others are copied first.
 """
 
 from mmap import mmap
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def immutable(data: "Buffer", *, mapped: bool = False) -> memoryview:
-    """The bytes of a contiguous buffer as one dimension, such as nobody changes them.
+    """The bytes of a contiguous buffer as one dimension, immutable.
 
-    In place: `bytes`, and views of them (memoryviews, NumPy arrays). A copy: all else, also a read-only view of what
-    others may write, such as a bytearray, and a mapped file. With `mapped`, a file that is mapped read-only is left in
+    In place: `bytes`, and views of them (memoryviews, NumPy arrays). A copy: all else, also a read-only view of a
+    writable buffer, such as a bytearray, and a mapped file. With `mapped`, a file that is mapped read-only is left in
     place: for kernels that look at a place once, and check what follows from it. BufferError if it is not contiguous.
     """
     view = bytes_of(data)
@@ -35,7 +35,7 @@ def bytes_of(data: "Buffer") -> memoryview:
 
 
 def is_immutable(view: memoryview, *, mapped: bool = False) -> bool:
-    """Whether nobody changes what the view shows. With `mapped`, what is mapped read-only counts as such."""
+    """Whether the view's bytes are immutable. With `mapped`, a read-only mapping counts as immutable."""
     owner: object = view.obj
     while isinstance(owner, (np.ndarray, memoryview)):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj

@@ -137,7 +137,7 @@ class UnknownTags:
 
 
 class Pending(Protocol):
-    """Columns of decoded rows that nobody has asked for yet."""
+    """Columns of decoded rows that have not been read yet."""
 
     @property
     def names(self) -> Collection[str]: ...

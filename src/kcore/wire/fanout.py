@@ -18,11 +18,10 @@ EPOCH_BYTES = 8
 
 
 class Fanout:
-    """A request body that all brokers share but for the epoch of each.
+    """A request body that all brokers share except for the broker epoch.
 
-    `buffers` are for a socket's `writev`; `bytes_for` is for those who want one piece. With a `correlation_id` a
-    frame's size and the request header go in front; without one it is the body alone. A version that has no broker
-    epoch is shared whole.
+    `buffers` are for a socket's `writev`; `bytes_for` gives one piece. With a `correlation_id` a frame's size and the
+    request header go in front; without one it is the body alone. A version that has no broker epoch is shared whole.
     """
 
     def __init__(self, message: type[Message], version: int, body: bytes, client_id: str | None = None) -> None:

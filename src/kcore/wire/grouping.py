@@ -115,7 +115,7 @@ def offsets_of(rows: Rows, parents: int) -> Int32s:
 
 
 def checked_ends(offsets: object, rows: int, elements: int, path: str) -> Int32s:
-    """Offsets that a kernel may trust, nobody else's; EncodeError for others."""
+    """A checked copy of offsets that kernels may trust; EncodeError for invalid ones."""
     ends: Int32s = checked(offsets, OFFSETS, rows + 1, path, "offsets").copy()
     if ends[0] != 0 or ends[-1] != elements or (np.diff(ends) < 0).any():
         raise EncodeError(f"{path}: the offsets do not ascend from 0 to {elements}")

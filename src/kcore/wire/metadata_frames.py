@@ -44,7 +44,7 @@ def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[Metada
 def frame_columns(data: memoryview, begins: Int64s, lengths: Int32s) -> tuple[Int32s, Int32s]:
     """Type and version of many records; they begin so in `data` and are that long.
 
-    Both are -1 where a frame is not three bytes and of the usual version, an error or not: decoding it alone tells.
+    Both are -1 where a frame is not three bytes and of the usual version, valid or not: only decoding shows.
     """
     usual = lengths >= FRAME_BYTES
     if not usual.any():

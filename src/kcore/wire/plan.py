@@ -1,6 +1,6 @@
 """From a class and a version to the steps that read and write it: the one plan behind objects, columns and JSON.
 
-A plan says in wire order what a version has. The codecs compile it once and keep it.
+A plan lists in wire order the fields of a version. The codecs compile it once and keep it.
 """
 
 from dataclasses import dataclass

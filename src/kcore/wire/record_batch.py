@@ -95,12 +95,12 @@ def scan_batches(
     """The headers of record batches in a contiguous buffer (bytes, mmap, memoryview): a segment, or a records field.
 
     Nothing is decompressed. Reading begins at byte `start` and ends with the bytes or after `limit` batches. A CRC that
-    does not match is told in `crc_matches`, and reading goes on. DecodeError with its offset if a batch is torn, of
+    does not match is marked in `crc_matches`, and reading continues. DecodeError with its offset if a batch is torn, of
     another magic or shorter than its header; with `stop`, reading ends there and `problem` has the error; with `skip`,
-    batches of another magic whose length can be believed are left out and told in `skipped`.
+    batches of another magic with a plausible length are left out and listed in `skipped`.
 
-    Read in place, without the GIL: `bytes`, views of them, and files mapped read-only (to be cut by nobody meanwhile);
-    any other buffer, such as a bytearray, is copied first, since another thread may change it.
+    Read in place, without the GIL: `bytes`, views of them, and files mapped read-only (which must not be truncated
+    meanwhile); any other buffer, such as a bytearray, is copied first, since another thread may change it.
     """
     steady = data if type(data) is bytes else immutable(data, mapped=True)
     arena, places, rows, end, found, skipped = records.scan(steady, start, limit, check_crc, skip)
@@ -109,7 +109,7 @@ def scan_batches(
         raise problem
     named = zip(BATCH_COLUMNS, places, strict=True)
     arrays: dict[str, Any] = {name: np.frombuffer(arena, dtype, rows, place) for (name, dtype), place in named}
-    return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*told) for told in skipped))
+    return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*each) for each in skipped))
 
 
 class IndexEntries(NamedTuple):

@@ -86,7 +86,7 @@ class Record:
 
 
 def control_message(record: Record) -> Message | None:
-    """What a control record says, such as a LeaderChangeMessage; None for records of data and of a type unknown here.
+    """A control record's message, such as a LeaderChangeMessage; None for records of data and of a type unknown here.
 
     DecodeError for a value that is not the message it should be, or of a version that there is not.
     """
@@ -177,7 +177,8 @@ def decode_records(
     ones may hold, all together. DecodeError with its offset where a batch is no batch, its CRC does not match (unless
     `check_crc` is False) or its records are not as Kafka's DefaultRecord has them; with `stop`, the records of the
     batches before it are given and `problem` has the error. Arrow and NumPy take the columns without a copy.
-    What is read in place and what is copied first, `scan_batches` says; keys and values are where the bytes then are.
+    `scan_batches` documents which buffers are read in place and which are copied first; keys and values are views of
+    that.
     """
     steady = immutable(data, mapped=True)
     if batches is None:

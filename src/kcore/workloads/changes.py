@@ -18,7 +18,7 @@ CHANGE_COLUMNS = ("rows", "leaders", "isr_offsets", "isr", "leader_epochs", "par
 
 
 def arrays_of(changes: ChangeColumns) -> list[np.ndarray]:
-    """All that a decision says, as arrays."""
+    """The columns of a decision, as arrays."""
     return [getattr(changes, name) for name in CHANGE_COLUMNS]
 
 

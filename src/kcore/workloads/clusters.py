@@ -120,7 +120,7 @@ def _more_topics(topics: TopicTable, copies: int) -> TopicTable:
 
 
 def _more_brokers(brokers: BrokerTable, count: int) -> BrokerTable:
-    """The first brokers as they are, then live ones of the same kind with ids that go on from the largest."""
+    """The first brokers unchanged, then live ones of the same kind with ids that continue from the largest."""
     more = count - len(brokers)
     source = [row % len(brokers) for row in range(count)]
     first_id, first_epoch = int(brokers.ids.max()) + 1, max(FIRST_BROKER_EPOCH, int(brokers.epochs.max()) + 1)

@@ -51,12 +51,12 @@ def leaders(partitions: int, random: np.random.Generator) -> EpochTables:
 
 
 def followers(leader: EpochTables, random: np.random.Generator) -> EpochTables:
-    """The leaders' logs up to an epoch drawn for each, then epochs of their own: led by somebody who was then lost."""
+    """The leaders' logs up to an epoch drawn for each, then their own epochs: of a leader that was lost."""
     partitions = len(leader)
     epochs, starts = (column.reshape(partitions, EPOCHS_A_LOG) for column in (leader.epochs, leader.starts))
     parted = random.integers(EPOCHS_A_LOG // 2, EPOCHS_A_LOG + 1, partitions)[:, None]
     own = np.arange(EPOCHS_A_LOG) >= parted
-    # One more than the leader's: some of these epochs the leader knows too, with other offsets, and some it does not.
+    # One more than the leader's: the leader has some of these epochs, too, with other offsets.
     epochs = np.where(own, epochs + 1, epochs)
     starts = np.where(own, starts + random.integers(1, MOST_RECORDS_AN_EPOCH, (partitions, 1)), starts)
     keep = np.concatenate([np.ones((partitions, 1), np.bool_), np.diff(epochs, axis=1) > 0], axis=1)

@@ -16,7 +16,7 @@ from kcore.workloads.measure import Operation
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """A live broker in the middle goes; the same with the mixed states of a cluster with a past; leaders return."""
+    """A live broker in the middle is lost; the same with the mixed states of an old cluster; leaders return."""
     table = cluster_of(cell, cluster)
     row = middle_broker(table)
     broker_id, held = int(table.brokers.ids[row]), len(table.index.rows(row))

@@ -46,7 +46,7 @@ def generate(
     sizes__t[: partitions % topics] += 1
     replicas__ps = _placed(sizes__t, brokers, replication_factor, broker_racks, random)
     leader_epoch__p = random.integers(0, 20, partitions, dtype=np.int8).astype(np.int32)
-    # Every new leader is a write of the state, and so is every ISR that shrank or grew in between.
+    # Every new leader is a write of the state, and so is every change of the ISR.
     partition_epoch__p = random.integers(0, 40, partitions, dtype=np.int8).astype(np.int32)
     partition_epoch__p += leader_epoch__p
     columns: dict[str, Array] = {
@@ -100,7 +100,7 @@ def _indexes(sizes__t: Int32s) -> Int32s:
 
 def _topics(topics: int, random: np.random.Generator) -> TopicTable:
     drawn = random.integers(0, 256, (topics, 16), dtype=np.uint8)
-    drawn[:, 6] = drawn[:, 6] & 0x0F | 0x40  # A random UUID says so (RFC 9562), as Uuid.randomUuid does ...
+    drawn[:, 6] = drawn[:, 6] & 0x0F | 0x40  # A random UUID is marked as such (RFC 9562), as Uuid.randomUuid does ...
     drawn[:, 8] = drawn[:, 8] & 0x3F | 0x80
     drawn[:, 0] &= 0x7F  # ... and does not begin with a dash in print.
     raw = drawn.tobytes()

@@ -17,9 +17,10 @@ RESET_HIGH_WATER_MARK = "5"  # proc(5): resets VmHWM to the present VmRSS.
 
 
 def peak_growth(run: Callable[[], Any]) -> int | None:
-    """Bytes by which resident memory grew at most while `run` ran; None where Linux does not tell.
+    """Bytes by which resident memory grew at most while `run` ran; None where Linux does not report it.
 
-    Without the right to reset the mark, growth below an earlier peak of the process stays unseen, so nothing is told.
+    Without the right to reset the mark, growth below an earlier peak of the process is not visible, so the result is
+    None.
     """
     _give_back_free_memory()
     try:

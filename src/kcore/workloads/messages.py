@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from kcore.controller.zk.requests.states import Situation, TopicStates, leader_and_isr_states, update_metadata_states
+from kcore.controller.zk.requests.states import (
+    ReplicaAvailability,
+    TopicStates,
+    leader_and_isr_states,
+    update_metadata_states,
+)
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.types import Int32s
@@ -48,7 +53,7 @@ def update_metadata(table: PartitionTable) -> Columns:
 
 
 def _healthy_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
-    return update_metadata_states(table, rows, Situation(table, (), {}))
+    return update_metadata_states(table, rows, ReplicaAvailability(table, (), {}))
 
 
 def stop_replica(table: PartitionTable) -> Columns:

@@ -32,7 +32,7 @@ def run_cell(cell: Cell, cluster: bytes | None = None) -> list[Row]:
 
 
 def failed_row(cell: Cell, error: str) -> Row:
-    """The row of a cell that did not live to write one."""
+    """The row of a cell whose process died before it wrote one."""
     return asdict(cell) | {"operation": "", "error": error}
 
 

@@ -51,10 +51,10 @@ _FEW: Final = 5  # Paths that are read and watched one by one.
 class ZookeeperClient:
     """A session with ZooKeeper: `async with ZookeeperClient("host:port,host:port/chroot") as client`.
 
-    A lost connection is waited for, as long as the session may live; SessionExpiredError ends every call that is
-    under way when it does not, and the next calls are in a new session: ephemeral znodes and watches are gone.
-    An answer may be lost after the write was done: made again it finds BAD_VERSION or NODE_EXISTS, so who gets one
-    of these reads what is there before he judges. Any other refusal is a ZookeeperError.
+    A lost connection is waited for, as long as the session may live; SessionExpiredError ends every call that is under
+    way when it does not, and the next calls are in a new session: ephemeral znodes and watches are gone. A response may
+    be lost after the write was done: the repeated write then gets BAD_VERSION or NODE_EXISTS, so on these errors read
+    the znode before deciding. Any other refusal is a ZookeeperError.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ZookeeperClient:
         return States(part(states.changes, read), states.controller_epochs[read], [*wrong.values()])
 
     async def stat(self, path: str) -> ZnodeStat | None:
-        """All that ZooKeeper knows of a znode; None if there is none."""
+        """The Stat of a znode; None if there is none."""
         found: ZnodeStat | None = await self._ask(Exists(self.session.full(path), None))
         return found
 
@@ -338,7 +338,7 @@ class ZookeeperClient:
         """Those of the operations, in order, that need not fail; of the others the error is noted.
 
         An operation on a path that one before it has, too, depends on that one, and so does a sequential creation on
-        whoever creates meanwhile: these are in doubt.
+        concurrent creations: these have an unknown result.
         """
         paths = [operations.paths.at(row) for row in rows.tolist()]
         first = {path: place for place, path in reversed([*enumerate(paths)])}

@@ -11,7 +11,7 @@ _MOST_PORT: Final = 65_535
 
 
 def check_connect_string(text: str) -> None:
-    """ZookeeperError says what is wrong with it, in one sentence."""
+    """ZookeeperError with one sentence about the fault."""
     servers, slash, chroot = text.partition("/")
     for server in servers.split(","):
         found = _SERVER.fullmatch(server.strip())

@@ -31,7 +31,7 @@ RESULTS: Final = {
     -111: OperationResult.NOT_EMPTY,
 }
 NO_NODE, BAD_VERSION, NODE_EXISTS = -101, -103, -110
-UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: what a multi says of operations after the one that failed
+UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: the result in a multi of operations after the failed one
 
 Fence: TypeAlias = tuple[str, int]  # a path and the version that it must have
 

@@ -8,7 +8,7 @@ from kcore.metadata.znode_operations import Create, Delete, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, result_of
 
-_TRIES = 10  # Each is against somebody who made and unmade a znode just then.
+_TRIES = 10  # Each is for another session that created and deleted a znode meanwhile.
 
 
 class ControllerEpoch(NamedTuple):
@@ -21,7 +21,8 @@ class ControllerEpoch(NamedTuple):
 async def register_broker(client: ZookeeperClient, broker_id: int, data: bytes) -> int:
     """Makes /brokers/ids/<id>; its czxid, the broker epoch, comes back from the same transaction (KIP-380).
 
-    A znode left by a session of ours that expired is replaced (KAFKA-7165); ZookeeperError if it is somebody else's.
+    A znode left by a session of ours that expired is replaced (KAFKA-7165); ZookeeperError if it belongs to another
+    session.
     """
     path = znodes.broker_path(broker_id)
     for _ in range(_TRIES):
@@ -45,7 +46,7 @@ NODE_TAKEN = "the broker id is registered by session"
 
 
 async def elect(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
-    """Makes /controller and raises /controller_epoch, at once; ControllerMovedError if somebody else controls."""
+    """Creates /controller and raises /controller_epoch, in one step; ControllerMovedError if there is another one."""
     epoch, version = await _controller_epoch(client)
     results = await client.transaction(
         [
@@ -59,7 +60,7 @@ async def elect(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> C
 
 
 async def take_over(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
-    """As `elect`, whoever has /controller now: he sees it go, and resigns."""
+    """As `elect`, in place of the current controller, which sees its znode deleted and resigns."""
     for _ in range(_TRIES):
         epoch, version = await _controller_epoch(client)
         there = await client.stat(znodes.CONTROLLER)

@@ -40,7 +40,7 @@ class SessionEvent(Enum):
     """What became of the session."""
 
     CONNECTED = "connected"  # The same session, or a new one if EXPIRED came before.
-    SUSPENDED = "suspended"  # No connection; the session may yet live.
+    SUSPENDED = "suspended"  # No connection; the session may not have expired.
     EXPIRED = "expired"
 
 
@@ -93,7 +93,7 @@ def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) ->
         future.set_exception(error)
 
 
-class Answer(NamedTuple):
+class ReplyFrame(NamedTuple):
     """An answer as it came."""
 
     text: bytes
@@ -111,11 +111,11 @@ class Request:
     last_zxid: Callable[[], int]
 
     def serialize(self) -> bytes:
-        """What was meant for a session that is gone does nothing in the next."""
+        """A request of an expired session does nothing in the next one."""
         return self.body if self.is_current() else END
 
-    def deserialize(self, text: bytes, begin: int) -> Answer:
-        return Answer(text, begin, self.last_zxid())
+    def deserialize(self, text: bytes, begin: int) -> ReplyFrame:
+        return ReplyFrame(text, begin, self.last_zxid())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,8 +145,8 @@ class SetWatches:
             self.add(watch)
 
 
-class _Unheard:
-    """For a request whose answer nobody needs."""
+class _IgnoredReply:
+    """For a request whose reply is not needed."""
 
     def set(self, value: Any = None) -> None: ...
 
@@ -235,16 +235,16 @@ class Session:
             finally:
                 self._waiting.discard(future)
 
-    async def multi(self, body: bytes) -> Answer:
+    async def multi(self, body: bytes) -> ReplyFrame:
         """A transaction of this session, and of no later one."""
         await self._ready.wait()
         number = self._number
         answer = await self.ask(Request(MULTI, body, lambda: number == self._number_sent, self.last_zxid))
-        return Answer(*answer)  # kazoo makes a list of it.
+        return ReplyFrame(*answer)  # kazoo makes a list of it.
 
-    async def multi_read(self, body: bytes) -> Answer:
+    async def multi_read(self, body: bytes) -> ReplyFrame:
         """getData of many paths. kazoo's UnimplementedError before ZooKeeper 3.6."""
-        answer: Answer = await self.ask(Request(MULTI_READ, body, lambda: True, self.last_zxid))
+        answer: ReplyFrame = await self.ask(Request(MULTI_READ, body, lambda: True, self.last_zxid))
         return answer
 
     async def set_watches(self, zxid: int, watches: Sequence[Watch]) -> None:
@@ -258,7 +258,7 @@ class Session:
         def fire(watch: Watch, event: WatchedEvent) -> None:
             if event.type in _KINDS:
                 self._loop.call_soon_threadsafe(on_watch, event.path, _KINDS[event.type])
-            elif event.state == KeeperState.CONNECTING:  # Else the session is gone, and its watches with it.
+            elif event.state == KeeperState.CONNECTING:  # Else the session has expired, and its watches with it.
                 self._lost_watches.add(watch)
 
         return Watch(path, fire, children=children, is_there=is_there)
@@ -272,7 +272,7 @@ class Session:
             self._set_watches()
             self._loop.call_soon_threadsafe(self._connected)
         elif state == KazooState.SUSPENDED:
-            self._loop.call_soon_threadsafe(self._tell, SessionEvent.SUSPENDED)
+            self._loop.call_soon_threadsafe(self._publish, SessionEvent.SUSPENDED)
         elif self._kazoo.client_state == KeeperState.AUTH_FAILED:
             self._loop.call_soon_threadsafe(self._auth_failed)
         else:
@@ -287,7 +287,7 @@ class Session:
         self._lost_watches.clear()
         for begin in range(0, len(watches), _WATCHES):
             request = SetWatches(zxid, watches[begin : begin + _WATCHES], self._add)
-            self._kazoo._queue.appendleft((request, _Unheard()))
+            self._kazoo._queue.appendleft((request, _IgnoredReply()))
             self._kazoo._connection._write_sock.send(b"\0")
 
     def _add(self, watch: Watch) -> None:
@@ -295,7 +295,7 @@ class Session:
         (self._kazoo._child_watchers if children else self._kazoo._data_watchers)[path].add(watch)
 
     def last_zxid(self) -> int:
-        """The last transaction that this session has heard of."""
+        """The last transaction that this session has seen."""
         zxid: int = self._kazoo.last_zxid
         return zxid
 
@@ -303,7 +303,7 @@ class Session:
 
     def _connected(self) -> None:
         self._ready.set()
-        self._tell(SessionEvent.CONNECTED)
+        self._publish(SessionEvent.CONNECTED)
 
     def _auth_failed(self) -> None:
         self._failure = AuthenticationError(f"ZooKeeper at {self.hosts} did not accept who we are")
@@ -314,12 +314,12 @@ class Session:
         self._number += 1
         self._ready.clear()
         self._fail_all(SessionExpiredError("the ZooKeeper session expired"))
-        self._tell(SessionEvent.EXPIRED)
+        self._publish(SessionEvent.EXPIRED)
 
     def _fail_all(self, error: Exception) -> None:
         for future in list(self._waiting):
             _settle(future, None, error)
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _publish(self, event: SessionEvent) -> None:
         if self._on_event is not None:
             self._on_event(event)

@@ -10,7 +10,7 @@ from controller.zk.admin import answer_stops, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.effects import SendResponse
 from kcore.metadata import znodes
 from kcore.metadata.znode_operations import Create, WriteNodes
 from kcore.protocol_errors import Errors
@@ -65,7 +65,7 @@ def test_a_topic_is_made_and_led_before_the_answer() -> None:
     assert cluster.tree.nodes["/config/topics/new"].data == b'{"version":1,"config":{"retention.ms":"1000"}}'
     [configs_first] = [each for each in cluster.effects if isinstance(each, WriteNodes)]
     assert [each.path for each in configs_first.operations] == ["/config/topics/new", "/brokers/topics/new"]
-    before = [type(each) for each in cluster.effects].index(Answer)
+    before = [type(each) for each in cluster.effects].index(SendResponse)
     assert sum(len(each.requests) for each in cluster.effects[:before] if hasattr(each, "requests")) >= 2
     assert cluster.story(), "brokers heard of it"
 

@@ -8,7 +8,7 @@ from controller.zk.admin import answer_stops, epoch_of, small, stop_event
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send
+from kcore.controller.zk.effects import Effect, HandleLater, Send, SendResponse
 from kcore.controller.zk.topics import deletion_steps
 from kcore.metadata import znodes
 from kcore.metadata.znode_operations import Delete, DeletePartitions, OperationResult, ReadChildren, WriteNodes
@@ -205,4 +205,6 @@ def test_late_answers_and_steps_of_what_is_over_do_nothing() -> None:
     cluster.sent = sent
     answer_stops(cluster)
     cluster.run(events.TopicDeletionStep())
-    assert not [*of_kind(cluster, Send)] and not [*of_kind(cluster, WriteNodes)] and not [*of_kind(cluster, Answer)]
+    assert (
+        not [*of_kind(cluster, Send)] and not [*of_kind(cluster, WriteNodes)] and not [*of_kind(cluster, SendResponse)]
+    )

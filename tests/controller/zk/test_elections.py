@@ -7,7 +7,7 @@ from controller.zk.admin import alter_partition, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Answer, Send
+from kcore.controller.zk.effects import Send, SendResponse
 from kcore.metadata import znodes
 from kcore.metadata.znode_operations import ReadNodes, WriteStates
 from kcore.protocol_errors import Errors
@@ -62,7 +62,7 @@ def test_preferred_leaders_of_all_partitions() -> None:
     assert leaders(cluster) == [2, 2, 2, 3]
     assert elect(cluster, None) == {("t", 0): (Errors.NONE, None), ("t", 1): (Errors.NONE, None)}
     assert leaders(cluster) == [1, 1, 2, 3]
-    assert [type(each) for each in cluster.effects] == [WriteStates, Send, Answer], "one batch of each"
+    assert [type(each) for each in cluster.effects] == [WriteStates, Send, SendResponse], "one batch of each"
 
 
 def test_each_named_partition_is_answered() -> None:

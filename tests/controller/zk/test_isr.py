@@ -7,7 +7,7 @@ from controller.zk.admin import alter_partition, epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Answer, Send
+from kcore.controller.zk.effects import Send, SendResponse
 from kcore.metadata import znodes
 from kcore.metadata.znode_operations import ReadNodes, WriteStates
 from kcore.protocol_errors import Errors
@@ -53,7 +53,7 @@ def test_the_state_is_written_then_answered_then_told(version: int) -> None:
         1,
     )
     assert cluster.state("t") == (1, (1, 3), 0)
-    assert [type(each) for each in cluster.effects] == [WriteStates, Answer, Send]
+    assert [type(each) for each in cluster.effects] == [WriteStates, SendResponse, Send]
     assert cluster.story() == [("UpdateMetadata", [1, 2, 3, 4], ["t-0"])]
 
 
@@ -220,7 +220,7 @@ def test_one_request_for_many_partitions_makes_one_write_and_one_request() -> No
     cluster.effects.clear()
     response = admin.ask(cluster, events.AlterPartitionReceived, _request(cluster, list(range(50))), 3)
     assert {each.error_code for each in response.topics[0].partitions} == {Errors.NONE}
-    assert [type(each) for each in cluster.effects] == [WriteStates, Answer, Send]
+    assert [type(each) for each in cluster.effects] == [WriteStates, SendResponse, Send]
     assert [each[:2] for each in cluster.story()] == [("UpdateMetadata", [1, 2, 3, 4])]
 
 

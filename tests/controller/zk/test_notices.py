@@ -176,7 +176,7 @@ def test_a_log_directory_fails_and_is_back() -> None:
 
     cluster.tree.create_sequential("/log_dir_event_notification/log_dir_event_", znodes.encode_log_dir_event(1))
     cluster.run()
-    assert cluster.told() == ["broker 1 told of a failed log directory, and is asked for its replicas"]
+    assert cluster.told() == ["broker 1 reported a failed log directory; its states are sent again"]
     answer(Errors.KAFKA_STORAGE_ERROR, Errors.KAFKA_STORAGE_ERROR)
     assert cluster.told() == [
         "log directory of broker 1 failed: 2 replicas offline",

@@ -12,7 +12,7 @@ from controller.zk.clusters import as_json, kind_of, told
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
-from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send, Tell
+from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.notices import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.watches import Kind, event_of
@@ -288,7 +288,7 @@ class Cluster:
             effect = next(steps)
             while True:
                 self.before(effect)
-                if not isinstance(effect, Tell):  # Those are in `notices`.
+                if not isinstance(effect, LogNotice):  # Those are in `notices`.
                     self.effects.append(effect)
                 try:
                     result = self._perform(effect)
@@ -321,11 +321,11 @@ class Cluster:
             self.tree.delete_partitions(self.active.table, effect.rows)
         if isinstance(effect, HandleLater):
             self.later.append(effect.event)
-        if isinstance(effect, Tell):
+        if isinstance(effect, LogNotice):
             self.notices.append(effect.notice)
         if isinstance(effect, Send):
             self.sent.extend(effect.requests)
-        if isinstance(effect, Answer):
+        if isinstance(effect, SendResponse):
             assert effect.request_id not in self.answers, "one answer a request"
             self.answers[effect.request_id] = effect.response
         return None

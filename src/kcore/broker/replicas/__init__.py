@@ -1,4 +1,4 @@
-"""The replicas that one broker holds, whoever tells it which.
+"""The replicas of one broker, independent of the source of its orders.
 
 An order (`ReplicaManager.become`, `stop`, `hold_only`) moves a replica from one role to the next by the table in
 `roles.py`. Requests of clients and of followers come in through `producing.py`, `fetching.py`, `offsets.py`,

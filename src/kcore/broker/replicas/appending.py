@@ -15,7 +15,7 @@ from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
 
 
 class Appended(NamedTuple):
-    """Where a producer's batch lies."""
+    """The place of a producer's batch in the log."""
 
     first_offset: int
     last_offset: int
@@ -25,7 +25,7 @@ class Appended(NamedTuple):
 def append_as_leader(
     log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, date_ms: int, guard: object | None = None
 ) -> Appended:
-    """Appends the batch that `first_look` found, with the next offsets; of one that is there already, where it lies.
+    """Appends the batch that `first_look` found, with the next offsets; for a duplicate, the place of the first.
 
     `date_ms` is the time of day; `guard` as Producers.check has it. ApiException if it is refused: nothing was appended
     then.
@@ -79,7 +79,7 @@ def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
 
 
 def _is_whole(data: Bytes) -> bool:
-    """Whether the first batch's length says that all of it is there."""
+    """Whether the first batch is complete by its length."""
     return len(data) >= 12 and 0 <= int.from_bytes(data[8:12], signed=True) <= len(data) - 12
 
 

@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster: partitions, brokers, the controller (Kafka's MetadataCache)."""
+"""A broker's view of the cluster: partitions, brokers, the controller (Kafka's MetadataCache)."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ NO_CONTROLLER = -1
 
 
 class ClusterView:
-    """The cluster as this broker was told; whoever tells writes `table`, then calls `topics_changed`."""
+    """The cluster as this broker last received it. The receiver writes `table`, then calls `topics_changed`."""
 
     def __init__(self) -> None:
         self.table = PartitionTable.from_arrays(

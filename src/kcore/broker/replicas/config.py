@@ -1,4 +1,4 @@
-"""How a broker behaves; names and defaults are Kafka's."""
+"""The configuration of a broker; names and defaults are Kafka's."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""DeleteRecords: a log begins later, here and on all its live followers (KIP-107).
+"""DeleteRecords: raises a log's start offset, here and on all its live followers (KIP-107).
 
 Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and DelayedDeleteRecords of 3.9.1.
 """
@@ -6,7 +6,7 @@ Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and Delaye
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.replica import Key
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -24,7 +24,7 @@ NO_LOW_WATERMARK: Final = -1
 
 
 class Wanted(NamedTuple):
-    """Where a partition's replicas should begin, and the answer for it."""
+    """The start offset that a partition's replicas should have, and its part of the response."""
 
     key: Key
     offset: int
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 
 @dataclass
 class WaitingDeletion:
-    """A request that is answered when all live replicas begin where they should, or time is up."""
+    """A request that is answered when all live replicas have the new start offset, or at the time-out."""
 
     request_id: int
     deadline_ms: int
@@ -50,7 +50,7 @@ class WaitingDeletion:
         return self.answer if all(done) else None
 
     def timed_out(self, manager: "ReplicaManager") -> DeleteRecordsResponse:
-        """Replicas that live again later still follow."""
+        """Replicas that come back later still get the new start offset."""
         for each in self.wanted:
             if not _look(manager, *each):
                 each.result.error_code = Errors.REQUEST_TIMED_OUT
@@ -68,20 +68,20 @@ def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecord
 
 
 def on_delete_records(manager: "ReplicaManager", request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
-    """Raises start offsets, and answers once that is so everywhere: the answer is among the manager's outputs."""
+    """Raises start offsets, and answers once all live replicas have: the response is among the manager's outputs."""
     answer = DeleteRecordsResponse(topics=[])
     wanted: list[Wanted] = []
     for topic in request.topics:
         results = DeleteRecordsTopicResult(name=topic.name, partitions=[])
         answer.topics.append(results)
-        for asked in topic.partitions:
+        for requested in topic.partitions:
             result = DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=Errors.NONE
+                partition_index=requested.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=Errors.NONE
             )
             results.partitions.append(result)
-            key = (topic.name, asked.partition_index)
+            key = (topic.name, requested.partition_index)
             try:
-                wanted.append(Wanted(key, _delete(manager, key, asked.offset), result))
+                wanted.append(Wanted(key, _delete(manager, key, requested.offset), result))
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)
                 result.error_code = Errors.KAFKA_STORAGE_ERROR
@@ -89,13 +89,13 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
                 result.error_code = error.error
     waiter = WaitingDeletion(request_id, now_ms + request.timeout_ms, answer, wanted)
     if (done := waiter.response(manager)) is not None:
-        manager.output(Answer(request_id, done))
+        manager.output(SendResponse(request_id, done))
     else:
         manager.producing.add(waiter)
 
 
 def _delete(manager: "ReplicaManager", key: Key, offset: int) -> int:
-    """Where the log begins from now on, unless it begins later."""
+    """Raises the log start offset, unless it is higher already. Returns it."""
     if key[0] in INTERNAL_TOPICS:
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Cannot delete records of internal topic {key[0]}")
     return manager.partition(key).delete_records(offset)

@@ -1,4 +1,4 @@
-"""DescribeProducers: what a partition's log knows of those who write to it (KIP-664; Partition.activeProducerState)."""
+"""DescribeProducers: the active producers of a partition's log (KIP-664; Partition.activeProducerState)."""
 
 from typing import TYPE_CHECKING
 

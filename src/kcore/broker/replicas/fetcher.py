@@ -36,7 +36,7 @@ OFFSET_FOR_LEADER_EPOCH_VERSION: Final = 4
 
 
 class Stage(Enum):
-    """What is asked next of a partition."""
+    """The kind of the next request for a partition."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -46,7 +46,7 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class FetchState:
-    """One partition that is followed."""
+    """The state of one followed partition."""
 
     topic_id: Uuid
     leader_epoch: int
@@ -64,7 +64,7 @@ class Ask(NamedTuple):
     version: int
 
     def fitted(self, version: int) -> Message:
-        """The request as that version has it: who asks stands in one place or in another (KIP-903)."""
+        """The request in that version: the replica id has another place since KIP-903."""
         if isinstance(self.request, FetchRequest):
             if version >= STATE_SINCE:
                 self.request.replica_id = -1
@@ -74,7 +74,7 @@ class Ask(NamedTuple):
 
 
 class FetcherHooks(NamedTuple):
-    """What a fetcher asks of those who hold its partitions."""
+    """Callbacks of a fetcher to the owner of its partitions."""
 
     broker_epoch: Callable[[], int]  # Of this incarnation: fetches carry it (KIP-903).
     log_failed: Callable[[Key, Exception], None]
@@ -96,7 +96,8 @@ class ReplicaFetcher:
     def add(self, key: Key, topic_id: Uuid, leader_epoch: int, log: ReplicaLog) -> None:
         """A partition that is followed from now on, in that epoch.
 
-        With an epoch in the log the leader says where it diverges; without one all above the high watermark goes.
+        With an epoch in the log, the leader finds where it diverges; without one, it is truncated to the high
+        watermark.
         """
         has_epoch = log.epochs.latest_epoch is not None
         if self._config.truncates_on_fetch and has_epoch:
@@ -145,7 +146,7 @@ class ReplicaFetcher:
         }
 
     def _truncate_without_epochs(self, now_ms: int) -> None:
-        """To the high watermark: all that is known to be committed."""
+        """Truncates to the high watermark, below which all is committed."""
         for key, state in self._ready(Stage.TRUNCATING, now_ms).items():
             if state.log.epochs.latest_epoch is None:
                 self._guarded(key, partial(self._cut, state, state.offset, Stage.FETCHING), now_ms)
@@ -155,7 +156,7 @@ class ReplicaFetcher:
         topics: dict[str, FetchTopic] = {}
         for key, state in ready.items():
             latest = state.log.epochs.latest_epoch
-            asked = FetchPartition(
+            fetch_partition = FetchPartition(
                 partition=key[1],
                 current_leader_epoch=state.leader_epoch,
                 fetch_offset=state.offset,
@@ -164,7 +165,7 @@ class ReplicaFetcher:
                 partition_max_bytes=config.replica_fetch_max_bytes,
             )
             topic = topics.setdefault(key[0], FetchTopic(topic=key[0], topic_id=state.topic_id, partitions=[]))
-            topic.partitions.append(asked)
+            topic.partitions.append(fetch_partition)
         by_name = any(state.topic_id == ZERO_UUID for state in ready.values())
         version = min(config.fetch_version, NAMES_UP_TO) if by_name else config.fetch_version
         request = FetchRequest(
@@ -232,7 +233,7 @@ class ReplicaFetcher:
             is_epochs = hasattr(topic, "topic")
             for data in topic.partitions:
                 key = (topic.topic, data.partition) if is_epochs else (topic.name, data.partition_index)
-                self._settle(key, data, self._epoch_told if is_epochs else self._offset_told, now_ms)
+                self._settle(key, data, self._on_epoch_end_offset if is_epochs else self._on_list_offsets, now_ms)
 
     def _settle(self, key: Key, data: Any, take: Callable[[Key, FetchState, Any], None], now_ms: int) -> None:
         state = self.states.get(key)
@@ -242,7 +243,7 @@ class ReplicaFetcher:
         if error is Errors.OFFSET_OUT_OF_RANGE:
             state.stage = Stage.FINDING_END
         elif error is Errors.FENCED_LEADER_EPOCH:
-            state.failed = True  # A newer leader epoch is about to be told.
+            state.failed = True  # A LeaderAndIsr with a newer leader epoch is about to come.
         elif error is not Errors.NONE:
             self._delay(state, now_ms)
         else:
@@ -274,16 +275,16 @@ class ReplicaFetcher:
         if (log.high_watermark, log.end_offset) != before:
             self._hooks.wake(key)
 
-    def _epoch_told(self, key: Key, state: FetchState, data: Any) -> None:
-        told = EpochEndOffset(data.leader_epoch, data.end_offset)
-        truncation = self._truncation(state, told)
+    def _on_epoch_end_offset(self, key: Key, state: FetchState, data: Any) -> None:
+        leader_end = EpochEndOffset(data.leader_epoch, data.end_offset)
+        truncation = self._truncation(state, leader_end)
         self._cut(state, truncation.offset, Stage.FETCHING if truncation.truncation_completed else Stage.TRUNCATING)
 
-    def _truncation(self, state: FetchState, told: EpochEndOffset) -> OffsetTruncationState:
+    def _truncation(self, state: FetchState, leader_end: EpochEndOffset) -> OffsetTruncationState:
         log = state.log
-        return offset_truncation_state(told, log.epochs, log.end_offset, state.offset)
+        return offset_truncation_state(leader_end, log.epochs, log.end_offset, state.offset)
 
-    def _offset_told(self, key: Key, state: FetchState, data: Any) -> None:
+    def _on_list_offsets(self, key: Key, state: FetchState, data: Any) -> None:
         """The leader has not what was asked for (AbstractFetcherThread.fetchOffsetAndTruncate)."""
         log = state.log
         if state.stage is Stage.FINDING_END:

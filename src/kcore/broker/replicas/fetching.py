@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import Partition, Read
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
@@ -58,18 +58,20 @@ def on_fetch(manager: "ReplicaManager", request_id: int, request: FetchRequest, 
     """Reads, and answers now or once there is enough: the answer is among the manager's outputs."""
     if request.session_id:
         answer = FetchResponse(error_code=Errors.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
-        manager.output(Answer(request_id, answer))
+        manager.output(SendResponse(request_id, answer))
         return
     answer, is_enough = read_all(manager, request, version, fetched_ms=now_ms)
     if is_enough or request.max_wait_ms <= 0:
-        manager.output(Answer(request_id, answer))
+        manager.output(SendResponse(request_id, answer))
         return
-    keys = {(name, each.partition) for _, name, each in _asked(manager, request, version) if name is not None}
+    keys = {
+        (name, each.partition) for _, name, each in _requested_partitions(manager, request, version) if name is not None
+    }
     manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, request, version, keys))
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """Which follower asks, and its broker epoch; -1 for a consumer, and for an epoch that is not told."""
+    """The follower's id and broker epoch; -1 for a consumer, and for an epoch that is not in the request."""
     if version < STATE_SINCE:
         return request.replica_id, UNKNOWN_BROKER_EPOCH
     return request.replica_state.replica_id, request.replica_state.replica_epoch
@@ -78,14 +80,17 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 def read_all(
     manager: "ReplicaManager", request: FetchRequest, version: int, *, fetched_ms: int | None = None
 ) -> tuple[FetchResponse, bool]:
-    """The answer, and whether it must not wait. `fetched_ms`: a follower's offsets are news, at that time."""
+    """The response, and whether it must not wait.
+
+    `fetched_ms`, on the first read only: record the followers' offsets and this time.
+    """
     answer = FetchResponse(session_id=0, responses=[])
     topics: dict[int, FetchableTopicResponse] = {}
     left = min(request.max_bytes, manager.config.fetch_max_bytes)
     found_bytes, is_urgent = 0, False
     moved: list[Key] = []
-    for topic, name, asked in _asked(manager, request, version):
-        data = _read_one(manager, request, version, name, asked, left, not found_bytes, fetched_ms, moved)
+    for topic, name, fetch_partition in _requested_partitions(manager, request, version):
+        data = _read_one(manager, request, version, name, fetch_partition, left, not found_bytes, fetched_ms, moved)
         size = len(data.records or b"")
         found_bytes, left = found_bytes + size, max(left - size, 0)
         is_urgent |= data.error_code != Errors.NONE or data.diverging_epoch.epoch >= 0
@@ -98,13 +103,13 @@ def read_all(
     return answer, is_urgent or not topics or found_bytes >= request.min_bytes
 
 
-def _asked(
+def _requested_partitions(
     manager: "ReplicaManager", request: FetchRequest, version: int
 ) -> Iterator[tuple[FetchTopic, str | None, FetchPartition]]:
     for topic in request.topics:
         name = manager.cluster.name_of(topic.topic_id) if version >= BY_ID_SINCE else topic.topic
-        for asked in topic.partitions:
-            yield topic, name, asked
+        for fetch_partition in topic.partitions:
+            yield topic, name, fetch_partition
 
 
 def _read_one(
@@ -112,21 +117,21 @@ def _read_one(
     request: FetchRequest,
     version: int,
     name: str | None,
-    asked: FetchPartition,
+    fetch_partition: FetchPartition,
     left: int,
     at_least_one: bool,
     fetched_ms: int | None,
     moved: list[Key],
 ) -> PartitionData:
     """One partition's part of the answer; where more was committed by it, `moved` gets the partition."""
-    index, (replica_id, broker_epoch) = asked.partition, replica_of(request, version)
+    index, (replica_id, broker_epoch) = fetch_partition.partition, replica_of(request, version)
     try:
         if name is None:
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
-        read = _read(partition, request, version, asked, left, at_least_one)
+        read = _read(partition, request, version, fetch_partition, left, at_least_one)
         if fetched_ms is not None and replica_id != CONSUMER and read.diverging is None:
-            _follower_fetched(manager, partition, replica_id, broker_epoch, asked, read, fetched_ms, moved)
+            _follower_fetched(manager, partition, replica_id, broker_epoch, fetch_partition, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         assert name is not None
         manager.log_failed((name, index), error)
@@ -152,23 +157,28 @@ def _aborted(read: Read) -> list[AbortedTransaction]:
 
 
 def _read(
-    partition: Partition, request: FetchRequest, version: int, asked: FetchPartition, left: int, at_least_one: bool
+    partition: Partition,
+    request: FetchRequest,
+    version: int,
+    fetch_partition: FetchPartition,
+    left: int,
+    at_least_one: bool,
 ) -> Read:
     replica_id, _ = replica_of(request, version)
     is_follower = replica_id != CONSUMER
     must_lead = is_follower or version < FROM_FOLLOWERS_SINCE
-    log = partition.local_log(asked.current_leader_epoch, must_lead=must_lead)
+    log = partition.local_log(fetch_partition.current_leader_epoch, must_lead=must_lead)
     if is_follower and replica_id not in partition.followers:
-        known = asked.current_leader_epoch >= 0
+        known = fetch_partition.current_leader_epoch >= 0
         error = Errors.UNKNOWN_LEADER_EPOCH if known else Errors.NOT_LEADER_OR_FOLLOWER
         raise exception_of(error)(f"broker {replica_id} has no replica here")
     limit = log.end_offset if is_follower else log.high_watermark
-    most = min(asked.partition_max_bytes, left)
+    most = min(fetch_partition.partition_max_bytes, left)
     return partition.read(
         log,
-        asked.fetch_offset,
+        fetch_partition.fetch_offset,
         most,
-        asked.last_fetched_epoch,
+        fetch_partition.last_fetched_epoch,
         limit,
         at_least_one=at_least_one,
         committed=not is_follower and request.isolation_level == READ_COMMITTED,
@@ -180,7 +190,7 @@ def _follower_fetched(
     partition: Partition,
     replica_id: int,
     broker_epoch: int,
-    asked: FetchPartition,
+    fetch_partition: FetchPartition,
     read: Read,
     now_ms: int,
     moved: list[Key],
@@ -188,11 +198,16 @@ def _follower_fetched(
     """It has all below what it asks for: it may come into the ISR, and more may be committed."""
     before = partition.followers[replica_id].start_offset
     more = partition.follower_fetched(
-        replica_id, broker_epoch, asked.fetch_offset, asked.log_start_offset, read.end_offset, now_ms
+        replica_id,
+        broker_epoch,
+        fetch_partition.fetch_offset,
+        fetch_partition.log_start_offset,
+        read.end_offset,
+        now_ms,
     )
     if (change := partition.expanded(replica_id)) is not None:
         manager.propose(change)
-    if more or asked.log_start_offset != before:
+    if more or fetch_partition.log_start_offset != before:
         moved.append(partition.key)
 
 

@@ -48,5 +48,5 @@ class Follower:
             self.last_fetch_ms = now_ms if in_isr else 0
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """It has all, or had all not long ago."""
+        """Whether it has all records, or had all not long ago."""
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms

@@ -5,7 +5,7 @@ Source: DefaultAlterPartitionManager of 3.9.1 (KIP-497).
 
 from typing import Any, Final, NamedTuple
 
-from kcore.broker.replicas.partition import IsrAnswer, IsrChange
+from kcore.broker.replicas.partition import IsrChange, IsrResponse
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.metadata.znodes import PartitionStateNode, encode_state, state_path
@@ -25,7 +25,7 @@ WITH_EPOCHS_SINCE: Final = 3
 
 
 class StateWrite(NamedTuple):
-    """A partition's state as the znode is to have it, if the znode's version is still the one told (before KIP-497)."""
+    """A partition's state to be written if the znode still has the received version (before KIP-497)."""
 
     change: IsrChange
     path: str
@@ -34,7 +34,7 @@ class StateWrite(NamedTuple):
 
 
 class IsrChanges:
-    """Those that were proposed and are not answered yet."""
+    """The proposed changes without a response yet."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -59,7 +59,7 @@ class IsrChanges:
         return [_state_write(change, self.broker_id) for change in self._in_flight]
 
     def next_request(self, broker_epoch: int) -> AlterPartitionRequest:
-        """All that waits, in one; its version is `version`'s."""
+        """One request with all waiting changes; its version is `version`'s."""
         self._begin()
         topics: dict[str, AlterPartitionRequestTopicData] = {}
         for change in self._in_flight:
@@ -75,32 +75,32 @@ class IsrChanges:
         self._in_flight = [*self._unsent.values()]
 
     def version(self, highest: int) -> int:
-        """Of the request in flight, where the controller knows `highest`: by name if a topic has no id."""
+        """The version of the request, where the controller supports `highest`: by name if a topic has no id."""
         ids = all(change.topic_id != ZERO_UUID for change in self._in_flight)
         return highest if ids else min(highest, BY_TOPIC_ID_SINCE - 1)
 
     def failed(self, now_ms: int) -> None:
-        """No answer came: all goes again. If it was done after all, the controller says so (KAFKA-14144)."""
+        """There was no response: all changes are sent again. The controller accepts repeated ones (KAFKA-14144)."""
         self._in_flight = []
         self._retry_at_ms = now_ms + RETRY_MS
 
-    def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrAnswer]]:
-        """What became of each write: the znode's version, None where it had another than was told.
+    def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
+        """The result of each write: the znode's new version, None where it had another than the received one.
 
-        Of a partition that is not there nothing is known: it goes again.
+        Partitions without a result are written again.
         """
         sent = self._in_flight
         self.failed(now_ms)
-        settled: list[tuple[IsrChange, Errors | IsrAnswer]] = []
+        settled: list[tuple[IsrChange, Errors | IsrResponse]] = []
         for change in sent:
             if change.key in versions:
                 del self._unsent[change.key]
                 version = versions[change.key]
-                answer = None if version is None else IsrAnswer(change.leader_epoch, version, change.isr)
+                answer = None if version is None else IsrResponse(change.leader_epoch, version, change.isr)
                 settled.append((change, answer or Errors.INVALID_UPDATE_VERSION))
         return settled
 
-    def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrAnswer]]:
+    def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
         """What became of each change; one that the answer lacks goes again, as do all after a top-level error."""
         sent = self._in_flight
         self.failed(now_ms)
@@ -108,7 +108,7 @@ class IsrChanges:
             return []
         self._retry_at_ms = now_ms
         found = _by_partition(response)
-        settled: list[tuple[IsrChange, Errors | IsrAnswer]] = []
+        settled: list[tuple[IsrChange, Errors | IsrResponse]] = []
         for change in sent:
             name, index = change.key
             data = found.get((change.topic_id, index)) or found.get((name, index))
@@ -116,7 +116,7 @@ class IsrChanges:
                 continue
             del self._unsent[change.key]
             error = Errors.of(data.error_code)
-            answer = IsrAnswer(data.leader_epoch, data.partition_epoch, tuple(data.isr))
+            answer = IsrResponse(data.leader_epoch, data.partition_epoch, tuple(data.isr))
             settled.append((change, answer if error is Errors.NONE else error))
         return settled
 
@@ -128,7 +128,10 @@ def _state_write(change: IsrChange, leader: int) -> StateWrite:
 
 
 def _partition_data(change: IsrChange) -> AlterPartitionRequestPartitionData:
-    """Both forms of the ISR: which one is written, the version says. Known is the epoch of who joins (KIP-903)."""
+    """Both forms of the ISR; the request's version decides which is encoded.
+
+    Only the joining member's epoch is known (KIP-903).
+    """
     return AlterPartitionRequestPartitionData(
         partition_index=change.key[1],
         leader_epoch=change.leader_epoch,

@@ -27,7 +27,7 @@ class ReplicaLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """Below it there is nothing any more."""
+        """Records below it are deleted."""
 
     @property
     def end_offset(self) -> int:
@@ -63,7 +63,7 @@ class ReplicaLog(Protocol):
         """Nothing is left; the next record gets `offset`."""
 
     def raise_start_offset(self, offset: int) -> None:
-        """What is below may go; a lower offset than the known changes nothing."""
+        """Records below it may be deleted; an offset lower than the known one changes nothing."""
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those with records or the end marker in [offset, end_offset)."""

@@ -1,10 +1,10 @@
-"""What a leader checks of a producer's records before they are in the log, and what it writes of them.
+"""The leader's checks of a producer's records before they are appended, and the batch that it appends.
 
 `first_look` reads no more than each batch's header; some faults refuse every partition of the request, as in Kafka,
 where such an exception leaves the request's handler. `validate` then checks the one batch of a partition: its header,
 its CRC, and every record of it, decompressed as Kafka's streams do it (`kcore._ext.records.validate`). It returns what
-goes into the log: the batch with its offsets and leader epoch, or, where the topic has a compression type of its own, a
-batch built anew. Producers' epochs and sequences are checked after that (`broker/producers.py`).
+goes into the log: the batch with its offsets and leader epoch, or, where the topic has its own compression type, a
+newly built batch. Producers' epochs and sequences are checked after that (`broker/producers.py`).
 
 A fault for which Kafka throws no ApiException is UNKNOWN_SERVER_ERROR here, too. The bound on the bytes that one batch
 may decompress to is ours.
@@ -83,7 +83,7 @@ class RecordError(NamedTuple):
 
 
 class RecordValidationException(ApiException):
-    """A batch that is refused for some of its records, the first thousand of which are told."""
+    """A batch that is refused for some of its records; the first thousand of these are reported."""
 
     def __init__(self, error: Errors, why: str, record_errors: tuple[RecordError, ...]) -> None:
         super().__init__(why)
@@ -100,7 +100,7 @@ class Validated(NamedTuple):
 
 
 class TransactionalProducer(NamedTuple):
-    """What the header of a transaction's batch says of its producer."""
+    """The producer's fields in the header of a transactional batch."""
 
     producer_id: int
     epoch: int
@@ -108,7 +108,7 @@ class TransactionalProducer(NamedTuple):
 
 
 class _Header(NamedTuple):
-    """A batch's header, field by field as it lies in the bytes."""
+    """The fields of a batch's header, in the order of the bytes."""
 
     base_offset: int
     batch_length: int
@@ -331,15 +331,15 @@ def _record_errors(errors: Sequence[tuple[int, int, int]], window: tuple[int, in
         lambda timestamp: f"timestamp {timestamp} is not within [{date_ms - before_ms}, {date_ms + after_ms}]",
         lambda _: "a producer does not set the timestamp type to LogAppendTime",
     )
-    told = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)
+    reported = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)
     error = Errors.INVALID_RECORD if all(kind == _NO_KEY for _, kind, _ in errors) else Errors.INVALID_TIMESTAMP
     return RecordValidationException(
-        error, f"records are refused, such as record {told[0].batch_index}: {told[0].message}", told
+        error, f"records are refused, such as record {reported[0].batch_index}: {reported[0].message}", reported
     )
 
 
 def _check_producer_state(header: _Header) -> None:
-    """MemoryRecordsBuilder.validateProducerState: asked only of batches that are built anew."""
+    """MemoryRecordsBuilder.validateProducerState: only for batches that are built again."""
     has_id = header.producer_id != NO_PRODUCER_ID
     if header.attributes & TRANSACTIONAL and not has_id:
         raise _refused(Errors.UNKNOWN_SERVER_ERROR, "transactional records without a producer id")

@@ -10,7 +10,7 @@ Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.replicas.outputs import Answer
+from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -40,7 +40,7 @@ EXPECTED: Final = frozenset(
 
 
 class Written(NamedTuple):
-    """A marker that lies in this log, and not yet in all that are in sync."""
+    """A marker that is in this log, and not yet in the logs of all ISR members."""
 
     key: Key
     end_offset: int
@@ -68,7 +68,7 @@ class WaitingMarkers:
         return self._with(found)
 
     def timed_out(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse:
-        """What is not committed now may be later, or never."""
+        """The response at the time-out: records may still be committed later, or never."""
         undecided = Errors.REQUEST_TIMED_OUT
         found = (_committed(manager, each) for each in self.written)
         return self._with([undecided if error is None else error for error in found])
@@ -96,17 +96,17 @@ def on_write_txn_markers(
     answer = WriteTxnMarkersResponse(markers=[])
     written: list[Written] = []
     for marker in request.markers:
-        told = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
-        answer.markers.append(told)
+        marker_result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
+        answer.markers.append(marker_result)
         for topic in marker.topics:
             results = [
                 _write(manager, (topic.name, index), marker, now_ms, timestamp_ms, written)
                 for index in topic.partition_indexes
             ]
-            told.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
+            marker_result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
     waiter = WaitingMarkers(request_id, now_ms + TIMEOUT_MS, answer, written)
     if (done := waiter.response(manager)) is not None:
-        manager.output(Answer(request_id, done))
+        manager.output(SendResponse(request_id, done))
     else:
         manager.producing.add(waiter)
     for key in waiter.keys:  # Followers have something to fetch, and more may be committed.

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: what a replica's log says of times and epochs.
+"""ListOffsets and OffsetForLeaderEpoch: look-ups of times and epochs in a replica's log.
 
 Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApis of 3.9.1.
 """
@@ -39,11 +39,11 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, vers
     topics = []
     for topic in request.topics:
         partitions = []
-        for asked in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=Errors.NONE)
-            key = (topic.name, asked.partition_index)
+        for requested in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=Errors.NONE)
+            key = (topic.name, requested.partition_index)
             try:
-                _find(manager.partition(key), request, asked, answer)
+                _find(manager.partition(key), request, requested, answer)
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)
                 answer.error_code = Errors.KAFKA_STORAGE_ERROR
@@ -59,10 +59,10 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, vers
 def _find(
     partition: Partition,
     request: ListOffsetsRequest,
-    asked: ListOffsetsPartition,
+    requested: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
 ) -> None:
-    log = partition.local_log(asked.current_leader_epoch, must_lead=request.replica_id != DEBUGGER)
+    log = partition.local_log(requested.current_leader_epoch, must_lead=request.replica_id != DEBUGGER)
     is_consumer = request.replica_id == CONSUMER
     limit = log.high_watermark if is_consumer else log.end_offset
     if is_consumer and request.isolation_level == READ_COMMITTED:
@@ -70,15 +70,15 @@ def _find(
     # A leader whose high watermark has not reached its own epoch does not know what is committed (KIP-207).
     start = partition.leader_epoch_start_offset
     lags = is_consumer and start is not None and start > log.high_watermark
-    if asked.timestamp == LATEST:
+    if requested.timestamp == LATEST:
         if lags:
             raise exception_of(Errors.OFFSET_NOT_AVAILABLE)(str(partition))
         found: TimestampAndOffset | None = TimestampAndOffset(NO_TIMESTAMP, limit, partition.leader_epoch)
-    elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+    elif requested.timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.epochs.epoch_for_offset(log.start_offset)
         found = TimestampAndOffset(NO_TIMESTAMP, log.start_offset, -1 if epoch is None else epoch)
     else:
-        found = _by_time(log, asked.timestamp)
+        found = _by_time(log, requested.timestamp)
         if found is not None and found.offset >= limit:
             found = None
         if found is None and lags:
@@ -94,16 +94,16 @@ def _by_time(log: ReplicaLog, timestamp_ms: int) -> TimestampAndOffset | None:
 def on_offset_for_leader_epoch(
     manager: "ReplicaManager", request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Where leader epochs end (KIP-101): what a follower cuts its log to."""
+    """The end offsets of leader epochs (KIP-101), to which a follower truncates its log."""
     topics = []
     for topic in request.topics:
         partitions = []
-        for asked in topic.partitions:
-            answer = EpochEndOffset(partition=asked.partition, error_code=Errors.NONE)
+        for requested in topic.partitions:
+            answer = EpochEndOffset(partition=requested.partition, error_code=Errors.NONE)
             try:
-                partition = manager.partition((topic.topic, asked.partition))
-                log = partition.local_log(asked.current_leader_epoch, must_lead=True)
-                answer.leader_epoch, answer.end_offset = partition.end_offset_for(asked.leader_epoch, log)
+                partition = manager.partition((topic.topic, requested.partition))
+                log = partition.local_log(requested.current_leader_epoch, must_lead=True)
+                answer.leader_epoch, answer.end_offset = partition.end_offset_for(requested.leader_epoch, log)
             except ApiException as error:
                 answer.error_code = error.error
             partitions.append(answer)

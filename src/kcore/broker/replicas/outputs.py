@@ -9,8 +9,8 @@ from kcore.schema.structure import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """To a request. All that must last is where it has to be already: ReplicaLog says what is on the disk when."""
+class SendResponse:
+    """The response to a request. Everything that must be durable before it is: see ReplicaLog."""
 
     request_id: int
     response: Message
@@ -18,7 +18,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """A transaction's coordinator is to be asked whether the partitions are in it: `producing.on_verified` hears."""
+    """Ask a transaction's coordinator whether the partitions are in it, then call `producing.on_verified`."""
 
     request_id: int
     transactional_id: str
@@ -36,14 +36,14 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True)
 class IsrChangesWait:
-    """The controller is to be asked."""
+    """Send the waiting ISR changes to the controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFailed:
-    """The disk refused what had to be done with this partition's log: its whole directory is to go offline.
+    """An operation on this partition's log failed: take its whole directory offline.
 
-    Whoever waited for it has not been told that it was done.
+    Requests that waited for it were not acknowledged.
     """
 
     key: Key
@@ -58,4 +58,4 @@ class Notice:
     text: str
 
 
-Output: TypeAlias = Answer | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice
+Output: TypeAlias = SendResponse | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice

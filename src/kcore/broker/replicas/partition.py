@@ -37,7 +37,10 @@ class LagLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrChange:
-    """What the leader asks of the controller; each is one of its own, so that a late answer is told from a new one."""
+    """The leader's request to the controller.
+
+    Compared by identity, so that a late response is not taken for a new one.
+    """
 
     key: Key
     topic_id: Uuid
@@ -45,12 +48,12 @@ class IsrChange:
     partition_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
-    joins: int | None = None  # Who is to come in; None: some are to go.
+    joins: int | None = None  # The new member; None if members are removed.
     leader_recovery_state: int = RECOVERED
     joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The incarnation that has all of it.
 
 
-class IsrAnswer(NamedTuple):
+class IsrResponse(NamedTuple):
     """The partition as the controller has it now."""
 
     leader_epoch: int
@@ -59,7 +62,7 @@ class IsrAnswer(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a fetch found, with the offsets as they were before it."""
+    """The result of a fetch, with the offsets before it."""
 
     records: bytes
     high_watermark: int
@@ -72,7 +75,7 @@ class Read(NamedTuple):
 
 HIGH_WATERMARK = -1  # In DeleteRecords.
 
-# A LeaderAndIsr will say more: until then the change stays in flight (Partition.handleAlterPartitionError).
+# The change stays in flight until the next LeaderAndIsr (Partition.handleAlterPartitionError).
 AWAIT_LEADER_AND_ISR = frozenset(
     {
         Errors.UNKNOWN_TOPIC_OR_PARTITION,
@@ -83,26 +86,26 @@ AWAIT_LEADER_AND_ISR = frozenset(
         Errors.NEW_LEADER_ELECTED,
     }
 )
-# The controller says that the partition epoch is right and nothing was changed.
+# The controller reports the same partition epoch: nothing was changed.
 NOT_APPLIED = frozenset({Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA})
 
 
 class Partition:
-    """The replica of one partition on this broker. Whoever changes it looks after fetchers and those who wait."""
+    """The replica of one partition on this broker. The caller updates fetchers and waiting requests after a change."""
 
     def __init__(self, key: Key, broker_id: int, limits: LagLimits, is_alive: Callable[[int], bool]) -> None:
-        """`is_alive`: whether a broker is, as UpdateMetadata told it."""
+        """`is_alive`: whether a broker is live by the last UpdateMetadata."""
         self.key, self.broker_id, self.limits, self._is_alive = key, broker_id, limits, is_alive
         self.role = Role.NONE
         self.settings = TopicSettings()
-        self.told: Replica | None = None  # By the last LeaderAndIsr; the ISR in it is what is committed.
+        self.received: Replica | None = None  # By the last LeaderAndIsr; its ISR is the committed one.
         self.pending: IsrChange | None = None
         self.followers: dict[int, Follower] = {}
         self.log: ReplicaLog | None = None
         self.leader_epoch_start_offset: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.key[0]}-{self.key[1]}, {self.role.value}, {self.told}, in flight {self.pending}"
+        return f"{self.key[0]}-{self.key[1]}, {self.role.value}, {self.received}, in flight {self.pending}"
 
     def order(self, order: Order) -> Step:
         """Takes the new role; returns what is to be done for it."""
@@ -112,12 +115,12 @@ class Partition:
 
     @property
     def leader_epoch(self) -> int:
-        return self.told.leader_epoch if self.told is not None else -1
+        return self.received.leader_epoch if self.received is not None else -1
 
     @property
     def isr(self) -> tuple[int, ...]:
         """The in-sync replicas as ZooKeeper has them."""
-        return self.told.isr if self.told is not None and self.role is Role.LEADER else ()
+        return self.received.isr if self.received is not None and self.role is Role.LEADER else ()
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -127,30 +130,30 @@ class Partition:
 
     # Roles.
 
-    def become_leader(self, told: Replica, log: ReplicaLog, now_ms: int) -> Step:
+    def become_leader(self, received: Replica, log: ReplicaLog, now_ms: int) -> Step:
         """Serve reads and writes from now on. The high watermark may be advanced then.
 
-        The epoch's start is on the disk first, so that any follower can be told where older epochs end (KIP-101).
+        The epoch's start offset is stored first, so that followers get the end offsets of older epochs (KIP-101).
         """
-        is_new_leader, is_new_epoch = self.role is not Role.LEADER, told.leader_epoch > self.leader_epoch
+        is_new_leader, is_new_epoch = self.role is not Role.LEADER, received.leader_epoch > self.leader_epoch
         if is_new_epoch:
             start_offset = log.end_offset
-            log.assign_epoch(told.leader_epoch, start_offset)
+            log.assign_epoch(received.leader_epoch, start_offset)
         self.log, self.pending = log, None
-        self.told = replace(told, leader_recovery_state=RECOVERED)
+        self.received = replace(received, leader_recovery_state=RECOVERED)
         step = self.order(Order.BECOME_LEADER)
         known = self.followers
-        others = (each for each in told.replicas if each != self.broker_id)
+        others = (each for each in received.replicas if each != self.broker_id)
         self.followers = {each: known.get(each) or Follower() for each in others}
         if is_new_epoch:
             self.leader_epoch_start_offset = start_offset
             for each, follower in self.followers.items():
-                follower.reset(start_offset, now_ms, is_new_leader=is_new_leader, in_isr=each in told.isr)
+                follower.reset(start_offset, now_ms, is_new_leader=is_new_leader, in_isr=each in received.isr)
         return step
 
-    def become_follower(self, told: Replica, log: ReplicaLog) -> Step:
+    def become_follower(self, received: Replica, log: ReplicaLog) -> Step:
         """Neither reads nor writes for others from now on, but fetch."""
-        self.log, self.told, self.pending = log, told, None
+        self.log, self.received, self.pending = log, received, None
         self.followers, self.leader_epoch_start_offset = {}, None
         return self.order(Order.BECOME_FOLLOWER)
 
@@ -159,9 +162,10 @@ class Partition:
     def append(
         self, data: Bytes, acks: int, now_ms: int, date_ms: int, guard: object | None = None
     ) -> tuple[Appended, bool]:
-        """A producer's batch, which `first_look` has seen; where it lies, and whether the high watermark moved.
+        """Appends a producer's batch that `first_look` has checked.
 
-        Times as `on_produce` has them, `guard` as Producers.check does. ApiException if the batch is refused.
+        Returns its place, and whether the high watermark moved. Times as `on_produce` has them, `guard` as
+        Producers.check does. ApiException if the batch is refused.
         """
         log = self._log_to_append_to(acks)
         appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard)
@@ -170,7 +174,7 @@ class Partition:
     def append_end_marker(
         self, marker: EndMarker, producer_id: int, producer_epoch: int, timestamp_ms: int, now_ms: int
     ) -> Appended:
-        """A transaction's end; where it lies. ApiException if it is refused."""
+        """Appends a transaction's end marker. Returns its place. ApiException if it is refused."""
         log = self._log_to_append_to(acks=-1)
         appended = append_end_marker(log, marker, producer_id, producer_epoch, self.leader_epoch, timestamp_ms)
         self.advance_high_watermark(now_ms)
@@ -216,7 +220,7 @@ class Partition:
         return True
 
     def committed(self, required_offset: int) -> Errors | None:
-        """What a producer hears that waits for all below `required_offset`; None while it has to wait."""
+        """The result for a producer that waits for all below `required_offset`; None while it has to wait."""
         if self.role is not Role.LEADER or self.log is None:
             return Errors.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:
@@ -242,7 +246,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The least offset that any live replica begins with. NotLeaderOrFollowerException if another leads."""
+        """The lowest start offset of the live replicas. NotLeaderOrFollowerException if another broker leads."""
         starts = (each.start_offset for broker_id, each in self.followers.items() if self._is_alive(broker_id))
         return min([self.leader_log().start_offset, *starts])
 
@@ -253,9 +257,9 @@ class Partition:
     ) -> bool:
         """A follower has all below `offset`; whether the high watermark moved.
 
-        NotLeaderOrFollowerException if it is an earlier incarnation that asks: it may have had what the one that is
-        there has lost. Looked at and noted in one step, so that no other fetch comes in between (KAFKA-15221).
-        Between brokers of 3.9.1 only KRaft tells what is newer; here a follower's own fetches do.
+        NotLeaderOrFollowerException for an earlier incarnation: it may have had records that the current one has lost.
+        Checked and recorded in one step, so that no other fetch comes in between (KAFKA-15221). In 3.9.1 only KRaft
+        knows the newer epoch; here a follower's own fetches show it.
         """
         follower = self.followers[broker_id]
         if follower.is_outdated(broker_epoch):
@@ -276,7 +280,7 @@ class Partition:
         return self._propose((*self.isr, broker_id), joins=broker_id)
 
     def shrunk(self, now_ms: int) -> IsrChange | None:
-        """The change that takes out those who lag."""
+        """The change that removes lagging members."""
         log = self.log
         if self.role is not Role.LEADER or self.pending is not None or log is None:
             return None
@@ -293,28 +297,30 @@ class Partition:
 
     def _propose(self, isr: tuple[int, ...], *, joins: int | None = None) -> IsrChange:
         """One change at a time is in flight. Until it is answered, the stricter of both ISRs holds."""
-        told = self.told
-        assert told is not None
-        epochs = told.leader_epoch, told.partition_epoch
+        received = self.received
+        assert received is not None
+        epochs = received.leader_epoch, received.partition_epoch
         joins_epoch = UNKNOWN_BROKER_EPOCH if joins is None else self.followers[joins].broker_epoch
-        change = IsrChange(self.key, told.topic_id, *epochs, isr, told.controller_epoch, joins, joins_epoch=joins_epoch)
+        change = IsrChange(
+            self.key, received.topic_id, *epochs, isr, received.controller_epoch, joins, joins_epoch=joins_epoch
+        )
         self.pending = change
         return self.pending
 
-    def isr_answered(self, change: IsrChange, answer: IsrAnswer, now_ms: int) -> bool:
+    def isr_answered(self, change: IsrChange, answer: IsrResponse, now_ms: int) -> bool:
         """The controller took it; whether the high watermark moved.
 
         Nothing if a LeaderAndIsr came in between (KAFKA-12686). Equal partition epochs are an answer, too: the
         controller had that ISR already, and the change must not stay in flight for ever (KAFKA-12751). An ISR that is
         smaller may commit more (KAFKA-13091).
         """
-        told = self.told
-        if self.pending is not change or told is None:
+        received = self.received
+        if self.pending is not change or received is None:
             return False
-        if answer.leader_epoch != told.leader_epoch or answer.partition_epoch < told.partition_epoch:
+        if answer.leader_epoch != received.leader_epoch or answer.partition_epoch < received.partition_epoch:
             return False
         self.pending = None
-        self.told = replace(told, isr=answer.isr, partition_epoch=answer.partition_epoch)
+        self.received = replace(received, isr=answer.isr, partition_epoch=answer.partition_epoch)
         return self.advance_high_watermark(now_ms)
 
     def isr_refused(self, change: IsrChange, error: Errors) -> bool:
@@ -345,7 +351,7 @@ class Partition:
         return self.log
 
     def end_offset_for(self, epoch: int, log: ReplicaLog) -> EpochEndOffset:
-        """Where a leader epoch ends in this log (KIP-101)."""
+        """The end offset of a leader epoch in this log (KIP-101)."""
         return log.epochs.end_offset_for(epoch, log.end_offset)
 
     def read(

@@ -1,4 +1,4 @@
-"""What a partition knows of its producers: sequences in order, duplicates told, transactions open or ended (KIP-98).
+"""The producers of a partition: sequences in order, duplicates detected, transactions open or ended (KIP-98).
 
 Source: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry and VerificationStateEntry of 3.9.1.
 """
@@ -21,7 +21,7 @@ MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written si
 
 
 class AppendedBatch(NamedTuple):
-    """A batch of one producer, as it lies in the log."""
+    """A batch of one producer in the log."""
 
     first_sequence: int
     last_sequence: int
@@ -68,7 +68,7 @@ class Producers:
         self._verifications: dict[int, Verification] = {}
 
     def last_stable_offset(self, high_watermark: int, start_offset: int) -> int:
-        """Where a read_committed consumer ends."""
+        """The last stable offset, at which a read_committed consumer ends."""
         unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(max(unstable, start_offset), high_watermark)
 
@@ -192,7 +192,7 @@ class Producers:
         return None if marker.is_commit else AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def restore(self, producers: Mapping[int, Producer]) -> None:
-        """As a snapshot has them; all known before is forgotten."""
+        """Replaces all producers by those of a snapshot."""
         self.by_id, self.transactions, self._verifications = {**producers}, Transactions(), {}
         begun = {
             producer.transaction_offset: producer_id

@@ -14,7 +14,7 @@ from kcore.broker.replicas.log_validator import (
     has_transactional_records,
     transactional_producer,
 )
-from kcore.broker.replicas.outputs import Answer, Verify
+from kcore.broker.replicas.outputs import SendResponse, Verify
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.verifying import Produce, TransactionalBatch
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -34,7 +34,7 @@ NEWEST: Final = 11  # Produce of 3.9.1.
 
 
 class Required(NamedTuple):
-    """What must be committed before the answer may say that it is."""
+    """The offset that must be committed before the response, and that response."""
 
     offset: int
     answer: PartitionProduceResponse
@@ -61,7 +61,7 @@ class WaitingProduce:
         return self._with(found)
 
     def timed_out(self, manager: "ReplicaManager") -> ProduceResponse:
-        """What is not committed now may be later, or never."""
+        """The response at the time-out: records may still be committed later, or never."""
         return self._with({key: self._committed(manager, key) or Errors.REQUEST_TIMED_OUT for key in self.required})
 
     def _committed(self, manager: "ReplicaManager", key: Key) -> Errors | None:
@@ -86,13 +86,13 @@ def on_produce(
     date_ms: int,
     version: int = NEWEST,
 ) -> None:
-    """Appends, and answers now or once all is committed: the answer is among the manager's outputs.
+    """Appends, and answers now or once all is committed: the response is among the manager's outputs.
 
     `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
     compared with.
 
-    The first batches of a transaction wait until its coordinator has verified them. With acks 0 nobody waits for the
-    answer; the edge has no way to tell of an error but to close the connection.
+    The first batches of a transaction wait until its coordinator has verified them. With acks 0 there is no response;
+    the edge can report an error only by closing the connection.
     """
     produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms)
     batches = _first_look(manager, produce)
@@ -123,22 +123,22 @@ def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
 
 
 def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
-    """Notes what is wrong with records by their headers alone; the batches of a transaction among the others.
+    """Collects errors that the headers alone show.
 
-    Records of partitions that nobody knows are not looked at, but for whether they are of a transaction
+    Returns the transactional batches. Records of unknown partitions are only checked for being transactional
     (KafkaApis.handleProduceRequest).
     """
     request = produce.request
-    asked = [
+    requested = [
         ((topic.name, data.index), data.records or b"") for topic in request.topic_data for data in topic.partition_data
     ]
-    known = [(key, records) for key, records in asked if key in manager.partitions or manager.cluster.knows(key)]
+    known = [(key, records) for key, records in requested if key in manager.partitions or manager.cluster.knows(key)]
     try:
-        if has_transactional_records([records for _, records in asked]) and request.transactional_id is None:
+        if has_transactional_records([records for _, records in requested]) and request.transactional_id is None:
             Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
         found = first_look([records for _, records in known], produce.version)
     except ApiException as refusal:  # Of the whole request.
-        produce.refused = {key: refusal for key, _ in asked}
+        produce.refused = {key: refusal for key, _ in requested}
         return []
     pairs = zip(known, found, strict=True)
     produce.refused = {key: refusal for (key, _), refusal in pairs if refusal is not None}
@@ -154,16 +154,16 @@ def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> Non
         answer.responses.append(answers)
         for data in topic.partition_data:
             key = (topic.name, data.index)
-            told, end_offset = _append(manager, key, data, produce, now_ms)
-            answers.partition_responses.append(told)
+            partition_response, end_offset = _append(manager, key, data, produce, now_ms)
+            answers.partition_responses.append(partition_response)
             if end_offset is not None:
-                required[key] = Required(end_offset, told)
+                required[key] = Required(end_offset, partition_response)
     waiter = WaitingProduce(produce.request_id, produce.deadline_ms, answer, required)
     done = answer if request.acks != -1 else waiter.response(manager)
     if done is None:
         manager.producing.add(waiter)
     else:
-        manager.output(Answer(produce.request_id, done))
+        manager.output(SendResponse(produce.request_id, done))
     for key in required:  # Followers have something to fetch, and more may be committed.
         manager.wake(key)
 
@@ -196,14 +196,14 @@ def _append(
 
 
 def _refused(index: int, error: ApiException) -> PartitionProduceResponse:
-    told = error.record_errors if isinstance(error, RecordValidationException) else ()
+    record_errors = error.record_errors if isinstance(error, RecordValidationException) else ()
     return PartitionProduceResponse(
         index=index,
         error_code=error.error,
         base_offset=-1,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=each.batch_index, batch_index_error_message=each.message)
-            for each in told
+            for each in record_errors
         ],
         error_message=str(error),
     )

@@ -1,4 +1,4 @@
-"""A partition that a broker holds, in the state that it was last told."""
+"""A partition that a broker holds, in the state that it last received."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias

@@ -16,8 +16,8 @@ from kcore.broker.replicas.isr_changes import IsrChanges
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.log_validator import LogConfig
 from kcore.broker.replicas.notices import NoticeKind
-from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Output
-from kcore.broker.replicas.partition import IsrAnswer, IsrChange, LagLimits, Partition, TopicSettings
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, Output, SendResponse
+from kcore.broker.replicas.partition import IsrChange, IsrResponse, LagLimits, Partition, TopicSettings
 from kcore.broker.replicas.producing import expire_verifications
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.roles import Action, Order, Role, next_step
@@ -32,7 +32,7 @@ class Logs(Protocol):
     """The log directories of a broker. Each method may raise KafkaStorageException."""
 
     def keys(self) -> Iterable[Key]:
-        """Of every log that lies there."""
+        """The keys of all logs on disk."""
 
     def topic_id(self, key: Key) -> Uuid:
         """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
@@ -48,7 +48,7 @@ class Logs(Protocol):
 
 
 class ReplicaManager:
-    """The replicas of one broker, and those who wait for them."""
+    """The replicas of one broker, and the requests that wait for them."""
 
     def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
         self.broker_id = config.broker_id
@@ -68,7 +68,7 @@ class ReplicaManager:
         self._fetcher_hooks = FetcherHooks(lambda: self.broker_epoch, self.log_failed, self.wake)
 
     def take_outputs(self) -> list[Output]:
-        """What is to be done now, in order."""
+        """The outputs since the last call, in order."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -102,29 +102,29 @@ class ReplicaManager:
             self.stop(key, delete=True)
 
     def cluster_changed(self) -> None:
-        """`cluster` says something new: who waits for replicas to begin later does not wait for those that are dead."""
+        """`cluster` has changed: DeleteRecords does not wait for brokers that are not live."""
         for key in {key for each in self.producing.by_id.values() for key in each.keys}:
             self.wake(key)
 
-    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+    def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """startReplica where need be, then becomeLeader or becomeFollower."""
         partition = self.partitions.get(key) or self._start(key)
-        known = partition.told
-        if known is not None and told.partition_epoch < known.partition_epoch:
-            return Errors.NONE  # Decided before what the controller answered since.
+        known = partition.received
+        if known is not None and received.partition_epoch < known.partition_epoch:
+            return Errors.NONE  # Older than the controller's last AlterPartition response.
         try:
-            log = self.logs.hold(key, told.topic_id, is_new=told.is_new)
-            if told.leader == self.broker_id:
-                step = partition.become_leader(told, log, now_ms)
-            elif self.cluster.is_alive(told.leader):
-                step = partition.become_follower(told, log)
+            log = self.logs.hold(key, received.topic_id, is_new=received.is_new)
+            if received.leader == self.broker_id:
+                step = partition.become_leader(received, log, now_ms)
+            elif self.cluster.is_alive(received.leader):
+                step = partition.become_follower(received, log)
             else:  # The log is there, so that its high watermark is checkpointed (KAFKA-1647); no more changes.
                 return Errors.NONE
             self.carry_out(key, step.actions)
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
             self.log_failed(key, error)
             return Errors.KAFKA_STORAGE_ERROR
-        self.replicas[key] = told
+        self.replicas[key] = received
         if partition.advance_high_watermark(now_ms):
             self.wake(key)
         return Errors.NONE
@@ -137,7 +137,7 @@ class ReplicaManager:
         return partition
 
     def settings_of(self, topic: str) -> TopicSettings:
-        """Its own, or the broker's defaults."""
+        """The topic's settings, or the broker's defaults."""
         default = TopicSettings(self.config.min_insync_replicas, LogConfig(self.config.message_max_bytes))
         return self.settings.get(topic, default)
 
@@ -165,14 +165,14 @@ class ReplicaManager:
                     self.logs.delete(key)
 
     def _start_fetching(self, partition: Partition) -> None:
-        told, log = partition.told, partition.log
-        assert told is not None and log is not None
-        fetcher = self.fetchers.get(told.leader)
+        received, log = partition.received, partition.log
+        assert received is not None and log is not None
+        fetcher = self.fetchers.get(received.leader)
         if fetcher is None:
-            fetcher = self.fetchers[told.leader] = ReplicaFetcher(told.leader, self.config, self._fetcher_hooks)
-        fetcher.add(partition.key, told.topic_id, told.leader_epoch, log)
-        self._fetched_from[partition.key] = told.leader
-        self.output(FetchFrom(told.leader))
+            fetcher = self.fetchers[received.leader] = ReplicaFetcher(received.leader, self.config, self._fetcher_hooks)
+        fetcher.add(partition.key, received.topic_id, received.leader_epoch, log)
+        self._fetched_from[partition.key] = received.leader
+        self.output(FetchFrom(received.leader))
 
     def _stop_fetching(self, key: Key) -> None:
         leader = self._fetched_from.pop(key, -1)
@@ -185,15 +185,15 @@ class ReplicaManager:
         """To a replica that had none."""
         self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
         partition = self.partitions[key]
-        assert partition.told is not None
-        partition.told = replace(partition.told, topic_id=topic_id)
+        assert partition.received is not None
+        partition.received = replace(partition.received, topic_id=topic_id)
         self.logs.hold(key, topic_id, is_new=False)
-        if (fetcher := self.fetchers.get(partition.told.leader)) is not None:
+        if (fetcher := self.fetchers.get(partition.received.leader)) is not None:
             fetcher.set_topic_id(key, topic_id)
         return Errors.NONE
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+        """Stop leading or following; with `delete` also delete the log."""
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
             return Errors.KAFKA_STORAGE_ERROR
@@ -227,7 +227,7 @@ class ReplicaManager:
             self.output(LogFailed(key, str(error)))
 
     def go_offline(self, key: Key) -> None:
-        """The replica's directory is not to be used any more."""
+        """The replica's log directory is offline."""
         partition = self.partitions.get(key) or self._start(key)
         if partition.role is not Role.OFFLINE:
             step = partition.order(Order.FAIL)
@@ -257,7 +257,7 @@ class ReplicaManager:
             self.partitions[change.key].isr_refused(change, Errors.OPERATION_NOT_ATTEMPTED)
 
     def shrink_isrs(self, now_ms: int) -> None:
-        """Who lags is to go; to be called every half of replica.lag.time.max.ms."""
+        """Removes lagging members from ISRs; to be called every half of replica.lag.time.max.ms."""
         for partition in self.partitions.values():
             change = partition.shrunk(now_ms)
             if change is not None:
@@ -273,13 +273,13 @@ class ReplicaManager:
         self.output(IsrChangesWait())
 
     def on_states_written(self, versions: dict[Key, int | None], now_ms: int) -> None:
-        """What became of the states that this leader wrote to ZooKeeper itself."""
+        """The results of the states that this leader wrote to ZooKeeper itself."""
         for change, answer in self.isr_changes.written(versions, now_ms):
             self.isr_settled(change, answer, now_ms)
         self.output(IsrChangesWait())
 
-    def isr_settled(self, change: IsrChange, answer: Errors | IsrAnswer, now_ms: int) -> None:
-        """What became of one change."""
+    def isr_settled(self, change: IsrChange, answer: Errors | IsrResponse, now_ms: int) -> None:
+        """The result of one change."""
         partition = self.partitions.get(change.key)
         if partition is None:
             return
@@ -289,23 +289,23 @@ class ReplicaManager:
         elif partition.isr_answered(change, answer, now_ms):
             self.wake(change.key)
 
-    # Those who wait.
+    # Waiting requests.
 
     def wake(self, key: Key) -> None:
-        """Something about the partition changed: whoever waits for that looks again.
+        """The partition changed: requests that wait for it are checked again.
 
-        Who looks may find the disk broken, which wakes others in the middle of this: each is answered once. In Kafka
-        it was a deadlock to look while the partition was still being changed (KAFKA-13254).
+        A check may find the disk broken, which wakes other requests meanwhile: each is answered once. In Kafka it was a
+        deadlock to look while the partition was still being changed (KAFKA-13254).
         """
         for produce in self.producing.on(key):
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
-                self.output(Answer(produce.request_id, response))
+                self.output(SendResponse(produce.request_id, response))
         for fetch in self.fetching.on(key):
             if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
-                self.output(Answer(fetch.request_id, found))
+                self.output(SendResponse(fetch.request_id, found))
 
     def forget(self, request_id: int) -> None:
-        """Answer that request no more: its client is gone.
+        """Drops a request: its client has disconnected.
 
         Records that were appended stay, and are committed all the same. Those of a transaction that its coordinator has
         not verified yet are not appended: they would take memory for as long as the coordinator does not answer.
@@ -319,10 +319,10 @@ class ReplicaManager:
         expire_verifications(self, now_ms)
         for produce in self.producing.late(now_ms):
             if self.producing.remove(produce):
-                self.output(Answer(produce.request_id, produce.timed_out(self)))
+                self.output(SendResponse(produce.request_id, produce.timed_out(self)))
         for fetch in self.fetching.late(now_ms):
             if self.fetching.remove(fetch):
-                self.output(Answer(fetch.request_id, fetch.what_there_is(self)))
+                self.output(SendResponse(fetch.request_id, fetch.what_there_is(self)))
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 
 class Role(Enum):
-    """Of one replica on this broker."""
+    """The role of one replica on this broker."""
 
     NONE = "none"  # Not held.
     STARTED = "started"  # It has a log, and neither leads nor follows: a LeaderAndIsr that could not be followed yet.
@@ -16,7 +16,7 @@ class Role(Enum):
 
 
 class Order(Enum):
-    """What LeaderAndIsr and StopReplica ask for, and what a disk does."""
+    """Orders by LeaderAndIsr and StopReplica, and disk failures."""
 
     START = "startReplica"
     BECOME_LEADER = "becomeLeader"
@@ -27,16 +27,17 @@ class Order(Enum):
 
 
 class Action(Enum):
-    """What has to be done for a new role; `ReplicaManager.carry_out` does it."""
+    """An action for a new role; `ReplicaManager.carry_out` performs it."""
 
     STOP_FETCHING = "stop fetching"
     START_FETCHING = "start fetching"
-    REFUSE_WAITING = "answer who waits"  # For a commit or for records, of a replica that leads no more.
+    # Requests that wait for a commit or for records, of a replica that stops leading.
+    REFUSE_WAITING = "answer who waits"
     DELETE_LOG = "delete the log"
 
 
 class Step(NamedTuple):
-    """What the replica is afterwards, and what has to be done in this order."""
+    """The replica's new role, and the actions in this order."""
 
     role: Role
     actions: tuple[Action, ...] = ()

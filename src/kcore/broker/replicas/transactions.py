@@ -1,9 +1,9 @@
 """Transactions in a partition's log (KIP-98): end markers, open and aborted transactions, the last stable offset.
 
-A transactional producer's batches lie in the log as any others. The transaction begins with its first batch there and
+A transactional producer's batches are in the log like all others. The transaction begins with its first batch there and
 ends with an end marker: a control batch that its coordinator has the leader write (WriteTxnMarkers). A read_committed
 consumer reads below the last stable offset (LSO), the first record of the oldest transaction that has no marker below
-the high watermark, and is told which transactions were aborted.
+the high watermark, and gets the list of aborted transactions.
 
 Source: EndTransactionMarker, TxnMetadata and ProducerStateManager of 3.9.1.
 """
@@ -95,7 +95,7 @@ def _end_marker(batch: bytes) -> EndMarker | None:
 
 
 class Transactions:
-    """Those of one partition that hold back the last stable offset."""
+    """The transactions of one partition that hold back the last stable offset."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # First offset -> producer id; first offsets ascend.

@@ -1,7 +1,6 @@
-"""Before the first batch of a transaction goes into a log: does its coordinator have the partition in it? (KIP-890)
-
-Without that a batch that comes late, after its transaction has ended, would begin one that nobody ends: the last stable
-offset would stay where it is for ever. What is needed is found here; `producing.py` waits for the answer.
+"""Before the first batch of a transaction is appended, its coordinator must confirm that the partition is in it
+(KIP-890). Else a late batch, after the end of its transaction, would begin one that never ends: the last stable offset
+would never advance. Requests to the coordinator are made here; `producing.py` waits for the response.
 
 Source: ReplicaManager.handleProduceAppend and AddPartitionsToTxnManager of 3.9.1.
 """
@@ -32,7 +31,7 @@ RETRIED: Final = frozenset(
 
 
 class TransactionalBatch(NamedTuple):
-    """A batch of a transaction, as its header says."""
+    """A transactional batch, by its header."""
 
     key: Key
     producer: TransactionalProducer
@@ -46,10 +45,10 @@ class Produce:
     deadline_ms: int
     request: ProduceRequest
     version: int
-    date_ahead_ms: int  # The time of day is so much ahead of the clock of deadlines.
+    date_ahead_ms: int  # The difference of the time of day and the clock of deadlines.
     guards: dict[Key, object] = field(default_factory=dict)  # As Producers.check has them.
     refused: dict[Key, ApiException] = field(default_factory=dict)  # Before anything is appended.
-    keys: frozenset[Key] = frozenset()  # No partition's news wakes it.
+    keys: frozenset[Key] = frozenset()  # No change of a partition wakes it.
 
 
 def begin(manager: "ReplicaManager", produce: Produce, batches: list[TransactionalBatch]) -> None:
@@ -66,16 +65,16 @@ def begin(manager: "ReplicaManager", produce: Produce, batches: list[Transaction
 
 
 def refuse(produce: Produce, errors: Mapping[Key, Errors]) -> None:
-    """Notes what the coordinator said of partitions, as producers of that version of Produce expect it."""
+    """Records the coordinator's errors by partition, as producers of that version of Produce expect them."""
     for key, error in errors.items():
         is_unknown = error is Errors.TRANSACTION_ABORTABLE and produce.version < ABORTABLE_SINCE
         if is_unknown or error in (Errors.INVALID_TXN_STATE, Errors.CLUSTER_AUTHORIZATION_FAILED):
-            told = Errors.INVALID_TXN_STATE, "Partition was not added to the transaction"
+            refusal = Errors.INVALID_TXN_STATE, "Partition was not added to the transaction"
         elif error is Errors.PRODUCER_FENCED:
-            told = Errors.INVALID_PRODUCER_EPOCH, error.name
+            refusal = Errors.INVALID_PRODUCER_EPOCH, error.name
         elif error in RETRIED:
             why = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
-            told = Errors.NOT_ENOUGH_REPLICAS, why
+            refusal = Errors.NOT_ENOUGH_REPLICAS, why
         else:
-            told = error, error.name
-        produce.refused[key] = exception_of(told[0])(told[1])
+            refusal = error, error.name
+        produce.refused[key] = exception_of(refusal[0])(refusal[1])

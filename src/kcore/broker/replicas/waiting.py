@@ -39,7 +39,7 @@ W = TypeVar("W", bound=Waiter)
 
 @dataclass
 class Waiting(Generic[W]):
-    """Those that wait, by what they wait for."""
+    """Waiting requests, by the partitions that they wait for."""
 
     by_id: dict[int, W] = field(default_factory=dict)
     by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Waiting(Generic[W]):
             self.by_key.setdefault(key, {})[waiter.request_id] = waiter
 
     def remove(self, waiter: W) -> bool:
-        """It is to be answered, by whoever asked for this first: False if it has been."""
+        """Removes a request that is about to be answered; False if it was removed before."""
         if self.by_id.pop(waiter.request_id, None) is None:
             return False
         for key in waiter.keys:
@@ -61,16 +61,16 @@ class Waiting(Generic[W]):
         return True
 
     def forget(self, request_id: int) -> None:
-        """Nobody waits for that answer any more."""
+        """Drops a request whose client has disconnected."""
         if (waiter := self.by_id.get(request_id)) is not None:
             self.remove(waiter)
 
     def on(self, key: Key) -> list[W]:
-        """Those that wait for something of this partition."""
+        """The requests that wait for this partition."""
         return [*self.by_key.get(key, {}).values()]
 
     def late(self, now_ms: int) -> Iterator[W]:
-        """Those whose time is up."""
+        """The requests whose time-out is over."""
         yield from [each for each in self.by_id.values() if each.deadline_ms <= now_ms]
 
     @property

@@ -1,4 +1,4 @@
-"""A broker that remembers what a controller tells it, and holds no logs."""
+"""A broker without logs that stores the states it is sent."""
 
 from dataclasses import replace
 
@@ -24,12 +24,12 @@ class RememberedReplicas:
         return self.replicas.get(key)
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """ZERO_UUID: nothing lies on a disk."""
+        """ZERO_UUID: there are no logs on a disk."""
         return ZERO_UUID
 
-    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+    def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """Remember the state."""
-        self.replicas[key] = told
+        self.replicas[key] = received
         return Errors.NONE
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
@@ -50,14 +50,14 @@ class RememberedReplicas:
         """There are no logs, hence no strays."""
 
     def cluster_changed(self) -> None:
-        """Nobody waits for it."""
+        """Nothing waits for it."""
 
     def notice(self, kind: NoticeKind, text: str) -> None:
         """There is no log for lines."""
 
 
 class Broker(ControlRequests):
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and keeps what they say."""
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and stores their states."""
 
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
         """`broker_epoch`: of this incarnation, the czxid of its znode (KIP-380)."""
@@ -71,7 +71,7 @@ class Broker(ControlRequests):
 
     @property
     def table(self) -> PartitionTable:
-        """The cluster as UpdateMetadata told it."""
+        """The cluster as UpdateMetadata sent it."""
         return self._remembered.cluster.table
 
     @property

@@ -1,4 +1,4 @@
-"""A broker's half of the control protocol: whose epochs are stale is refused, what is new goes to the replicas.
+"""A broker's half of the control protocol: requests with stale epochs are refused, new states go to the replicas.
 
 Source: KafkaApis and ReplicaManager of 3.9.1.
 """
@@ -50,34 +50,35 @@ class ControlledReplicas(Protocol):
         """The partition as it was last accepted; None if the broker does not hold it."""
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
 
-    def become(self, key: Key, told: Replica, now_ms: int) -> Errors:
+    def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """Lead or follow, in that state."""
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
         """To a replica that had none."""
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Neither lead nor follow any more; with `delete` nothing of the replica is left."""
+        """Stop leading or following; with `delete` also delete the log."""
 
     def hold_only(self, keys: set[Key]) -> None:
-        """Whatever else lies in the log directories is a stray, and is deleted."""
+        """Deletes all other logs in the log directories as strays."""
 
     def cluster_changed(self) -> None:
-        """`cluster` says something new."""
+        """`cluster` has changed."""
 
     def notice(self, kind: NoticeKind, text: str) -> None:
         """A line for the log."""
 
 
 class ControlRequests:
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and tells the replicas the rest."""
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and hands the others to the replicas."""
 
     def __init__(self, replicas: ControlledReplicas) -> None:
         self.broker_id = replicas.broker_id
         self.controller_epoch = 0
-        self.heard_of_replicas = False  # A LeaderAndIsr was taken: what is to be held is known.
+        # Whether a LeaderAndIsr was accepted: the replicas to hold are known then.
+        self.received_leader_and_isr = False
         self._replicas = replicas
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
@@ -85,7 +86,7 @@ class ControlRequests:
         return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
 
     def answer_columns(self, message: type[Message], version: int, request: Columns, now_ms: int = 0) -> bytes:
-        """As `answer`, for who has decoded the request."""
+        """As `answer`, with a decoded request."""
         if message is LeaderAndIsrRequest:
             return encode(self.on_leader_and_isr(request, version, now_ms), version)
         if message is UpdateMetadataRequest:
@@ -97,7 +98,7 @@ class ControlRequests:
         """Keep the new states and live brokers.
 
         INVALID_REQUEST for states that make no table: nothing of them is kept. INVALID_TOPIC_EXCEPTION if some topics
-        have a name that no topic may have: all but these are kept.
+        have an invalid name: all other topics are kept.
         """
         refusal = self.refusal(request)
         if refusal is not Errors.NONE:
@@ -113,7 +114,7 @@ class ControlRequests:
         cluster.topics_changed()
         offline = request.topic_states.partition_states.offline_replicas
         if not left_out and (cluster.has_offline or len(offline.values)):
-            cluster.set_offline(told_offline(request.topic_states))
+            cluster.set_offline(offline_replicas_of(request.topic_states))
         self._replicas.cluster_changed()
         if left_out:
             self._notice_partitions(request, [f"topic {name!r:.100}" for name in left_out])
@@ -128,18 +129,18 @@ class ControlRequests:
         refusal = self.refusal(request)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
         impossible: list[str] = []
-        states = [*_told_replicas(request.topic_states)]
-        for name, partition, told in states:
+        states = [*_received_replicas(request.topic_states)]
+        for name, partition, received in states:
             flaw = partition_error(name, partition)
             if flaw is not Errors.NONE:
                 impossible.append(f"{name!r:.100}, partition {partition}")
-            code = refusal or flaw or self._take((name, partition), told, now_ms)
+            code = refusal or flaw or self._take((name, partition), received, now_ms)
             error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
-            topics.setdefault(told.topic_id, []).append(error)
+            topics.setdefault(received.topic_id, []).append(error)
         self._notice_partitions(request, impossible)
         if refusal is Errors.NONE:
-            self.heard_of_replicas = True
-            if request.type == FULL:  # What the article's INIT flag asks for.
+            self.received_leader_and_isr = True
+            if request.type == FULL:  # The article's INIT flag.
                 self._replicas.hold_only({(name, partition) for name, partition, _ in states})
         if version < TOPIC_IDS_SINCE:
             errors = [error for of_topic in topics.values() for error in of_topic]
@@ -155,9 +156,9 @@ class ControlRequests:
         states = request.topic_states.partition_states
         # Before version 3 the request has one delete flag for all, and no epochs.
         deleted = (states.delete_partition | request.delete_partitions).tolist()
-        told = zip(states.leader_epoch.tolist(), deleted, strict=True)
+        received = zip(states.leader_epoch.tolist(), deleted, strict=True)
         errors, impossible = [], []
-        for name, partition, (epoch, delete) in _named(request.topic_states, told):
+        for name, partition, (epoch, delete) in _named(request.topic_states, received):
             flaw = partition_error(name, partition)
             if flaw is not Errors.NONE:
                 impossible.append(f"{name!r:.100}, partition {partition}")
@@ -180,8 +181,8 @@ class ControlRequests:
             )
             return Errors.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
-            told = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
-            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: {told}")
+            received = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
+            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: {received}")
             return Errors.STALE_CONTROLLER_EPOCH
         if request.controller_epoch > self.controller_epoch:
             rises = f"from {self.controller_epoch} to {request.controller_epoch}"
@@ -193,46 +194,46 @@ class ControlRequests:
         return Errors.NONE
 
     def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
-        """That a request names what cannot be: the first few."""
+        """Logs the first few invalid topics or partitions of a request."""
         if impossible:
             name = request.message.__name__.removesuffix("Request")
             more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
             some = "; ".join(impossible[:3]) + more
-            said = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
-            self._replicas.notice(NoticeKind.IMPOSSIBLE, said)
+            line = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
+            self._replicas.notice(NoticeKind.IMPOSSIBLE, line)
 
-    def _take(self, key: Key, told: Replica, now_ms: int) -> Errors:
-        """Check a partition's state; if it is new, the replica becomes what it says. Returns what is answered."""
+    def _take(self, key: Key, received: Replica, now_ms: int) -> Errors:
+        """Check a partition's state; if it is new, apply it to the replica. Returns the error code of the response."""
         known = self._replicas.state(key)
         if known is None:
             try:
                 topic_id = self._replicas.topic_id_on_disk(key)
             except exception_of(Errors.KAFKA_STORAGE_ERROR):
                 return Errors.KAFKA_STORAGE_ERROR
-            if ZERO_UUID not in (topic_id, told.topic_id) and topic_id != told.topic_id:
+            if ZERO_UUID not in (topic_id, received.topic_id) and topic_id != received.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
-            if told.topic_id == ZERO_UUID:
-                told = replace(told, topic_id=topic_id)
-            if told.leader_epoch <= NO_EPOCH:
+            if received.topic_id == ZERO_UUID:
+                received = replace(received, topic_id=topic_id)
+            if received.leader_epoch <= NO_EPOCH:
                 return Errors.STALE_CONTROLLER_EPOCH
         else:
-            if ZERO_UUID not in (known.topic_id, told.topic_id) and known.topic_id != told.topic_id:
+            if ZERO_UUID not in (known.topic_id, received.topic_id) and known.topic_id != received.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
-            if told.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != told.topic_id:
-                return self._replicas.assign_topic_id(key, told.topic_id)  # An upgrade adds it (KAFKA-12332).
-            if told.leader_epoch == known.leader_epoch and told.topic_id == ZERO_UUID != known.topic_id:
+            if received.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != received.topic_id:
+                return self._replicas.assign_topic_id(key, received.topic_id)  # An upgrade adds it (KAFKA-12332).
+            if received.leader_epoch == known.leader_epoch and received.topic_id == ZERO_UUID != known.topic_id:
                 # After a downgrade a follower has to fetch by name again (KAFKA-13132).
-                return Errors.NONE if told.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
-            if told.leader_epoch <= known.leader_epoch:
+                return Errors.NONE if received.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
+            if received.leader_epoch <= known.leader_epoch:
                 return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
-            if told.topic_id == ZERO_UUID:  # A log keeps its topic id when an older controller does not name one.
-                told = replace(told, topic_id=known.topic_id)
-        if self.broker_id not in told.replicas:
+            if received.topic_id == ZERO_UUID:  # A log keeps its topic id when an older controller does not name one.
+                received = replace(received, topic_id=known.topic_id)
+        if self.broker_id not in received.replicas:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
-        return self._replicas.become(key, told, now_ms)
+        return self._replicas.become(key, received, now_ms)
 
     def _stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
-        """Stop the replica unless its leader epoch is newer. Returns what is answered."""
+        """Stop the replica unless its leader epoch is newer. Returns the error code of the response."""
         known = self._replicas.state(key)
         sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
         if known is not None and leader_epoch not in sentinels and leader_epoch < known.leader_epoch:
@@ -247,17 +248,17 @@ def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
     return zip(names.tolist(), states.partition_index.tolist(), values, strict=True)
 
 
-def told_offline(topics: Rows) -> Iterator[tuple[Key, frozenset[int]]]:
+def offline_replicas_of(topics: Rows) -> Iterator[tuple[Key, frozenset[int]]]:
     """The replicas of each partition of an UpdateMetadata that are offline, none for a topic that is being deleted."""
     states = topics.partition_states
     going = (states.leader == LEADER_DURING_DELETE).tolist()
-    told = zip(states.offline_replicas, going, strict=True)
-    offline = (frozenset[int]() if gone else frozenset(each.tolist()) for each, gone in told)
+    received = zip(states.offline_replicas, going, strict=True)
+    offline = (frozenset[int]() if gone else frozenset(each.tolist()) for each, gone in received)
     for name, partition, ids in _named(topics, offline):
         yield (name, partition), ids
 
 
-def _told_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:
+def _received_replicas(topics: Rows) -> Iterator[tuple[str, int, Replica]]:
     states = topics.partition_states
     ids = [Uuid(each.tobytes()) for each in topics.topic_id]
     ids_of_rows = [each for each, count in zip(ids, np.diff(states.row_offsets), strict=True) for _ in range(count)]

@@ -2,7 +2,7 @@
 
 One process, one event loop, one state. A handler decides over the state of `kcore.metadata` and returns records and a
 response; it changes nothing. The records are appended through the raft node's state machine seam, replayed at once, and
-the response waits until they are committed. When the node no longer leads, the state is taken back to the last commit.
+the response waits until they are committed. When the node no longer leads, the state is reverted to the last commit.
 
 What goes where:
 
@@ -15,5 +15,5 @@ What goes where:
 - `slices.py`: long events (a million partitions created, a rack lost, a snapshot) cut into slices, so that heartbeats,
   fetches and votes are served in between.
 
-What both modes decide alike is in `controller/rules/` and stays there.
+Rules that both modes share are in `controller/rules/` and stay there.
 """

@@ -21,7 +21,7 @@ def supports(supported: Supported, levels: Mapping[str, int]) -> bool:
 
 
 def upgrade_type(update: FeatureUpdateKey, version: int) -> int:
-    """The kind of an update, which requests of version 0 say with a flag."""
+    """The kind of an update, which requests of version 0 give by a flag."""
     if version:
         return update.upgrade_type
     return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
@@ -32,8 +32,8 @@ def reason_refused(
 ) -> str | None:
     """Kafka's message for an update to `level`, None if it may be made (validateFeatureUpdate).
 
-    `known` is the finalized level, None without one; `own` is what the controller supports, `of_brokers` what each live
-    broker does.
+    `known` is the finalized level, None without one; `own` is the range that the controller supports, `of_brokers` that
+    of each live broker.
     """
     if not name:
         return "Feature name can not be empty."
@@ -62,7 +62,7 @@ def reason_refused(
 
 
 def _reason_unsupported(name: str, level: int, own: Supported, of_brokers: Iterable[Supported]) -> str | None:
-    """The level is not one of the controller's, or of a live broker's (newFinalizedVersionOrIncompatibilityError)."""
+    """Whether the controller or a live broker lacks the level (newFinalizedVersionOrIncompatibilityError)."""
     sorry = "Could not apply finalized feature update because"
     if name not in own:
         return f"{sorry} the provided feature is not supported."

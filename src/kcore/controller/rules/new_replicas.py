@@ -1,6 +1,5 @@
-"""Where the replicas of new partitions go: placed by Kafka's rule, or as an administrator says.
-
-Source: AdminZkClient, ZkAdminManager and AdminUtils of 3.9.1. What cannot be raises Kafka's exceptions.
+"""The replicas of new partitions: placed by Kafka's rule, or given by an administrator. Source: AdminZkClient,
+ZkAdminManager and AdminUtils of 3.9.1. Invalid assignments raise Kafka's exceptions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -88,8 +87,10 @@ def check_manual(replicas: Mapping[int, Sequence[int]], given: int) -> None:
 
 
 def check_fit(topic: str, replicas: Iterable[Sequence[int]], unfit: Collection[int]) -> None:
-    """Explicit replicas are on none of the brokers in `unfit`: on the controller, or of an internal topic where nobody
-    would coordinate. InvalidReplicaAssignmentException."""
+    """Checks that explicit replicas are on no broker in `unfit`.
+
+    InvalidReplicaAssignmentException. Unfit are the controller, and for internal topics brokers without coordinators.
+    """
     if wrong := sorted({broker for each in replicas for broker in each} & {*unfit}):
         listed = ", ".join(map(str, wrong))
         _refuse(f"The replica assignment of topic '{topic}' includes {listed}: no broker that may hold its replicas.")

@@ -7,12 +7,12 @@ from kcore.metadata.replica_assignment import ReplicaAssignment
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Those that were there before the reassignment."""
+    """The replicas before the reassignment."""
     return without(assignment.replicas, assignment.adding_replicas)
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Those that are to be there after it."""
+    """The replicas after the reassignment."""
     return without(assignment.replicas, assignment.removing_replicas)
 
 

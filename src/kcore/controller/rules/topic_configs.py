@@ -29,7 +29,7 @@ class TopicConfig:
     """One setting. `at_least`, `at_most`: bounds of a number; `among`: what a text or each of a list may be."""
 
     name: str
-    kind: int  # As DescribeConfigs tells it.
+    kind: int  # As in DescribeConfigs.
     default: str
     at_least: int | None = None
     at_most: int | None = None
@@ -121,7 +121,7 @@ def check_remote_storage(values: Mapping[str, str]) -> None:
 
 
 def source_of(name: str, configs: Mapping[str, str]) -> int:
-    """Where a topic with these overrides has a setting from."""
+    """The source of a setting of a topic with these overrides."""
     return FROM_TOPIC if name in configs else FROM_DEFAULT
 
 
@@ -186,12 +186,12 @@ def _check_list(config: TopicConfig, members: Sequence[str]) -> None:
 
 
 def _refuse(config: TopicConfig, value: str, reason: str) -> None:
-    """As ConfigException words it."""
+    """The message of ConfigException."""
     Errors.INVALID_CONFIG.raise_for(f"Invalid value {value} for configuration {config.name}: {reason}")
 
 
 def is_metadata_version(text: str) -> bool:
-    """Whether MetadataVersion.fromVersionString knows it: a release, one of its levels, or a bug-fix release of it."""
+    """Whether MetadataVersion.fromVersionString takes it: a release, one of its levels, or a bug-fix release of it."""
     known = set()
     for release, _, last in (each.partition(":") for each in _RELEASES.split()):
         known.add(release)

@@ -17,11 +17,11 @@ from kcore.types import Uuid
 
 
 class ActiveController(ControllerContext):
-    """What a controller knows while it is active, and the way from an event to its handler.
+    """The active controller: its state, and the dispatch of events to handlers.
 
-    `handle` is the one entry: a generator of effects that changes state only as far as they were performed. Before it
-    is elected and after it has resigned it knows nothing; requests are answered NOT_CONTROLLER then, watches are no
-    news.
+    `handle` is the one entry: a generator of effects that changes state only by effects that were performed. Before its
+    election and after its resignation the state is empty: requests are answered NOT_CONTROLLER, and events of watches
+    are ignored.
     """
 
     def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid]) -> None:
@@ -50,7 +50,7 @@ class ActiveController(ControllerContext):
             yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))
 
     def on_elected(self, event: events.Elected) -> Steps[None]:
-        """KafkaController.onControllerFailover: all that the last controller knew is read, or begun anew."""
+        """KafkaController.onControllerFailover: reads or restarts everything that the last controller had."""
         self.clear()
         self.is_active, self.epoch_version = True, event.epoch_version
         yield from failover.on_controller_failover(self, event.epoch)
@@ -62,7 +62,7 @@ class ActiveController(ControllerContext):
             yield from self.resign()
 
     def resign(self) -> Steps[None]:
-        """KafkaController.onControllerResignation; whoever waits is told that it asks the wrong one (KAFKA-10193)."""
+        """KafkaController.onControllerResignation; waiting requests are answered NOT_CONTROLLER (KAFKA-10193)."""
         self.clear()
         for event in list(self.waiting.values()):
             yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))

@@ -1,4 +1,4 @@
-"""What a controller is told about itself; names are Kafka's configuration keys."""
+"""The configuration of a controller; names are Kafka's configuration keys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""What a controller knows while it is active, and what all of its subjects do with that.
+"""The state of an active controller, and the operations on it that all subjects share.
 
 Source: ControllerContext of 3.9.1, and KafkaController's fields. The subjects (topics/, leaders/, brokers/, admin/) are
-functions over it; `active.py` has the way from an event to them.
+functions over it; `active.py` dispatches events to them.
 """
 
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ from kcore.controller.rules.features import Supported
 from kcore.controller.zk import events
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Answer, Send, Steps
+from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
 from kcore.controller.zk.requests.live_brokers import LiveBroker
@@ -38,7 +38,7 @@ class LeadersAwaited(NamedTuple):
 class Hooks(NamedTuple):
     """Which subjects go on after one another; `handlers.py` has the table."""
 
-    # After brokers started and heard what they hold; by broker ids.
+    # After brokers started and were sent what they hold; by broker ids.
     brokers_started: "tuple[Callable[[ControllerContext, list[int]], Steps[None]], ...]"
     # Replicas of topics being deleted went offline; by broker id and partition rows.
     deletion_offline: "tuple[Callable[[ControllerContext, int, Int32s], Steps[None]], ...]"
@@ -56,9 +56,9 @@ class ControllerContext:
     waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
-    passed_over: set[str]  # What was said of znodes that make no sense.
+    passed_over: set[str]  # Unreadable znodes that were logged.
     finalized: Finalized  # Features (KIP-584).
-    features_of: dict[int, Supported]  # What live brokers support, by id.
+    features_of: dict[int, Supported]  # The features that live brokers support, by id.
     not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
     now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
 
@@ -69,7 +69,7 @@ class ControllerContext:
         self.clear()
 
     def clear(self) -> None:
-        """Everything is forgotten: what is not read anew must not be believed (KAFKA-12315)."""
+        """Clears the state: only what is read again may be used (KAFKA-12315)."""
         nothing = np.empty((0, 0), np.int32)
         table = PartitionTable.from_arrays(
             nothing, topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays(np.empty(0, np.int32))
@@ -82,7 +82,7 @@ class ControllerContext:
         self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:
-        """From now on this table counts, under this controller epoch."""
+        """Sets the table and the controller epoch."""
         self.decisions = ZkController(
             self.config.broker_id,
             epoch,
@@ -109,8 +109,8 @@ class ControllerContext:
     def unfit_for(self, topic: str) -> set[int]:
         """Brokers that the topic's replicas are not placed on: this controller, unless its id is a live broker's, too.
 
-        Who leads a partition of an internal topic coordinates groups or transactions: a broker that does not would
-        let them fail.
+        The leader of a partition of an internal topic coordinates groups or transactions, which fail on a broker
+        without coordinators.
         """
         brokers, own = self.table.brokers, self.config.broker_id
         is_broker = own in brokers and bool(brokers.live[brokers.row(own)])
@@ -135,7 +135,7 @@ class ControllerContext:
     def answer(self, request_id: int, response: Message) -> Steps[None]:
         """The one answer to a request that came in as an event."""
         del self.waiting[request_id]
-        yield Answer(request_id, response)
+        yield SendResponse(request_id, response)
 
     def batch(self) -> RequestBatch:
         """A batch of control requests from what is known now."""
@@ -152,12 +152,12 @@ class ControllerContext:
         )
 
     def send(self, batch: RequestBatch) -> Steps[None]:
-        """What has been gathered leaves."""
+        """Sends the collected requests."""
         if requests := batch.requests():
             yield Send(requests)
 
     def send_decision(self, decision: Decision) -> Steps[None]:
-        """What brokers must hear of a decision that has been written and replayed."""
+        """The control requests for a decision that has been written and replayed."""
         batch = self.batch()
         add_decision(batch, self.table, decision)
         yield from self.send(batch)

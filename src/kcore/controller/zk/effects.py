@@ -1,9 +1,9 @@
-"""What the active controller asks of the edge while it handles an event: data, performed in the order it is asked.
+"""The effects that a handler of the active controller yields to the edge: data, performed in order.
 
-A handler is a generator. It yields one of these and is sent what the edge made of it, so that it reads as a story and
-still touches no ZooKeeper and no socket; `kcore.server` performs them for real, tests in a tree in memory.
-Every write is fenced: it is made only if `/controller_epoch` still has the version that the controller set it to. If
-it has another, `ControllerMovedError` is raised where the handler waits.
+A handler is a generator. It yields an effect and is sent its result, so that it reads like sequential code without
+access to ZooKeeper or sockets; `kcore.server` performs them for real, tests in a tree in memory. Every write is fenced:
+it is made only if `/controller_epoch` still has the version that the controller set it to. If it has another,
+`ControllerMovedError` is raised where the handler waits.
 """
 
 from collections.abc import Generator, Sequence
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """To each broker in the order they are sent; a broker that is gone hears nothing. Nothing comes back."""
+    """Control requests, to each broker in this order; those to stopped brokers are dropped. No result."""
 
     requests: Sequence[ControlRequest]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The response to a request that came in as an event. Nothing comes back."""
+class SendResponse:
+    """The response to a request that came in as an event. No result."""
 
     request_id: int
     response: Message
@@ -51,19 +51,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class HandleLater:
-    """An event of our own, to be handled after all that wait now: long work is done in parts. Nothing comes back."""
+    """An event of our own, to be handled after all that are queued now: long work is done in parts. No result."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """A line for the operator's log. Nothing comes back."""
+class LogNotice:
+    """A line for the operator's log. No result."""
 
     notice: Notice
 
 
-Effect: TypeAlias = Reading | Writing | Send | Answer | HandleLater | Tell
+Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
 
 
@@ -92,7 +92,7 @@ def read_states(rows: Int32s) -> Steps[States]:
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """What became of each operation."""
+    """The result of each operation."""
     outcomes: list[OperationResult] = yield WriteNodes(operations, atomic)
     return outcomes
 
@@ -102,9 +102,9 @@ def delete_partitions(rows: Int32s) -> Steps[None]:
     yield DeletePartitions(rows)
 
 
-def tell(notice: Notice) -> Steps[None]:
-    """The operator is told."""
-    yield Tell(notice)
+def log_notice(notice: Notice) -> Steps[None]:
+    """Logs a notice for the operator."""
+    yield LogNotice(notice)
 
 
 def write_states(changes: UnwrittenChanges) -> Steps[Bools]:

@@ -1,4 +1,4 @@
-"""What happens to a controller: events in."""
+"""The events of a controller."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -54,14 +54,14 @@ from kcore.wire.columns import Columns
 
 @dataclass(frozen=True, slots=True)
 class BrokerFailed:
-    """Brokers whose registration is gone, by id."""
+    """Brokers without a registration any more, by id."""
 
     broker_ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStarted:
-    """A broker registered, anew or as a new incarnation; its epoch is the czxid of its znode (KIP-380)."""
+    """A broker registered, new or as a new incarnation; its epoch is the czxid of its znode (KIP-380)."""
 
     broker_id: int
     broker_epoch: int
@@ -96,14 +96,14 @@ class Event:
 
 
 class RequestEvent(Event):
-    """An event that somebody waits for."""
+    """An event that is a request, and needs a response."""
 
     __slots__ = ()
-    request_id: int  # What the edge knows the request by.
+    request_id: int  # The edge's id of the request.
 
     @abstractmethod
     def refused(self, error: Errors) -> Message:
-        """The response that says that nothing was done."""
+        """The error response: nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +116,14 @@ class Elected(Event):
 
 @dataclass(frozen=True, slots=True)
 class SessionLost(Event):
-    """The ZooKeeper session is gone, and `/controller` with it."""
+    """The ZooKeeper session has expired, and `/controller` with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange(Event):
-    """`/controller` changed or went: somebody else may control."""
+    """`/controller` changed or was deleted: there may be another controller."""
 
-    broker_id: int  # Who does; -1 for nobody.
+    broker_id: int  # The controller's id; -1 for none.
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class LogDirEventNotification(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange(Event):
-    """Somebody noted in ZooKeeper that a configuration changed."""
+    """There is a notification in ZooKeeper that a configuration changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class TopicUncleanLeaderElectionEnable(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponseReceived(Event):
-    """A broker's answer as columns, for all its partitions are in it; `broker_epoch`: the request went to that one."""
+    """A broker's response as columns, since it has all partitions; `broker_epoch`: to which the request was sent."""
 
     broker_id: int
     broker_epoch: int
@@ -187,7 +187,7 @@ class UpdateMetadataResponseReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdownReceived(RequestEvent):
-    """A broker wants to stop."""
+    """ControlledShutdown."""
 
     request_id: int
     request: ControlledShutdown
@@ -202,7 +202,7 @@ class ControlledShutdownReceived(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReceived(RequestEvent):
-    """A leader wants other ISRs; `version` is the request's."""
+    """AlterPartition; `version` is the request's."""
 
     request_id: int
     request: AlterPartitionRequest
@@ -244,7 +244,7 @@ class ListPartitionReassignments(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment(Event):
-    """Somebody made `/admin/reassign_partitions`."""
+    """`/admin/reassign_partitions` was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class ElectLeaders(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class ZkReplicaLeaderElection(Event):
-    """Somebody made `/admin/preferred_replica_election`."""
+    """`/admin/preferred_replica_election` was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,9 +304,9 @@ class TopicDeletionStep(Event):
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaResponseReceived(Event):
-    """A broker's answer, as columns, to a StopReplica that went to this epoch of it.
+    """A broker's response, as columns, to a StopReplica sent to this broker epoch.
 
-    `delete`: it was told to delete all the replicas in the answer; else to stop them all.
+    `delete`: the request was to delete all the replicas in the response; else to stop them.
     """
 
     broker_id: int
@@ -322,7 +322,7 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics(RequestEvent):
-    """Somebody wants new topics."""
+    """CreateTopics."""
 
     request_id: int
     request: CreateTopicsRequest
@@ -339,7 +339,7 @@ class CreateTopics(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics(RequestEvent):
-    """Somebody wants topics to be deleted; `version` is the request's."""
+    """DeleteTopics; `version` is the request's."""
 
     request_id: int
     request: DeleteTopicsRequest
@@ -355,7 +355,7 @@ class DeleteTopics(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitions(RequestEvent):
-    """Somebody wants topics to have more partitions."""
+    """CreatePartitions."""
 
     request_id: int
     request: CreatePartitionsRequest
@@ -368,7 +368,7 @@ class CreatePartitions(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class AlterUserScramCredentials(RequestEvent):
-    """Somebody makes, replaces or deletes credentials of users."""
+    """AlterUserScramCredentials."""
 
     request_id: int
     request: AlterUserScramCredentialsRequest
@@ -383,19 +383,19 @@ class AlterUserScramCredentials(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class DescribeUserScramCredentials(RequestEvent):
-    """Somebody asks which users have credentials."""
+    """DescribeUserScramCredentials."""
 
     request_id: int
     request: DescribeUserScramCredentialsRequest
 
     def refused(self, error: Errors) -> Message:
-        """One error for all."""
+        """The same error for all."""
         return DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
 
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigs(RequestEvent):
-    """Somebody replaces all settings of topics, or of this node."""
+    """AlterConfigs: replaces all settings of topics, or of this node."""
 
     request_id: int
     request: AlterConfigsRequest
@@ -413,7 +413,7 @@ class AlterConfigs(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigs(RequestEvent):
-    """Somebody changes settings of topics."""
+    """IncrementalAlterConfigs, of topics."""
 
     request_id: int
     request: IncrementalAlterConfigsRequest
@@ -431,7 +431,7 @@ class IncrementalAlterConfigs(RequestEvent):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigs(RequestEvent):
-    """Somebody asks for settings of topics; `version` is the request's."""
+    """DescribeConfigs, of topics; `version` is the request's."""
 
     request_id: int
     request: DescribeConfigsRequest

@@ -1,7 +1,7 @@
-"""A controller that has just been elected learns the cluster, and finishes what the last one did not.
+"""A newly elected controller reads the cluster, and finishes what the last controller did not.
 
-Source: KafkaController.onControllerFailover of 3.9.1. The order matters: watches are set before what they watch is
-read, and brokers learn who lives before they are told whom to follow (KAFKA-4443).
+Source: KafkaController.onControllerFailover of 3.9.1. The order matters: watches are set before the watched data is
+read, and brokers get the live brokers before LeaderAndIsr names leaders (KAFKA-4443).
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ WATCHED_CHILDREN: Final = (
 
 
 def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None]:
-    """All of it, but for what the subjects of RESUMED go on with."""
+    """The failover, up to the steps that the functions of RESUMED continue with."""
     context.finalized = yield from features.set_up(context.config.inter_broker_protocol)
     for path in WATCHED_CHILDREN:
         yield from read_children(path, watch=True)
@@ -55,7 +55,7 @@ def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None
 
 
 def delete_children(path: str) -> Steps[None]:
-    """Notifications that nobody needs any more: what they speak of is read anew (KAFKA-5879)."""
+    """Deletes old notifications: what they are about is read again anyway (KAFKA-5879)."""
     names = yield from read_children(path)
     if names:
         yield from write_nodes([Delete(f"{path}/{name}") for name in names])
@@ -77,7 +77,10 @@ def _read_cluster(context: ControllerContext, epoch: int) -> Steps[None]:
 
 
 def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
-    """Who is registered and has all finalized features, with the epochs; znodes are watched for other endpoints."""
+    """The registered brokers that support all finalized features, with their epochs.
+
+    Watches their znodes for new endpoints.
+    """
     names = yield from read_children(znodes.BROKER_IDS)
     nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
     found: dict[int, Node] = {}
@@ -103,9 +106,9 @@ def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
 
 
 def start_state_machines(context: ControllerContext) -> Steps[None]:
-    """ReplicaStateMachine.startup and PartitionStateMachine.startup, in bulk; then everybody hears everything.
+    """ReplicaStateMachine.startup and PartitionStateMachine.startup, in bulk; then all states are sent.
 
-    Every live replica is told its state, changed or not: the last controller may have died before it was sent.
+    Every live replica gets its state, changed or not: the last controller may have died before it was sent.
     """
     decisions, table = context.decisions, context.table
     every = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)

@@ -15,7 +15,7 @@ VERSIONING_SINCE: Final = "2.7-IV0"
 
 
 class Finalized(NamedTuple):
-    """What all brokers of the cluster have agreed upon."""
+    """The finalized features of the cluster."""
 
     node: znodes.Feature
     version: int  # Of the znode.

@@ -15,7 +15,7 @@ Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
 
 def no_news(context: ControllerContext, event: events.Event) -> Steps[None]:
-    """An answer that changes nothing, whatever it says: the edge tells of errors, and nothing is sent again."""
+    """A response that changes nothing: the edge logs errors, and nothing is sent again."""
     yield from ()
 
 

@@ -1,8 +1,7 @@
-"""What an operator is told of an event: a line each with ids and counts, and a line for each partition if asked for.
-
-A notice is an effect like any other (`effects.Tell`): a handler yields it once ZooKeeper has taken what it says, and
-the edge puts its line in the log, and its details with `--verbose`. The same events give the same lines, so tests
-read them. The lines say what Kafka's controller log and state-change log say.
+"""Log lines for the operator: one for each event, with ids and counts, and one for each partition with `--verbose`. A
+notice is an effect (`effects.LogNotice`): a handler yields it once ZooKeeper has accepted the writes, and the edge logs
+it. Equal events give equal lines, so tests compare them. The lines have the content of Kafka's controller log and
+state-change log.
 
 Source: KafkaController and StateChangeLogger of 3.9.1.
 """
@@ -58,8 +57,8 @@ def named_brokers(broker_ids: Iterable[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Notice):
-    """A line that says all there is to say."""
+class TextNotice(Notice):
+    """A line of text without details."""
 
     text: str
     level: Level = "info"
@@ -73,18 +72,18 @@ class BrokersChanged(Notice):
     """Brokers came and went in `/brokers/ids`; each as broker id and epoch."""
 
     registered: Sequence[tuple[int, int]]
-    bounced: Sequence[tuple[int, int]]  # Registered again before anybody saw them gone; the new epoch.
+    bounced: Sequence[tuple[int, int]]  # Registered again before their absence was noticed; the new epoch.
     died: Sequence[tuple[int, int]]
     live: Sequence[int]  # afterwards
 
     def __str__(self) -> str:
         kinds = {"registered": self.registered, "bounced": self.bounced, "died": self.died}
-        told = [
+        parts = [
             f"broker {broker_id} (epoch {epoch}) {kind}"
             for kind, each in kinds.items()
             for broker_id, epoch in sorted(each)
         ]
-        return f"{', '.join(told)}; live: {named_brokers(self.live)}"
+        return f"{', '.join(parts)}; live: {named_brokers(self.live)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Topics(Notice):
 
 @dataclass(frozen=True, slots=True)
 class Reassignments(Notice):
-    """Partitions are being reassigned, or are no more; replicas by partition."""
+    """Reassignments that begin or end; replicas by partition."""
 
     what: str
     replicas: dict[str, tuple[int, ...]]
@@ -134,7 +133,7 @@ class StatesBefore:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsChanged(Notice):
-    """States that ZooKeeper has taken and brokers are told: who led before, and who leads now."""
+    """States that were written to ZooKeeper and are sent to brokers: leaders before and after."""
 
     why: str
     names: Mapping[int, str]  # of their topics, by topic row
@@ -182,12 +181,12 @@ class PartitionsChanged(Notice):
             "offline": was_led & ~is_led,
             "online again": ~was_led & is_led & ~self.is_new,
         }
-        told = [f"{counted(int(mask.sum()), 'partition')} {what}" for what, mask in counts.items() if mask.any()]
+        parts = [f"{counted(int(mask.sum()), 'partition')} {what}" for what, mask in counts.items() if mask.any()]
         if unclean := int(self.is_unclean.sum()):
-            told.append(f"{unclean:,} of them led from outside the ISR (unclean)")
+            parts.append(f"{unclean:,} of them led from outside the ISR (unclean)")
         if others := int((self.has_other_isr & (before == after)).sum()):
-            told.append(f"{counted(others, 'ISR')} changed under the same leader")
-        return f"{self.why}: {', '.join(told) or counted(len(self.changes), 'leader epoch') + ' raised'}"
+            parts.append(f"{counted(others, 'ISR')} changed under the same leader")
+        return f"{self.why}: {', '.join(parts) or counted(len(self.changes), 'leader epoch') + ' raised'}"
 
     def details(self) -> Iterator[str]:
         changes = self.changes

@@ -1,4 +1,4 @@
-"""From a decision to states that ZooKeeper has taken: written, replayed, and decided anew where somebody was faster.
+"""Performs decisions: states are written to ZooKeeper and replayed; after a refused write they are decided again.
 
 Source: the retry loops of PartitionStateMachine and ReplicaStateMachine of 3.9.1, in bulk.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, tell, write_states
+from kcore.controller.zk.effects import Steps, log_notice, write_states
 from kcore.controller.zk.notices import Level, PartitionsChanged, StatesBefore
 from kcore.controller.zk.state_machines import check_partitions, partition_states
 from kcore.controller.zk.znode_reading import read_states
@@ -25,9 +25,10 @@ MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol
 def carry_out(
     context: ControllerContext, decide: Callable[[], Decision], why: str, level: Level = "info"
 ) -> Steps[Decision]:
-    """Decide, write, replay, tell; returns what took effect. `decide` reads the table, again after a refusal.
+    """Decides, writes, replays and logs; returns what took effect.
 
-    `why` and `level` are of the notice: what has happened, and whether it is a line without --verbose.
+    `decide` reads the table, again after a refusal. `why` and `level` are the notice's: the event, and whether it is
+    logged without --verbose.
     """
     decision = decide()
     taken, open_rows = [], decision.changes.rows
@@ -44,7 +45,9 @@ def carry_out(
     context.decisions.replay(decision)
     check_partitions(context.table, rows, before, partition_states(context.table, rows, situation))
     if len(rows):
-        yield from tell(PartitionsChanged.of(why, context.table, states_before, decision.changes.written(), level))
+        yield from log_notice(
+            PartitionsChanged.of(why, context.table, states_before, decision.changes.written(), level)
+        )
     return decision
 
 
@@ -58,7 +61,7 @@ def _written(context: ControllerContext, changes: UnwrittenChanges) -> Steps[tup
     refused = part(changes, ~mask)
     found = yield from read_states(context, refused.rows)
     ours = same(found.changes, refused.written()) & (found.controller_epochs == context.decisions.controller_epoch)
-    # A state of a later controller is let be: this one is about to hear that it is deposed.
+    # A state of a later controller is left alone: this one is about to be notified of its successor.
     theirs = ~ours & (found.controller_epochs <= context.decisions.controller_epoch)
     others = part(found.changes, theirs)
     context.table.apply(others, controller_epoch=found.controller_epochs[theirs])

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from kcore.controller.zk.requests.states import Situation
+from kcore.controller.zk.requests.states import ReplicaAvailability
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Int8s, Int32s
 
@@ -65,12 +65,12 @@ class IllegalTransitionError(AssertionError):
 
 
 def check_replica(replica: str, before: ReplicaState, after: ReplicaState) -> None:
-    """IllegalTransitionError, with who it is, unless the one state may follow the other."""
+    """IllegalTransitionError, naming the partition or replica, unless the one state may follow the other."""
     if before not in REPLICA_TRANSITIONS[after]:
         raise IllegalTransitionError(f"replica {replica}: {before.name} to {after.name}")
 
 
-def partition_states(table: PartitionTable, rows: Int32s, situation: Situation) -> Int8s:
+def partition_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> Int8s:
     """Each partition's state: without a state znode it is new, without a leader that is online it is offline."""
     leaders = table.leader__p[rows]
     led = ((table.replicas__ps[rows] == leaders[:, None]) & ~situation.offline(rows)).any(axis=1) & (leaders >= 0)

@@ -24,7 +24,7 @@ CREATED: Final[dict[str, type[events.Event]]] = {
 
 
 def event_of(path: str, kind: Kind) -> events.Event | None:
-    """The event of a watch that fired; None for what is no news (a broker's znode that went: its parent tells)."""
+    """The event of a watch that fired; None for a deleted broker znode, since the watch on its parent fires, too."""
     if kind == "children":
         return CHILDREN[path]() if path in CHILDREN else None
     if kind == "created" and path in CREATED:

@@ -14,7 +14,7 @@ from kcore.controller.zk.decision import Decision, StateWrite, state_writes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.leaders import directories
 from kcore.controller.zk.requests.builder import ControlRequest, RequestBuilder
-from kcore.controller.zk.requests.states import Situation, distinct
+from kcore.controller.zk.requests.states import ReplicaAvailability, distinct
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.topics import new_partitions
 from kcore.errors import TableError
@@ -30,10 +30,10 @@ from kcore.types import Bools, Int32s
 
 
 class ZkController:
-    """Decides what events mean for the partitions of `table` and who must hear of it.
+    """Decides how events change the partitions of `table`, and which brokers must be sent the changes.
 
-    Every `on_...` returns a Decision and changes nothing; `replay` is the only mutator, for when ZooKeeper has taken
-    the decision's state writes; `requests` builds what may leave after that.
+    Every `on_...` returns a Decision and changes nothing; `replay` is the only mutator, called once ZooKeeper has
+    accepted the decision's writes; `requests` builds what may be sent after that.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class ZkController:
         # The one rule of 3.9.1's elections that the protocol version decides.
         self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
-    def situation(self) -> Situation:
+    def situation(self) -> ReplicaAvailability:
         """Failed directories and deletions, as requests and decisions see them."""
-        return Situation(self.table, self.topics_to_be_deleted, self.offline_dirs)
+        return ReplicaAvailability(self.table, self.topics_to_be_deleted, self.offline_dirs)
 
     def on_broker_failed(self, event: BrokerFailed) -> Decision:
-        """Elect where a lost broker led, take it out of every ISR. Brokers that are not known as live are no news."""
+        """Elect where a lost broker led, take it out of every ISR. Brokers that are not live are ignored."""
         known = self.table.brokers
         failed = tuple(broker for broker in event.broker_ids if broker in known and known.live[known.row(broker)])
         if not failed:
@@ -69,7 +69,7 @@ class ZkController:
         return Decision(self._elect("offline", leaving=failed), failed=failed)
 
     def on_broker_started(self, event: BrokerStarted) -> Decision:
-        """Introduce a broker, and elect where only it was missed; nothing if this incarnation is known as live.
+        """Add a broker, and elect where only it was missing; nothing if this incarnation is live already.
 
         A higher epoch than a live broker's is a bounce: failure first, then start-up (KIP-380); TableError without.
         """
@@ -104,7 +104,7 @@ class ZkController:
         return Decision(self._elect("offline", leaving=dead) if dead else no_changes())
 
     def on_offline_partitions(self, rows: Int32s | None = None) -> Decision:
-        """PartitionStateMachine.triggerOnlinePartitionStateChange: lead where nobody does, if somebody can."""
+        """PartitionStateMachine.triggerOnlinePartitionStateChange: elect where there is no leader, if possible."""
         return Decision(self._elect("offline", rows=None if rows is None else _led_by_nobody(self.table, rows)))
 
     def on_new_partitions(self, rows: Int32s) -> Decision:
@@ -114,7 +114,7 @@ class ZkController:
         return Decision(new_partitions.initial_states(self.table, rows, ~self.situation().offline(rows)))
 
     def on_replicas_offline(self, broker_id: int, rows: Int32s) -> Decision:
-        """A live broker lost log directories: as if it had failed, for these partitions alone."""
+        """Log directories of a live broker failed: as if it had failed, for these partitions alone."""
         changes = self._elect("offline", leaving=(broker_id,))
         return Decision(part(changes, np.isin(changes.rows, rows)))
 
@@ -148,7 +148,7 @@ class ZkController:
         return ControlledShutdownResponse(remaining_partitions=self._names(np.setdiff1d(led, moved)))
 
     def on_preferred_election(self, event: PreferredElection) -> Decision:
-        """Lead where the first replica is, wherever it is live and in the ISR; nothing where it leads already."""
+        """Elect the first replica where it is live and in the ISR; nothing where it leads already."""
         rows = event.rows
         if rows is not None:
             rows = rows[self.table.leader__p[rows] != self.table.replicas__ps[rows, 0]]
@@ -194,7 +194,7 @@ class ZkController:
         self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
-        """What brokers must hear, once the decision is replayed: UpdateMetadata first, one of each kind a broker."""
+        """The control requests for a replayed decision: UpdateMetadata first, one of each kind a broker."""
         builder = RequestBuilder(self.controller_id, self.controller_epoch, self.table, self.versions)
         return builder.requests(decision)
 
@@ -208,7 +208,7 @@ class ZkController:
         return Errors.NONE
 
     def _replicated(self, rows: Int32s) -> Int32s:
-        """Those with more than one replica: a single one cannot be handed over, and nobody waits for it."""
+        """Those with more than one replica: a single one has no other leader, and shutdown does not wait for it."""
         if self.table.replicas__ps.shape[1] < 2:
             return rows[:0]
         replicated: Int32s = rows[self.table.replicas__ps[rows, 1] >= 0]
@@ -225,7 +225,7 @@ class ZkController:
 
 
 def _led_by_nobody(table: PartitionTable, rows: Int32s) -> Int32s:
-    """Those whose leader is none, or not live; they have had one."""
+    """Partitions with a state whose leader is none or not live."""
     leaders = table.leader__p[rows]
     led_by_nobody: Int32s = rows[(table.leader_epoch__p[rows] >= 0) & ((leaders < 0) | ~table.brokers.live[leaders])]
     return led_by_nobody

@@ -1,8 +1,7 @@
-"""Znodes that others wrote, checked before anything is made of them: what makes no sense is passed over, and told once.
-
-Whoever has a ZooKeeper shell can write anything. One znode that is not as Kafka writes it must cost the cluster that
-one topic, partition or broker, and not its controller. A controller that starts refuses such a cluster instead
-(`server/controller/eligibility.py`): an operator is there to read why.
+"""Znodes of others, checked before use: unreadable ones are skipped, and logged once. Anyone with a ZooKeeper shell can
+write anything. One znode that is not as Kafka writes it may cost the cluster that one topic, partition or broker, but
+not its controller. A controller that starts refuses such a cluster instead (`server/controller/eligibility.py`): an
+operator is there to read why.
 
 Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which read nothing out of what is not JSON.
 """
@@ -15,8 +14,8 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_LEADER
 from kcore.controller.zk import effects
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, tell
-from kcore.controller.zk.notices import Said
+from kcore.controller.zk.effects import Steps, log_notice
+from kcore.controller.zk.notices import TextNotice
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.change_sets import part
@@ -28,7 +27,7 @@ from kcore.metadata.znode_topics import TopicAssignments, decode_topics
 from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Bools, Int32s
 
-MOST_REMEMBERED: Final = 10_000  # Znodes that were passed over; of more, some are told again.
+MOST_REMEMBERED: Final = 10_000  # Znodes that were skipped; of more, some are logged again.
 
 
 def pass_over(context: ControllerContext, errors: Iterable[Exception]) -> Steps[None]:
@@ -38,7 +37,7 @@ def pass_over(context: ControllerContext, errors: Iterable[Exception]) -> Steps[
             if len(context.passed_over) >= MOST_REMEMBERED:
                 context.passed_over.clear()
             context.passed_over.add(text)
-            yield from tell(Said(f"passed over: {text}", "warning"))
+            yield from log_notice(TextNotice(f"skipped: {text}", "warning"))
 
 
 def broker_id_of(name: str) -> int:
@@ -49,7 +48,7 @@ def broker_id_of(name: str) -> int:
 
 
 def read_broker(name: str, data: bytes) -> tuple[int, BrokerNode]:
-    """A registration by its znode's name; TableError says what is wrong with it."""
+    """A registration by its znode's name; TableError if it is unreadable."""
     broker_id = broker_id_of(name)
     return broker_id, decode_broker(broker_id, data)
 
@@ -71,13 +70,13 @@ def are_replicas(broker_ids: Sequence[int]) -> bool:
 
 
 def read_topics(data: Mapping[str, bytes]) -> tuple[TopicAssignments, list[TableError]]:
-    """All topics that can be read, and what is wrong with the others."""
+    """All readable topics, and the errors of the others."""
     try:
         topics = decode_topics(data)
         if _are_sound(topics):
             return topics, []
     except TableError:
-        pass  # One by one tells which.
+        pass  # Decode one by one to find which.
     errors, readable = [], {}
     for name, each in data.items():
         try:
@@ -109,7 +108,7 @@ def read_states(context: ControllerContext, rows: Int32s) -> Steps[States]:
 
 
 def sound_states(table: PartitionTable, states: States) -> tuple[States, list[TableError]]:
-    """Those that a partition can have, and what is wrong with the others."""
+    """The possible states, and the errors of the others."""
     sound = _are_states(states.changes)
     errors = [*states.unreadable]
     for row in states.changes.rows[~sound].tolist():

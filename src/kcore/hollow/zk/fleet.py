@@ -43,7 +43,7 @@ class HollowFleet:
             self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
 
     async def lose(self, broker_id: int) -> None:
-        """Its znode is gone."""
+        """Deletes its znode."""
         self.live.discard(broker_id)
         await self.client.write([Delete(broker_path(broker_id))])
 
@@ -78,7 +78,7 @@ class HollowFleet:
         return sum(each.partitions for each in self.brokers[broker_id].arrivals if each.message is message)
 
     async def until(self, what: str, so: Callable[[], bool], timeout_s: float) -> None:
-        """Returns when it is so; TargetError after the time-out."""
+        """Returns when the condition holds; TargetError after the time-out."""
         end = time.monotonic() + timeout_s
         while not so():
             if time.monotonic() > end:

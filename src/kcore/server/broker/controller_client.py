@@ -19,22 +19,22 @@ LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 
 
 class ControllerClient:
-    """One connection to whoever controls, as the brokers are told; one request at a time."""
+    """One connection to the controller that UpdateMetadata names; one request at a time."""
 
     def __init__(self, client_id: str, controller: Callable[[], Endpoint | None]) -> None:
-        """`controller`: where it is, None while nobody has told."""
+        """`controller`: its endpoint, None while it is unknown."""
         self._client_id, self._controller = client_id, controller
         self._connection: Connection | None = None
         self._at: Endpoint | None = None
         self._turn = asyncio.Lock()
 
     async def ask(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]]) -> Any:
-        """The answer of the active controller, however long that takes.
+        """The response of the active controller, however long that takes.
 
-        `make` gives the request and its version, and is given what tells the newest version of a request there; it is
-        asked anew for every try, so that a new broker epoch gets in.
+        `make` gives the request and its version; its argument gives the newest version of a request there. It is called
+        for every try, so that a new broker epoch gets in.
         """
-        told = ""
+        last_error = ""
         async with self._turn:
             while True:
                 try:
@@ -45,9 +45,9 @@ class ControllerClient:
                     if answer.error_code != Errors.NOT_CONTROLLER:
                         return answer
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != told:  # Once for each reason.
-                        told = str(error)
-                        logger.info("the controller does not answer: %s; again every %s s", told, RETRY_S)
+                    if str(error) != last_error:  # Once for each reason.
+                        last_error = str(error)
+                        logger.info("the controller does not answer: %s; again every %s s", last_error, RETRY_S)
                 self.close()
                 await asyncio.sleep(RETRY_S)
 

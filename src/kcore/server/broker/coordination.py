@@ -1,11 +1,11 @@
-"""What a coordinator of groups or transactions is asked, and how a broker refuses that coordinates neither.
+"""Requests to coordinators of groups or transactions, refused by a broker that coordinates neither.
 
-A controller of Kafka's may place partitions of __consumer_offsets and __transaction_state on this broker; whoever
-leads one is taken for the coordinator of the groups or transactions that hash to it. Their requests are refused with
-UNSUPPORTED_VERSION, as 3.9.1 refuses the groups of KIP-848 while they are disabled: it is not retriable, so that
+A controller of Kafka's may place partitions of __consumer_offsets and __transaction_state on this broker; the leader of
+such a partition counts as the coordinator of the groups or transactions that hash to it. Their requests are refused
+with UNSUPPORTED_VERSION, as 3.9.1 refuses the groups of KIP-848 while they are disabled: it is not retriable, so that
 clients raise it at once, where COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR would let them ask for ever. A broker that
-asks whether a transaction has a partition (KIP-890) hands it on to its producer. Who asks about a group or transaction
-of another leader hears NOT_COORDINATOR, and finds that one.
+asks whether a transaction has a partition (KIP-890) hands it on to its producer. Requests for a group or transaction of
+another leader get NOT_COORDINATOR, so that clients find that one.
 """
 
 from collections.abc import Callable
@@ -101,14 +101,14 @@ ErrorOf: TypeAlias = Callable[[str, int], Errors]  # Of a group's or transaction
 
 
 def refusal_of(manager: ReplicaManager, key: str, key_type: int) -> Errors:
-    """What a request about that group or transaction is answered with."""
+    """The error for a request about that group or transaction."""
     row = coordinator_row(manager.cluster.table, key, key_type)
     is_ours = row is not None and manager.cluster.table.state(row).leader == manager.broker_id
     return Errors.UNSUPPORTED_VERSION if is_ours else Errors.NOT_COORDINATOR
 
 
 def led_partitions(manager: ReplicaManager) -> frozenset[Key]:
-    """The partitions of internal topics that this broker leads: what is coordinated there, nobody coordinates."""
+    """The partitions of internal topics that this broker leads: their groups and transactions have no coordinator."""
     led = (key for key, each in manager.partitions.items() if each.role is Role.LEADER)
     return frozenset(key for key in led if key[0] in INTERNAL_TOPICS)
 

@@ -1,4 +1,4 @@
-"""The fetchers of a broker: a task and a connection for each leader that it follows somebody in."""
+"""The fetchers of a broker: a task and a connection for each leader that it follows."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 
 
 class BrokerFetchers:
-    """By leader id. They end by themselves where nothing is followed any more."""
+    """By leader id. A task ends when its leader has no followed partitions left."""
 
     def __init__(
         self,
@@ -49,19 +49,19 @@ class BrokerFetchers:
 
     async def _run(self, leader_id: int) -> None:
         connection: Connection | None = None
-        told = ""
+        last_error = ""
         try:
             while (fetcher := self._manager.fetchers.get(leader_id)) is not None:
                 try:
                     if connection is None:
                         connection = await self._connect(leader_id)
                     await self._step(fetcher, leader_id, connection)
-                    told = ""
+                    last_error = ""
                     continue
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != told:  # Once for each reason.
-                        told = str(error)
-                        logger.info("fetching from broker %s: %s; again and again", leader_id, told)
+                    if str(error) != last_error:  # Once for each reason.
+                        last_error = str(error)
+                        logger.info("fetching from broker %s: %s; retrying", leader_id, last_error)
                 except Exception:  # Our own fault: its partitions are fetched all the same.
                     self._faults.exception("fetching from broker %s failed", leader_id)
                 if connection is not None:
@@ -82,7 +82,7 @@ class BrokerFetchers:
         return await connect(where.host, where.port, client_id=client_id, limits=LIMITS)
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
-        """One request and its answer; or a while without."""
+        """Sends one request and handles its response; or waits if there is none to send."""
         ask = fetcher.next_ask(self._now_ms())
         self._perform()
         if ask is None:

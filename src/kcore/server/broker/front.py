@@ -77,7 +77,7 @@ CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopRepli
 
 
 class ControlPath:
-    """LeaderAndIsr, StopReplica and UpdateMetadata go in as bytes: no object is made for each partition."""
+    """Hands on LeaderAndIsr, StopReplica and UpdateMetadata undecoded: they are decoded once, into columns."""
 
     def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
         self._answer = answer
@@ -121,7 +121,7 @@ class Frames:
 
 
 class BrokerFront:
-    """What clients and followers ask."""
+    """Handles the requests of clients and followers."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class BrokerFront:
         self._requests = 0
 
     def answer(self, request_id: int, response: Message) -> None:
-        """To whoever waits for it."""
+        """Hands the response to the waiting request."""
         future = self._waiting.pop(request_id, None)
         if future is not None and not future.done():
             future.set_result(response)
@@ -196,7 +196,7 @@ class BrokerFront:
         return coordination.refuse(manager, request, context.version)
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
-        """The machine's answer, when it has one; None if the client is gone before."""
+        """Waits for the machine's response; None if the client disconnects before."""
         self._requests += 1
         request_id = self._requests
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -214,7 +214,7 @@ class BrokerFront:
     async def _alter_configs(
         self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
     ) -> Message:
-        """One of Kafka's brokers knows which settings all brokers may have; this one knows throttles alone."""
+        """Kafka's brokers know the settings of all brokers; this one has throttles alone."""
         if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
             return answer
         if isinstance(request, AlterConfigsRequest):
@@ -253,7 +253,7 @@ class BrokerFront:
         )
 
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-        """Of a group or transaction: who leads its partition of an internal topic."""
+        """The coordinator of a group or transaction: the leader of its partition of an internal topic."""
         nodes, topic = self._view().nodes(), TOPICS.get(request.key_type, "")
         may_come = topic in self._manager.cluster.table.topics or await self._admin.has_coordinators()
         keys = request.coordinator_keys if version >= 4 else [request.key]
@@ -261,15 +261,15 @@ class BrokerFront:
         if version >= 4:
             return FindCoordinatorResponse(coordinators=found)
         [one] = found
-        told = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
-        return FindCoordinatorResponse(**told)
+        fields = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
+        return FindCoordinatorResponse(**fields)
 
     def _coordinator(
         self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
     ) -> Coordinator:
-        """Errors that are not retriable where nobody will ever coordinate it, so that the client gives up.
+        """The error without a coordinator: not retriable if there will never be one, so that the client gives up.
 
-        `may_come`: there are brokers that coordinate, if not for this key yet.
+        `may_come`: there are brokers that coordinate, though not yet for this key.
         """
         if key_type not in TOPICS:
             return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")

@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 async def write_isrs(zookeeper: ZookeeperClient, writes: list[StateWrite]) -> dict[Key, int | None]:
-    """The new version of each znode, None where it had another than was told; nothing of what could not be tried.
+    """The new version of each znode, None where it had another than the expected one.
 
-    The controller hears of it by a notification. A state that is just as it was to be written counts as written: the
-    answer to the first try was lost.
+    Writes that were not tried are left out. A notification informs the controller. A state that is there already counts
+    as written: the response to the first try was lost.
     """
     versions: dict[Key, int | None] = {}
     try:

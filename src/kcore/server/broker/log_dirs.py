@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in a broker's log directories (KIP-113, KIP-827; ReplicaManager.describeLogDirs)."""
+"""DescribeLogDirs: the contents of a broker's log directories (KIP-113, KIP-827; ReplicaManager.describeLogDirs)."""
 
 import shutil
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerLogs:
-    """Each partition lies in one directory; a new one goes where the fewest are."""
+    """Each partition is in one directory; a new one goes to the directory with the fewest."""
 
     def __init__(self, paths: Sequence[Path], settings: Settings | None = None) -> None:
         """Opens every log. A directory that does not do it is offline; KafkaStorageException if all are (KIP-112)."""
@@ -29,13 +29,14 @@ class BrokerLogs:
         return [each for each in self.directories if each.failed is None]
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if a directory is another broker's; one that does not say whose it is goes offline."""
+        """StorageError if a directory is another broker's; one with an unreadable meta.properties goes offline."""
         self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
 
     def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
-        """All that are online do it, or go offline. The controller hears of that in the answers to its LeaderAndIsr.
+        """Runs it in all online directories; those that fail go offline.
 
-        Source: LogManager.createAndValidateLogDirs, loadLogs; MetaPropertiesEnsemble.Loader.
+        The responses to LeaderAndIsr show it to the controller. Source: LogManager.createAndValidateLogDirs, loadLogs;
+        MetaPropertiesEnsemble.Loader.
         """
         for directory in self.online:
             try:
@@ -43,8 +44,8 @@ class BrokerLogs:
             except ApiException as error:
                 self._fail(directory, str(error))
         if not self.online:
-            told = "; ".join(str(each.failed) for each in self.directories)
-            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"no log directory can be used: {told}")
+            failures = "; ".join(str(each.failed) for each in self.directories)
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"no log directory can be used: {failures}")
 
     def keys(self) -> Iterable[Key]:
         return [key for directory in self.online for key in directory.logs]
@@ -81,7 +82,7 @@ class BrokerLogs:
             raise
 
     def fail(self, key: Key, why: str) -> list[Key] | None:
-        """The directory of that log goes offline; all that lies in it. None if it is offline already."""
+        """Takes the directory of that log offline, with all its logs. None if it is offline already."""
         directory = self._directory(key) or self._refusing.get(key)
         if directory is None or directory.failed is not None:
             return None
@@ -92,7 +93,7 @@ class BrokerLogs:
         return [tuple(each) for each in directory.fail(why)]  # type: ignore[misc]
 
     def checkpoint(self) -> list[Key] | None:
-        """Writes down how far logs are committed; what lies in directories that fail at that, None if none does."""
+        """Writes high watermark checkpoints. Returns the partitions in directories that fail, None if none does."""
         failed: list[Key] | None = None
         for directory in self.online:
             try:

@@ -31,7 +31,8 @@ from kcore.server.controller.relay import Address
 from kcore.zookeeper.client import ZookeeperClient
 
 T = TypeVar("T")
-KNOWN_S: Final = 2.0  # How long it is believed who is registered: a client that finds no coordinator asks every 0.1 s.
+# How long the list of registered brokers is cached: a client without a coordinator retries every 0.1 s.
+KNOWN_S: Final = 2.0
 
 
 class NodeAdmin:
@@ -57,7 +58,7 @@ class NodeAdmin:
         self._read_s = -KNOWN_S
 
     def describe_log_dirs(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """What lies on this broker's disks."""
+        """The contents of this broker's disks."""
         return describe_log_dirs(self._logs, request)
 
     async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
@@ -69,7 +70,7 @@ class NodeAdmin:
         return await self._perform(alter_configs(self._node, request))
 
     async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """As `alter_configs`; what is not named goes."""
+        """As `alter_configs`; settings that are not given are removed."""
         return await self._perform(replace_configs(self._node, request))
 
     async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
@@ -77,14 +78,14 @@ class NodeAdmin:
         return await self._perform(scram.describe(request))
 
     async def has_coordinators(self) -> bool:
-        """Whether a broker is registered that coordinates; True while ZooKeeper cannot tell: nobody is to give up."""
+        """Whether a coordinating broker is registered; True while ZooKeeper is unavailable: clients shall retry."""
         try:
             return bool(await self._registered())
         except KcoreError:
             return True
 
     async def addresses_of_coordinators(self) -> Sequence[Address]:
-        """Where those brokers listen; none while ZooKeeper cannot tell."""
+        """The endpoints of those brokers; none while ZooKeeper is unavailable."""
         try:
             endpoints = [endpoint for each in await self._registered() for endpoint in each.endpoints]
         except KcoreError:
@@ -92,13 +93,13 @@ class NodeAdmin:
         return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
 
     async def _registered(self) -> list[BrokerNode]:
-        """Those that coordinate: brokers of Kafka's."""
+        """The coordinating brokers: Kafka's."""
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
             found = []
             for name, node in zip(names or (), nodes, strict=True):
-                with suppress(TableError):  # The controller tells of it.
+                with suppress(TableError):  # The controller reports it.
                     found += [] if node is None else [read_broker(name, node.data)[1]]
             self._coordinators = [each for each in found if each.coordinates]
             self._read_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""A broker with real replicas as a process: registered in ZooKeeper, told by the controller, asked by clients.
+"""A broker with real replicas as a process: registered in ZooKeeper, under a controller, with clients.
 
 Source: KafkaServer of 3.9.1.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.isr_changes import for_version
 from kcore.broker.replicas.notices import NoticeKind
-from kcore.broker.replicas.outputs import Answer, FetchFrom, IsrChangesWait, LogFailed, Notice, Verify
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
 from kcore.broker.replicas.producing import on_verified
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -64,7 +64,7 @@ NEVER_MS: Final = 2**62
 
 
 def now_ms() -> int:
-    """Of a clock that only goes forward: lags and deadlines are counted in it."""
+    """The monotonic time in ms, for lags and deadlines."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -134,19 +134,19 @@ class BrokerServer:
         manager = self.manager = ReplicaManager(self.config, -1, self.logs)
         self.control = ControlRequests(manager)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._settings_told())
+        admin = NodeAdmin(manager, self.logs, self._zookeeper, self.listener, self._advertised_settings())
         own = {message_class(f"{name}Request").api_key for name in APIS}
         self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        asked = self.perform, self._next_producer_id, admin, date_ms, self._relay.forward
-        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *asked)
+        callbacks = self.perform, self._next_producer_id, admin, date_ms, self._relay.forward
+        self.front = BrokerFront(manager, self.listener, cluster_id, now_ms, *callbacks)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
         name = f"broker-{self.config.broker_id}-to-controller"
         self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)
         self._channel = ControllerClient(name, self._controller)
 
-    def _settings_told(self) -> dict[str, str]:
-        """What DescribeConfigs tells of this broker."""
+    def _advertised_settings(self) -> dict[str, str]:
+        """The broker's settings in DescribeConfigs."""
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in self._log_dirs)}
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
@@ -159,20 +159,20 @@ class BrokerServer:
         return server
 
     async def _learn(self) -> None:
-        """Clients are told what they may ask here: what this broker answers, and what one of Kafka's does for it."""
+        """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
         own = self._server.versions_answer
         while True:
             self._server.versions_answer = await self._relay.learn(own) or own
             await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:
-        """Leaders are moved away first, unless the disks are gone; logs are closed, the znode goes."""
+        """Moves leaders away first, unless the disks failed; closes logs, deletes the znode."""
         if not self._failed.is_set() and self.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Something that goes on beside; if it fails, that is told."""
+        """A background task; its failure ends the process."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -189,7 +189,7 @@ class BrokerServer:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.fetchers.close()
         await self._verifier.close()
-        self.manager.tick(NEVER_MS)  # Whoever waits is answered.
+        self.manager.tick(NEVER_MS)  # Waiting requests are answered.
         self.perform()
         self._isr_channel.close()
         self._channel.close()
@@ -248,7 +248,7 @@ class BrokerServer:
     # What is known of others.
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
-        """Where a broker listens for others."""
+        """The endpoint of a broker for other brokers."""
         brokers = self.manager.cluster.table.brokers
         if not self.manager.cluster.is_alive(broker_id):
             return None
@@ -287,7 +287,7 @@ class BrokerServer:
         while outputs := self.manager.take_outputs():
             for output in outputs:
                 match output:
-                    case Answer(request_id, response):
+                    case SendResponse(request_id, response):
                         self.front.answer(request_id, response)
                     case Verify():
                         self._verifier.ask(output)
@@ -305,7 +305,7 @@ class BrokerServer:
         self.perform()
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
-        """The replicas there are offline, and the controller hears of it; without any directory the broker ends."""
+        """Takes the replicas there offline and notifies the controller; without any directory left the broker exits."""
         if keys is None:
             return
         for key in keys:
@@ -319,7 +319,7 @@ class BrokerServer:
     async def _tell_of_failure(self) -> None:
         path = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         event = Create(path, znodes.encode_log_dir_event(self.config.broker_id), sequential=True)
-        while True:  # Told twice does no harm, not told does: nobody would lead these partitions.
+        while True:  # A repeated notification does no harm; a missing one leaves these partitions without leaders.
             try:
                 await self._zookeeper.write([event])
                 return
@@ -328,7 +328,7 @@ class BrokerServer:
                 await asyncio.sleep(REGISTER_AGAIN_S)
 
     async def _tick(self) -> None:
-        """Time passes: for those who wait, and for followers that lag."""
+        """Runs time-outs of requests and the check for lagging followers."""
         shrink_s = self.config.replica_lag_time_max_ms / 2000
         next_shrink_s = time.monotonic() + shrink_s
         while True:
@@ -343,7 +343,7 @@ class BrokerServer:
         """Not before a LeaderAndIsr (KAFKA-7235): until then nothing has moved."""
         while True:
             await asyncio.sleep(CHECKPOINT_S)
-            if self.control.heard_of_replicas:
+            if self.control.received_leader_and_isr:
                 self._directories_failed(self.logs.checkpoint())
                 self._topics.keep_only({topic for topic, _ in self.manager.partitions})
                 self.perform()
@@ -400,7 +400,7 @@ class BrokerServer:
             return block[0]
 
     async def _controlled_shutdown(self) -> None:
-        """Asks the controller to move leaders away; again with the new epoch if it was registered anew (380.5)."""
+        """Requests controlled shutdown; again with the new epoch if it was registered again (380.5)."""
         for tried in range(SHUTDOWN_TRIES):
             if tried:
                 await asyncio.sleep(SHUTDOWN_BACKOFF_S)

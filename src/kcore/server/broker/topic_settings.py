@@ -28,7 +28,7 @@ _COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
 class TopicSettingsWatch:
-    """Those of the topics that the broker has replicas of."""
+    """The settings of the topics that the broker has replicas of."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TopicSettingsWatch:
             del settings[topic]
 
     async def begin(self) -> None:
-        """In a new session: all is read, and watched, anew."""
+        """In a new session: reads and watches everything again."""
         await self._read(sorted(self._known))
         self._changed.set()
 
@@ -103,7 +103,7 @@ class TopicSettingsWatch:
 def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
     """A topic's configuration, as its znode has it. A value that AlterConfigs would refuse is logged and left out."""
     read = _Reader(topic, config)
-    # message.timestamp.difference.max.ms says both limits until one of its own is set (LogConfig of 3.6 to 3.9).
+    # message.timestamp.difference.max.ms is both limits until they have their own settings (LogConfig of 3.6 to 3.9).
     difference_ms = read.integer("message.timestamp.difference.max.ms", NO_LIMIT_MS)
     before_ms, after_ms = (
         read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")

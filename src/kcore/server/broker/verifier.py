@@ -44,14 +44,14 @@ class TransactionVerifier:
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = BoundedLog(logger)
 
-    def ask(self, asked: Verify) -> None:
-        """Who coordinates is asked after all that waits for it."""
-        row = coordinator_row(self._manager.cluster.table, asked.transactional_id, TRANSACTIONS)
+    def ask(self, verify: Verify) -> None:
+        """Sends the coordinator all verifications that wait for it."""
+        row = coordinator_row(self._manager.cluster.table, verify.transactional_id, TRANSACTIONS)
         coordinator = -1 if row is None else self._manager.cluster.table.state(row).leader
         if coordinator == self._manager.broker_id:
-            self._tell([asked], refusal_of(self._manager, asked.transactional_id, TRANSACTIONS))
+            self._finish([verify], refusal_of(self._manager, verify.transactional_id, TRANSACTIONS))
         elif self._endpoint(coordinator) is None:
-            self._tell([asked], Errors.COORDINATOR_NOT_AVAILABLE)
+            self._finish([verify], Errors.COORDINATOR_NOT_AVAILABLE)
         else:
             if coordinator not in self._queues:
                 self._queues[coordinator] = asyncio.Queue()
@@ -59,10 +59,10 @@ class TransactionVerifier:
                 task = asyncio.create_task(self._run(coordinator), name=name)
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            self._queues[coordinator].put_nowait(asked)
+            self._queues[coordinator].put_nowait(verify)
 
     async def close(self) -> None:
-        """Nobody is asked any more; who waits is not told."""
+        """Stops; waiting verifications get no result."""
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
@@ -84,16 +84,16 @@ class TransactionVerifier:
                         connection = await self._connect(coordinator)
                     await self._ask(connection, batch)
                 except UnsupportedVersionError:
-                    self._tell([*batch.values()], Errors.NONE)  # A broker before KIP-890: nobody verifies.
+                    self._finish([*batch.values()], Errors.NONE)  # A broker before KIP-890: no verification.
                 except KcoreError as error:
                     self._log.info("verifying transactions with broker %s: %s", coordinator, error)
                     if connection is not None:
                         connection.abort()
                         connection = None
-                    self._tell([*batch.values()], Errors.NETWORK_EXCEPTION)
+                    self._finish([*batch.values()], Errors.NETWORK_EXCEPTION)
         except Exception:
             logger.exception("verifying transactions with broker %s ended", coordinator)
-        finally:  # What waits times out by itself; the next question begins anew.
+        finally:  # The waiting ones time out; the next one connects again.
             del self._queues[coordinator]
             if connection is not None:
                 connection.abort()
@@ -124,12 +124,12 @@ class TransactionVerifier:
             AddPartitionsToTxnRequest(transactions=transactions), version
         )
         if answer.error_code != Errors.NONE:
-            self._tell([*batch.values()], Errors.of(answer.error_code))
+            self._finish([*batch.values()], Errors.of(answer.error_code))
             return
         results = {each.transactional_id: each for each in answer.results_by_transaction}
-        for transactional_id, asked in batch.items():
+        for transactional_id, verify in batch.items():
             if transactional_id not in results:
-                self._tell([asked], Errors.NETWORK_EXCEPTION)
+                self._finish([verify], Errors.NETWORK_EXCEPTION)
                 continue
             codes = {
                 (topic.name, each.partition_index): Errors.of(each.partition_error_code)
@@ -137,11 +137,11 @@ class TransactionVerifier:
                 for each in topic.results_by_partition
             }
             refused = {key: code for key, code in codes.items() if code is not Errors.NONE}
-            self._on_verified(asked.request_id, refused)
+            self._on_verified(verify.request_id, refused)
 
-    def _tell(self, asked: list[Verify], error: Errors) -> None:
-        """One answer for all of them."""
-        for each in asked:
+    def _finish(self, verify: list[Verify], error: Errors) -> None:
+        """Gives all of them the same result."""
+        for each in verify:
             self._on_verified(each.request_id, {} if error is Errors.NONE else dict.fromkeys(each.keys, error))
 
 

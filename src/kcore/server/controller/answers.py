@@ -16,7 +16,7 @@ from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetada
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns, Rows
 
-DELETES_BY_PARTITION: Final = 3  # StopReplica's version from which each partition says so (KIP-570).
+DELETES_BY_PARTITION: Final = 3  # The version since which StopReplica has the flag for each partition (KIP-570).
 IN_COLUMNS: Final = (LeaderAndIsrResponse, StopReplicaResponse)  # They name every partition: no object for each.
 
 
@@ -36,7 +36,7 @@ def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, 
 
 
 def _of_deleted(response: Columns, request: Columns) -> Columns:
-    """The answers for partitions that the broker was told to delete; the others only stopped (KAFKA-9946)."""
+    """The part of the response for partitions that the request deletes; the others were only stopped (KAFKA-9946)."""
     errors = response.partition_errors
     deleted = _deleted(request)
     named = zip(errors.topic_name.tolist(), errors.partition_index.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""What a controller tells a broker: in order, one request in flight, again until it answers or is gone.
+"""Sends control requests to a broker: in order, one in flight, repeated until it responds or is not live.
 
 Source: ControllerChannelManager and RequestSendThread of 3.9.1.
 """
@@ -119,7 +119,7 @@ class BrokerChannel:
         return Unacknowledged(min(since_s for _, since_s in orders), sum(count_of(request) for request, _ in orders))
 
     def close(self) -> "asyncio.Task[None]":
-        """The broker is gone, or this controller's time: what was not sent is dropped. Returns what may be awaited."""
+        """Closes the channel and drops unsent requests. Returns what may be awaited."""
         self._outbox.clear()
         self._sent = None
         self._task.cancel()
@@ -142,14 +142,14 @@ class BrokerChannel:
                 self._connection.abort()
 
     async def _ask_until_answered(self, order: Order) -> memoryview:
-        told = ""
+        last_error = ""
         while True:
             try:
                 answer = await self._ask(order)
             except NetworkError as error:
-                if str(error) != told:  # Once for each reason.
-                    told = str(error)
-                    logger.info("%s: %s; again every %s s", self, told, BACKOFF_S)
+                if str(error) != last_error:  # Once for each reason.
+                    last_error = str(error)
+                    logger.info("%s: %s; again every %s s", self, last_error, BACKOFF_S)
                 self._metrics.request_retries += 1
                 await self._disconnect()
                 await asyncio.sleep(BACKOFF_S)
@@ -209,13 +209,13 @@ class BrokerChannels:
         return sum(map(len, self._channels.values()))
 
     def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
-        """To each broker that it is for, as that incarnation is live."""
+        """Queues each request for its broker, if that incarnation is live."""
         for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
             channel = self._channel(broker_id, epoch, brokers)
             if channel is None:
                 name = api_name(request.message)
                 logger.info(
-                    "%s not sent to broker %s: it is gone, or has no listener %s", name, broker_id, self._listener
+                    "%s not sent to broker %s: it is not live, or has no listener %s", name, broker_id, self._listener
                 )
             else:
                 channel.send(request)
@@ -228,8 +228,8 @@ class BrokerChannels:
         if endpoint is None:
             return None
         self._close(broker_id)
-        told = self._client_id, self._on_answer, self._metrics
-        channel = BrokerChannel(broker_id, epoch, endpoint, *told, Outbox(self._merges), self._fanouts)
+        options = self._client_id, self._on_answer, self._metrics
+        channel = BrokerChannel(broker_id, epoch, endpoint, *options, Outbox(self._merges), self._fanouts)
         self._channels[broker_id] = channel
         return channel
 
@@ -241,7 +241,7 @@ class BrokerChannels:
         return next((each for each in endpoints if each.listener == self._listener), None)
 
     def keep_only(self, brokers: BrokerTable) -> None:
-        """Of an incarnation that is not live, the queue is dropped: it can answer nothing any more."""
+        """Drops the queues of incarnations that are not live: they cannot respond any more."""
         for broker_id, channel in [*self._channels.items()]:
             row = brokers.row(broker_id) if broker_id in brokers else None
             if row is None or not brokers.live[row] or brokers.epochs[row] != channel.broker_epoch:
@@ -268,7 +268,7 @@ class BrokerChannels:
         self._metrics.unacknowledged_brokers = late
 
     def close(self) -> None:
-        """All that waits is dropped: this controller has no say any more."""
+        """Drops all queues: this controller is not active any more."""
         for broker_id in [*self._channels]:
             self._close(broker_id)
 

@@ -1,4 +1,4 @@
-"""What the active controller tells clients of the cluster: Metadata and DescribeCluster, from its table.
+"""The active controller's responses to Metadata and DescribeCluster, from its table.
 
 Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
 """
@@ -25,7 +25,7 @@ from kcore.schema.cluster_metadata import (
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
 TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
-# A bit for each AclOperation that AclEntry knows for the kind of resource: with no authorizer all are allowed.
+# A bit for each AclOperation that AclEntry allows for the kind of resource: without authorizer all are set.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
@@ -39,11 +39,11 @@ class ClusterView:
     controller: LiveBroker  # Listed among the brokers, though it has no znode of its own.
     cluster_id: str | None
     hidden: Collection[str] = ()  # Topics that are being deleted.
-    # By partition row: brokers that have its replica on a disk that failed, though they may live.
+    # By partition row: brokers, live or not, that have its replica on a failed disk.
     offline: Callable[[int], Collection[int]] = lambda row: ()
 
     def nodes(self) -> dict[int, tuple[str, int, str | None]]:
-        """Host, port and rack by id: of the controller, and of the live brokers that have the listener."""
+        """Host, port and rack by id: of the controller, and of the live brokers with the listener."""
         brokers = self.table.brokers
         each = [
             (int(brokers.ids[row]), brokers.endpoints[row], brokers.racks[row]) for row in brokers.live.nonzero()[0]
@@ -94,16 +94,16 @@ class ClusterView:
         self, request: MetadataRequest, version: int, nodes: Collection[int]
     ) -> Iterable[MetadataResponseTopic]:
         topics = self.table.topics
-        asked = request.topics
-        if asked is None or (not asked and version == 0):
+        requested = request.topics
+        if requested is None or (not requested and version == 0):
             for name in topics.names:
                 if name and (known := self._topic(name, version, nodes)):
                     yield known
             return
-        by_id = [each.topic_id for each in asked if each.topic_id != ZERO_UUID]
+        by_id = [each.topic_id for each in requested if each.topic_id != ZERO_UUID]
         is_by_name = version < TOPIC_IDS_SINCE or not by_id
-        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and any(each.name is None for each in asked)):
-            for each in asked:  # MetadataRequest.getErrorResponse: no name is null there.
+        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and any(each.name is None for each in requested)):
+            for each in requested:  # MetadataRequest.getErrorResponse: no name is null there.
                 yield MetadataResponseTopic(
                     error_code=Errors.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id
                 )
@@ -111,12 +111,14 @@ class ClusterView:
         if by_id:
             names = {topic_id: name for topic_id, name in zip(topics.ids, topics.names, strict=True) if name}
             for topic_id in by_id:
-                yield self._asked(names.get(topic_id), topic_id, version, nodes)
+                yield self._requested_topic(names.get(topic_id), topic_id, version, nodes)
             return
-        for asked_name in dict.fromkeys(each.name for each in asked):
-            yield self._asked(asked_name, ZERO_UUID, version, nodes)
+        for asked_name in dict.fromkeys(each.name for each in requested):
+            yield self._requested_topic(asked_name, ZERO_UUID, version, nodes)
 
-    def _asked(self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]) -> MetadataResponseTopic:
+    def _requested_topic(
+        self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]
+    ) -> MetadataResponseTopic:
         if name is None:
             return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
         known = self._topic(name, version, nodes)
@@ -145,7 +147,7 @@ class ClusterView:
     def _partitions(self, rows: Int32s, version: int, nodes: Collection[int]) -> list[MetadataResponsePartition]:
         """The partitions of some rows."""
         table = self.table
-        ids = [*table.brokers.ids.tolist(), -1]  # Row -1 is nobody.
+        ids = [*table.brokers.ids.tolist(), -1]  # Row -1 is no broker.
         live = {ids[row] for row in table.brokers.live.nonzero()[0]}
         columns = (
             map(self.offline, rows.tolist()),

@@ -1,9 +1,7 @@
-"""Whether a controller may control the cluster that it finds in ZooKeeper: asked before anything is taken over.
-
-Each check reads, writes nothing, and raises an ElectionRefusedError whose sentence tells an operator what to do. All
-that a failover reads is looked at once, when the process starts; before each election, what may have come since and
-would make two controllers of one cluster. A znode that makes no sense and comes later is passed over
-(`controller/zk/znode_reading.py`).
+"""Whether a controller may control the cluster that it finds in ZooKeeper: checked before it takes over. A check only
+reads, and raises an ElectionRefusedError that says what the operator should do. Everything that a failover reads is
+checked once, when the process starts; before each election, only what may have changed since and would give the cluster
+two controllers. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
 """
 
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.zookeeper.client import ZookeeperClient
 
-MOST_TOLD: Final = 3  # Znodes that the sentence names.
+MOST_SHOWN: Final = 3  # Znodes that the sentence names.
 _NOT_KRAFT: Final = (None, -1)
 # Read at every failover, or by clients: what they are read by.
 _SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
@@ -41,7 +39,7 @@ async def check_chroot(zookeeper: ZookeeperClient) -> None:
 
 
 async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """No broker has this controller's id: clients would be sent to it, and it would believe that it controls."""
+    """No broker has this controller's id: clients would be sent to it, and it would take itself for the controller."""
     [node] = await zookeeper.read_nodes([znodes.broker_path(broker_id)])
     if node is not None:
         raise ElectionRefusedError(
@@ -76,7 +74,7 @@ async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_cluster(zookeeper: ZookeeperClient) -> None:
-    """All registrations, topics and states can be read."""
+    """Checks that all registrations, topics and states are readable."""
     faults: list[TableError] = []
     [ids] = await zookeeper.read_children([znodes.BROKER_IDS])
     nodes = await zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in ids or ()])
@@ -94,6 +92,6 @@ async def check_cluster(zookeeper: ZookeeperClient) -> None:
     states = await zookeeper.read_states(table, np.arange(len(table), dtype=np.int32))
     faults += sound_states(table, states)[1]
     if faults:
-        told = "; ".join(map(str, faults[:MOST_TOLD]))
-        more = f"; and {len(faults) - MOST_TOLD:,} more" if len(faults) > MOST_TOLD else ""
-        raise ElectionRefusedError(f"{told}{more}; repair the znodes, or delete those of nobody")
+        texts = "; ".join(map(str, faults[:MOST_SHOWN]))
+        more = f"; and {len(faults) - MOST_SHOWN:,} more" if len(faults) > MOST_SHOWN else ""
+        raise ElectionRefusedError(f"{texts}{more}; repair the znodes, or delete those of nobody")

@@ -16,7 +16,7 @@ class Reelect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stop(Event):
-    """The process ends: it resigns, and stands for election no more."""
+    """The process ends: it resigns, and takes part in no further election."""
 
 
 class Queued(NamedTuple):
@@ -27,7 +27,7 @@ class Queued(NamedTuple):
 
 
 class EventQueue:
-    """First in, first out; but a lost session is dealt with before all that was heard in it."""
+    """First in, first out; but the loss of a session is handled before the events of that session."""
 
     def __init__(self, metrics: ControllerMetrics) -> None:
         self._events: deque[Queued] = deque()
@@ -46,7 +46,7 @@ class EventQueue:
         self._changed()
 
     def session_lost(self) -> None:
-        """What watches told is old news: all is read anew. Requests stay, and are answered NOT_CONTROLLER."""
+        """Drops events of watches, since everything is read again. Requests stay, and are answered NOT_CONTROLLER."""
         self._events = deque(queued for queued in self._events if isinstance(queued.event, RequestEvent | Stop))
         if not any(isinstance(queued.event, Stop) for queued in self._events):
             self.put_first(Reelect())

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.controller.zk import events
 from kcore.controller.zk.admin.configs import is_of_all_brokers
-from kcore.controller.zk.effects import Answer
+from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
@@ -27,7 +27,7 @@ from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
 
-LEARN_S: Final = 5.0  # Between two looks at what live brokers know: they may be rolled to another release.
+LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
 LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
 
 MakeEvent: TypeAlias = Callable[[int, Any, int], RequestEvent]  # From a request id, the request and its version.
@@ -41,8 +41,8 @@ class Owned(NamedTuple):
 
 
 def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, version: int) -> RequestEvent:
-    asked = events.ControlledShutdown(request.broker_id, request.broker_epoch)
-    return events.ControlledShutdownReceived(request_id, asked)
+    shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
+    return events.ControlledShutdownReceived(request_id, shutdown)
 
 
 def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
@@ -63,14 +63,14 @@ OWNED: Final[dict[str, Owned]] = {
     "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
     "UpdateFeatures": Owned((0, 1), events.UpdateFeatures),
 }
-# Any broker can do these: while another controls, a live one does.
+# Any broker can serve these: while another node is controller, they are relayed to a live broker.
 ANYBODY: Final[dict[str, Owned]] = {
     "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
     "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
     "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
     "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
 }
-# Read off the table while active; a live broker's answer otherwise.
+# Answered from the table while active; else relayed to a live broker.
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1)}
 # Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
@@ -99,7 +99,7 @@ class Front:
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         metrics: ControllerMetrics,
     ) -> None:
-        """`put` takes events; `view` is None while not active; `brokers` are live ones, to pass on requests to."""
+        """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to."""
         self._put, self._view = put, view
         self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -121,10 +121,10 @@ class Front:
         if self._server is not None:
             await self._server.close()
 
-    def answer(self, answer: Answer) -> None:
-        """To whoever waits for it."""
+    def answer(self, answer: SendResponse) -> None:
+        """Hands the response to the waiting request."""
         future = self._waiting.pop(answer.request_id)
-        if not future.done():  # Cancelled, if the client is gone.
+        if not future.done():  # Cancelled if the client has disconnected.
             future.set_result(answer.response)
 
     def brokers_changed(self) -> None:
@@ -132,8 +132,8 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        if is_of_all_brokers(request) and (told := await self._relay.forward(request, context.version)) is not None:
-            return told
+        if is_of_all_brokers(request) and (relayed := await self._relay.forward(request, context.version)) is not None:
+            return relayed
         if (make := _EVENTS.get(type(request))) is not None:
             request_id = next(self._request_ids)
             answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -146,22 +146,23 @@ class Front:
             nothing: Message = response_of(type(request))()
             return nothing
         view = self._view()
-        if isinstance(request, MetadataRequest):  # Without brokers it is no news to a client, which asks elsewhere.
+        # Without brokers there is nothing to say: the client asks another node.
+        if isinstance(request, MetadataRequest):
             return view.metadata(request, context.version) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
 
     async def keep_learning(self) -> None:
-        """A client is told what it may ask here: what the controller owns, and what a live broker knows."""
+        """Updates ApiVersions: the controller's own APIs, and those of a live broker."""
         server = self._server
         assert server is not None, "open it first"
         own = server.versions_answer
         while True:
             self._brokers_changed.clear()
-            told = await self._relay.learn(own)
-            if told is not None:
-                server.versions_answer = told
-            wait_s = LEARN_S if told is not None else LEARN_SOON_S
+            relayed = await self._relay.learn(own)
+            if relayed is not None:
+                server.versions_answer = relayed
+            wait_s = LEARN_S if relayed is not None else LEARN_SOON_S
             try:
                 async with asyncio.timeout(wait_s):
                     await self._brokers_changed.wait()

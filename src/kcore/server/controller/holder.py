@@ -1,4 +1,4 @@
-"""Who holds `/controller`, and what to think of somebody there who has our id."""
+"""The holder of `/controller`, and the case of a holder with this controller's id."""
 
 import logging
 from typing import Final, NamedTuple
@@ -21,15 +21,15 @@ class Holder(NamedTuple):
 
 
 async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder | None:
-    """None if nobody controls; a change is watched from now on."""
+    """None if there is no controller; changes are watched from now on."""
     [node] = await zookeeper.read_nodes([znodes.CONTROLLER], on_watch)
     stat = await zookeeper.stat(znodes.CONTROLLER) if node is not None else None
-    if node is None or stat is None:  # If it went in between, the watch tells.
+    if node is None or stat is None:  # If it was deleted meanwhile, the watch fires.
         return None
     try:
         broker_id: int | None = znodes.decode_controller(node.data).broker_id
     except TableError as error:
-        logger.warning("who controls is not known until this znode changes: %s", error)
+        logger.warning("the controller is unknown until this znode changes: %s", error)
         broker_id = None
     session = stat.ephemeralOwner
     return Holder(broker_id, session, bool(session) and session == zookeeper.session.id)
@@ -38,9 +38,9 @@ async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder |
 class Twin:
     """A controller of our own id in a session that is not ours.
 
-    Either another controller runs under that id, or one has ended without closing its session: then `/controller`
-    goes when that session times out. So the session is given twice our own time-out, and if it lives on, so does the
-    controller.
+    Either another controller runs under that id, or one has ended without closing its session: then `/controller` goes
+    when that session times out. So the session is given twice our own time-out, and if the session is still there, so
+    is the other controller.
     """
 
     def __init__(self, broker_id: int, session_timeout_s: float) -> None:
@@ -49,7 +49,10 @@ class Twin:
         self._session, self._until_s = 0, 0.0
 
     def is_new(self, session: int, now_s: float) -> bool:
-        """Whether it is met for the first time: look again after `wait_s`. ElectionRefusedError if it lives on."""
+        """Whether it is seen for the first time: check again after `wait_s`.
+
+        ElectionRefusedError if it is still there.
+        """
         if session == self._session:
             if now_s < self._until_s:
                 return False

@@ -37,7 +37,7 @@ class ControllerMetrics:
     )  # by API and version: sent to a broker, answered
     request_queue_time: Duration = field(default_factory=Duration)  # RequestRateAndQueueTimeMs
     request_retries: int = 0
-    unacknowledged_brokers: int = 0  # gauge: who owe an answer to a LeaderAndIsr for longer than they may
+    unacknowledged_brokers: int = 0  # gauge: brokers that have not responded to a LeaderAndIsr in time
     alarms: int = 0  # Times that a broker left leadership unacknowledged for longer than it may.
     relayed: int = 0  # Clients' requests that a broker answered.
 

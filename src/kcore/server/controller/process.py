@@ -15,7 +15,7 @@ from typing import Final, Self
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
-from kcore.controller.zk.effects import Answer, Effect, HandleLater, Send, Tell
+from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.notices import Level, Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.requests.live_brokers import LiveBroker
@@ -57,7 +57,7 @@ from kcore.zookeeper.registration import ControllerEpoch, elect, take_over
 from kcore.zookeeper.session import SessionEvent
 
 logger = logging.getLogger(__name__)
-SLOW_S: Final = 0.1  # An event that takes longer is told of.
+SLOW_S: Final = 0.1  # An event that takes longer is logged.
 TICK_S: Final = 0.5
 FIRST_REBALANCE_S: Final = 5.0  # After the failover, as KafkaController has it.
 REELECT_AFTER_FAULT_S: Final = 1.0
@@ -68,7 +68,7 @@ _LEVELS: Final[dict[Level, int]] = {"detail": logging.DEBUG, "info": logging.INF
 
 
 def _log(notice: Notice) -> None:
-    """Its line, and with --verbose a line for each partition or topic."""
+    """Logs a notice's line, and with --verbose a line for each partition or topic."""
     logger.log(_LEVELS[notice.level], "%s", notice)
     if logger.isEnabledFor(logging.DEBUG):
         for line in notice.details():
@@ -112,7 +112,7 @@ class ControllerServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
         self._twin = Twin(config.broker_id, session_s)
-        self._stopped = asyncio.Event()  # It has resigned, and stands for election no more.
+        self._stopped = asyncio.Event()  # It has resigned, and takes part in no further election.
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -124,9 +124,9 @@ class ControllerServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """KafkaController.shutdown: who waits is answered, `/controller` is free at once."""
+        """KafkaController.shutdown: waiting requests are answered, `/controller` is deleted at once."""
         self._queue.put_first(Stop())
-        with suppress(TimeoutError):  # ZooKeeper may be gone: its session ends by itself then.
+        with suppress(TimeoutError):  # ZooKeeper may be unreachable: the session then times out.
             async with asyncio.timeout(STOP_S):
                 await self._stopped.wait()
         self._channels.close()
@@ -191,7 +191,7 @@ class ControllerServer:
         self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
-        """KafkaController's auto-leader-rebalance task; while not active the event is no news."""
+        """KafkaController's auto-leader-rebalance task; ignored while not active."""
         if not self.config.auto_leader_rebalance_enable:
             return
         await asyncio.sleep(FIRST_REBALANCE_S)
@@ -208,7 +208,7 @@ class ControllerServer:
                 await asyncio.sleep(TICK_S)
 
     async def _tick(self) -> None:
-        """Time passes for those who wait: requests with a time-out, orders that nobody acknowledges."""
+        """Runs time-outs: of waiting requests, and of unacknowledged LeaderAndIsr."""
         while True:
             await asyncio.sleep(TICK_S)
             self._channels.check_acknowledgements(asyncio.get_running_loop().time())
@@ -234,7 +234,7 @@ class ControllerServer:
                 logger.exception("%s failed: this controller resigns", type(event).__name__)
                 await self._move()
                 loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
-            self._told(event, begin_s - queued_s, loop.time() - begin_s)
+            self._log_duration(event, begin_s - queued_s, loop.time() - begin_s)
 
     async def _take(self, event: events.Event) -> None:
         if isinstance(event, Stop):
@@ -255,14 +255,14 @@ class ControllerServer:
         if self._cluster_id is None:
             await self._read_cluster_id()
 
-    def _told(self, event: events.Event, queued_s: float, took_s: float) -> None:
+    def _log_duration(self, event: events.Event, queued_s: float, took_s: float) -> None:
         name = type(event).__name__
         self.metrics.events[name].add(took_s)
         level = logging.INFO if took_s > SLOW_S else logging.DEBUG
         logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, queued_s * 1e3)
 
     async def _handle(self, event: events.Event) -> None:
-        """To its end, or to where it fails."""
+        """Runs the handler of an event to its end, or to its error."""
         was_active = self.active.is_active
         steps = self.active.handle(event, time.monotonic_ns() // 1_000_000)  # Deadlines know no wall clock.
         try:
@@ -281,7 +281,7 @@ class ControllerServer:
             self._settle(was_active)
 
     def _settle(self, was_active: bool) -> None:
-        """What follows from the machine's state: who may be talked to, and what is told."""
+        """Applies the machine's state to the edge: channels to brokers, and the view for clients."""
         active = self.active
         self.metrics.active_controller_count = int(active.is_active)
         self.metrics.controller_epoch = active.decisions.controller_epoch if active.is_active else 0
@@ -312,15 +312,15 @@ class ControllerServer:
             case Send(requests):
                 for request in requests:
                     self._channels.send(request, active.table.brokers)
-            case Answer():
+            case SendResponse():
                 self._front.answer(effect)
             case HandleLater(event):
                 self._queue.put(event)
-            case Tell(notice):
+            case LogNotice(notice):
                 _log(notice)
         return None
 
-    # Who controls.
+    # The controller's id.
 
     async def _reelect(self) -> None:
         """KafkaController.maybeResign and elect."""
@@ -337,7 +337,7 @@ class ControllerServer:
             elected = await get_it(self._zookeeper, broker_id, time.time_ns() // 1_000_000)
         except ControllerMovedError as error:
             logger.info("not elected: %s", error)
-            self._queue.put(Reelect())  # Who was faster may be gone again.
+            self._queue.put(Reelect())  # The faster node may have lost its session since.
             return
         await self._begin(elected)
 
@@ -403,9 +403,9 @@ class ControllerServer:
         return ClusterView(active.table, name, listed, self._cluster_id, active.topics_to_be_deleted, offline)
 
     async def _addresses(self) -> Sequence[Address]:
-        """Of live brokers: by the table, or by ZooKeeper while another controls; first those that coordinate.
+        """Endpoints of live brokers: by the table, or by ZooKeeper while not active; coordinating brokers first.
 
-        Kafka's own brokers know all requests, kcore's do not.
+        Kafka's own brokers serve all requests, kcore's do not.
         """
         listener = self.config.inter_broker_listener_name
         if self.active.is_active:
@@ -417,7 +417,7 @@ class ControllerServer:
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
             found = []
             for name, node in zip(names or (), nodes, strict=True):
-                with suppress(TableError):  # Who controls tells of it.
+                with suppress(TableError):  # The active controller reports it.
                     found += [] if node is None else [read_broker(name, node.data)[1]]
             lists = [tuple(each.endpoints) for each in sorted(found, key=lambda each: not each.coordinates)]
         return [Address(each.host, each.port) for endpoints in lists for each in endpoints if each.listener == listener]

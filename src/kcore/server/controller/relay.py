@@ -1,8 +1,7 @@
-"""Clients' requests that are not the controller's: a live broker answers them, and the bytes go through as they are.
-
-A controller in ZooKeeper mode is listed among the live brokers, for without that no broker finds it; so clients take it
-for a broker, and may ask it for a group's coordinator or a producer id. It says that it knows what a live broker knows,
-and asks one. (A listener for brokers alone is the other way, and needs brokers that are configured for it.)
+"""Relays requests that are not the controller's to a live broker, and its responses back, byte for byte. A controller
+in ZooKeeper mode is listed among the live brokers, since brokers would not find it otherwise; so clients take it for a
+broker, and may ask it for a group's coordinator or a producer id. Its ApiVersions has the APIs of a live broker, to
+which it relays them. (A listener for brokers alone is the other way, and needs brokers that are configured for it.)
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from kcore.schema.versions import Versions
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
 MOST_FORWARDED: Final = 16  # Decoded requests that are passed on at once: each has a connection of its own.
-# What only leaders are asked, or controllers tell, what belongs to one connection, and what changes one broker's disks.
+# Requests for leaders only, control requests, requests about one connection, and changes of one broker's disks.
 NOT_RELAYED: Final = frozenset(
     {
         *("Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"),
@@ -35,14 +34,14 @@ NOT_RELAYED: Final = frozenset(
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The endpoint of a broker."""
 
     host: str
     port: int
 
 
 class BrokerRelay:
-    """A connection to some live broker for each client that needs one."""
+    """A connection to a live broker for each client that needs one."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class BrokerRelay:
         self._log = BoundedLog(logger, burst=1, every_s=60.0)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """What a broker knows and this controller does not own."""
+        """The APIs of a broker that this controller does not own."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
@@ -81,7 +80,7 @@ class BrokerRelay:
             raise DisconnectedError(f"no broker answered in its place: {error}") from error
 
     async def forward(self, request: Message, version: int) -> Message | None:
-        """The answer of the first live broker that gives one to a request that was decoded; None if none does."""
+        """The first response of a live broker to a decoded request; None if there is none."""
         async with self._forwarding:
             for address in await self._brokers():
                 try:
@@ -95,7 +94,7 @@ class BrokerRelay:
         return None
 
     def forget(self, connection_id: int) -> None:
-        """Its client is gone."""
+        """Its client has disconnected."""
         _, writer = self._streams.pop(connection_id, (None, None))
         if writer is not None:
             writer.transport.abort()
@@ -118,7 +117,7 @@ class BrokerRelay:
         raise DisconnectedError("no live broker")
 
     async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
-        """What to tell clients: our own APIs, and those of the first broker that answers; None if none does."""
+        """ApiVersions for clients: our own APIs, and those of the first broker that responds; None if none does."""
         for address in await self._brokers():
             try:
                 async with await connect(*address, client_id="kcore-controller", limits=LIMITS) as connection:

@@ -1,4 +1,4 @@
-"""What a quorum says of itself: DescribeQuorum, followed to the leader (KIP-595, KIP-836, KIP-919)."""
+"""DescribeQuorum, sent on to the leader (KIP-595, KIP-836, KIP-919)."""
 
 from collections.abc import Sequence
 from random import Random
@@ -26,11 +26,11 @@ from kcore.schema.describe_quorum import (
 BROKERS, CONTROLLERS = 1, 2  # The endpoint types of DescribeCluster.
 LIMITS: Final = Limits(connect_s=5.0, request_s=5.0, close_s=0.2)
 BACKOFF: Final = Backoff(first_s=0.05, highest_s=1.0)
-HOPS: Final = 3  # From a node that does not lead to the one that it says does.
+HOPS: Final = 3  # From a node that does not lead to the leader that it names.
 
 
 class QuorumDescription(NamedTuple):
-    """The leader's view; `nodes` are where voters listen, none before KIP-853. No `cluster_id` is told too early."""
+    """The leader's view; `nodes` are the voters' endpoints, none before KIP-853. `cluster_id` may not be known yet."""
 
     cluster_id: str
     partition: DescribeQuorumResponsePartitionData
@@ -50,14 +50,14 @@ async def describe_quorum(
 
 
 class _Search:
-    """For the node that can tell; what one try learns, the next one knows."""
+    """Finds the node that can answer; each try uses the addresses learnt by the last one."""
 
     def __init__(self, bootstrap: Sequence[Address], endpoint_type: int) -> None:
         self._bootstrap, self._endpoint_type = list(bootstrap), endpoint_type
         self._learnt: list[Address] = []  # The leader first, where that is known.
 
     async def once(self) -> QuorumDescription:
-        """The answer of the first address that has one. DisconnectedError tells of all of them."""
+        """The response of the first address that gives one. DisconnectedError lists the errors of all."""
         problems: list[str] = []
         for address in dict.fromkeys([*self._learnt, *self._bootstrap]):
             leader: Address | None = address
@@ -78,16 +78,16 @@ class _Search:
         raise DisconnectedError("; ".join(dict.fromkeys(problems)))
 
     async def _ask(self, address: Address) -> QuorumDescription | Address | None:
-        """The description, or where the leader is as far as this node knows."""
+        """The description, or the leader's endpoint if this node knows it."""
         async with await connect(*address, limits=LIMITS) as connection:
             try:
-                return await self._asked(connection)
+                return await self._describe_once(connection)
             except UnsupportedVersionError as error:
                 raise UnsupportedVersionError(
                     f"{connection.peer} is no node of a KRaft cluster that can tell: {error}"
                 ) from None
 
-    async def _asked(self, connection: Connection) -> QuorumDescription | Address | None:
+    async def _describe_once(self, connection: Connection) -> QuorumDescription | Address | None:
         cluster = await connection.send(DescribeClusterRequest(endpoint_type=self._endpoint_type))
         if (
             cluster.error_code != Errors.UNSUPPORTED_VERSION
@@ -138,6 +138,6 @@ def _partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumRe
     """The one that was asked for; NetworkError if the answer is about others."""
     found = [(topic.topic_name, each) for topic in answer.topics for each in topic.partitions]
     if [(name, each.partition_index) for name, each in found] != [(METADATA_TOPIC, 0)]:
-        told = ", ".join(f"{name}-{each.partition_index}" for name, each in found) or "nothing"
-        raise NetworkError(f"DescribeQuorum to {peer}: it tells of {told}, not of {METADATA_TOPIC}-0")
+        named = ", ".join(f"{name}-{each.partition_index}" for name, each in found) or "nothing"
+        raise NetworkError(f"DescribeQuorum to {peer}: it tells of {named}, not of {METADATA_TOPIC}-0")
     return found[0][1]

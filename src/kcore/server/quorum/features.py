@@ -8,8 +8,8 @@ from typing import Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft.config import MOST_WAITING
-from kcore.raft.driver import Told
-from kcore.raft.effects import Answer, Committed, Effect, LeaderChanged
+from kcore.raft.driver import MachineEffect
+from kcore.raft.effects import Committed, Effect, LeaderChanged, SendResponse
 from kcore.raft.kraft_version import Problem
 from kcore.raft.node import RaftNode
 from kcore.raft.voter_changes import FEATURE
@@ -26,47 +26,47 @@ LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures (KIP-1022).
 
 
 class FeatureUpdates:
-    """Of one node; each request is answered once its update is committed."""
+    """Handles UpdateFeatures of one node; a request is answered once its update is committed."""
 
     def __init__(self, node: RaftNode) -> None:
         self._node = node
         self.waiting: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Whom to answer, and what.
 
     def on_request(self, request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """The effects of the upgrade, and the Answer where it comes at once. All updates are made, or none."""
+        """The effects of the upgrade, and the SendResponse where it comes at once. All updates are made, or none."""
         node = self._node
         if not node.leads or node.high_watermark is None:
-            return [Answer(reply_to, self._not_controller())]
+            return [SendResponse(reply_to, self._not_controller())]
         effects: list[Effect] = []
         for validate_only in (True, False)[: 1 if request.validate_only else 2]:
             for update in request.feature_updates:
                 if not node.leads:  # No longer: its time was over when the update before was made.
-                    return [*effects, Answer(reply_to, self._not_controller())]
+                    return [*effects, SendResponse(reply_to, self._not_controller())]
                 problem, more = self._update(update, now_ms, validate_only=validate_only)
                 effects += more
                 if problem is not None:
                     text = f"The update failed for all features since the following feature had an error: {problem[1]}"
                     refused = UpdateFeaturesResponse(error_code=problem[0], error_message=text)
-                    return [*effects, Answer(reply_to, refused)]
+                    return [*effects, SendResponse(reply_to, refused)]
         response = _updated(request, version)
         if request.validate_only or node.is_kraft_version_committed:
-            return [*effects, Answer(reply_to, response)]
+            return [*effects, SendResponse(reply_to, response)]
         if len(self.waiting) >= MOST_WAITING:
             response = UpdateFeaturesResponse(
                 error_code=Errors.REQUEST_TIMED_OUT, error_message="Too many requests wait."
             )
-            return [*effects, Answer(reply_to, response)]
+            return [*effects, SendResponse(reply_to, response)]
         self.waiting.append((reply_to, response))
         return effects
 
-    def on_effect(self, effect: Told) -> list[Answer]:
-        """Of the node: whoever waits is answered when the upgrade is committed, or the node leads no more."""
+    def on_effect(self, effect: MachineEffect) -> list[SendResponse]:
+        """An effect of the node: answers waiting requests when the upgrade is committed, or the node resigns."""
         if not self.waiting:
             return []
-        if isinstance(effect, LeaderChanged):  # Nobody knows whether the upgrade will be committed.
-            answers = [Answer(reply_to, self._not_controller()) for reply_to, _ in self.waiting]
+        if isinstance(effect, LeaderChanged):  # It is unknown whether the upgrade will be committed.
+            answers = [SendResponse(reply_to, self._not_controller()) for reply_to, _ in self.waiting]
         elif isinstance(effect, Committed) and self._node.is_kraft_version_committed:
-            answers = [Answer(reply_to, response) for reply_to, response in self.waiting]
+            answers = [SendResponse(reply_to, response) for reply_to, response in self.waiting]
         else:
             return []
         self.waiting = []
@@ -99,7 +99,7 @@ def _updated(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResp
 
 
 def _why_not(node: RaftNode, update: FeatureUpdateKey) -> Problem | None:
-    """What is wrong with an update whatever the quorum's voters can do; or None."""
+    """The error of an update that is invalid for any voters; or None."""
     wanted, current = update.max_version_level, node.voter_history.kraft_version
     is_upgrade = update.upgrade_type == UPGRADE
     why = None

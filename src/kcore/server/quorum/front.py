@@ -13,7 +13,7 @@ from typing import Final
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.raft.effects import Answer
+from kcore.raft.effects import SendResponse
 from kcore.raft.replicas import Endpoints
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.api_versions import SupportedFeatureKey
@@ -24,7 +24,7 @@ from kcore.server.quorum.peers import NEWEST
 
 KRAFT_VERSION: Final = "kraft.version"
 CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
-# Of the active controller, which this node is not, whoever leads: the asker looks for another.
+# Requests for the active controller, which this node never is: the client tries another node.
 OTHERS: Final = {
     "BrokerHeartbeat": (0, 2),
     "BrokerRegistration": (0, 4),
@@ -67,15 +67,15 @@ class QuorumFront:
         return server.port
 
     async def close(self) -> None:
-        """Who still waits gets no answer, but an end of the connection."""
+        """Waiting requests get no response; their connections are closed."""
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
         if self._server is not None:
             await self._server.close()
 
-    def answer(self, answer: Answer) -> None:
-        """To whoever waits for it."""
+    def answer(self, answer: SendResponse) -> None:
+        """Hands the response to the waiting request."""
         future = self._waiting.pop(answer.reply_to, None)
         if future is not None and not future.done():
             future.set_result(answer.response)
@@ -106,7 +106,7 @@ class QuorumFront:
 
 
 def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:
-    """What DescribeCluster of controllers says: the voters at a listener."""
+    """The voters at a listener, for DescribeCluster of controllers."""
     nodes = [
         DescribeClusterBroker(broker_id=node_id, host=endpoints[listener].host, port=endpoints[listener].port)
         for node_id, endpoints in sorted(voters.items())

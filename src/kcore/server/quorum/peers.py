@@ -29,7 +29,7 @@ LIMITS: Final = Limits(connect_s=2.0, request_s=2.0, close_s=0.2)
 # As RaftManager has reconnect.backoff.ms and its maximum: a peer that is down is not dialled in a loop.
 RECONNECT: Final = Backoff(first_s=0.05, highest_s=0.5)
 MOST_WAITING: Final = 1_000  # Requests, until a connection is made.
-MOST_LANES: Final = 128  # Connections: whoever claims to lead, under any id, is connected to.
+MOST_LANES: Final = 128  # Connections: the node connects to any endpoint that claims to be the leader.
 LONG: Final = (FetchRequest, FetchSnapshotRequest)  # A leader may hold these back; a vote must not wait behind one.
 
 # The newest version that a release's nodes speak among themselves.
@@ -60,7 +60,7 @@ NEWEST: Final[Mapping[str, Mapping[type[Message], int]]] = {
 
 
 def may_wait(request: Message) -> bool:
-    """A fetch that only tells how far the disk is does not (`following.pipelines`)."""
+    """A fetch that only reports the flushed offset does not (`following.pipelines`)."""
     return isinstance(request, LONG) and not (isinstance(request, FetchRequest) and request.max_wait_ms == 0)
 
 
@@ -68,7 +68,7 @@ OnResponse = Callable[[int, Message | None], None]
 
 
 class _Lane:
-    """One connection, and what waits until it is made."""
+    """One connection, and the requests that wait until it is open."""
 
     __slots__ = ("address", "connecting", "connection", "delays_s", "problem", "waiting")
 
@@ -88,7 +88,7 @@ class QuorumPeers:
         self._newest, self._client_id, self._on_response = NEWEST[level], client_id, on_response
         self._lanes: dict[tuple[int, bool], _Lane] = {}
         self._random = Random()
-        self._log = BoundedLog(logger)  # Anybody may claim to lead, under any id.
+        self._log = BoundedLog(logger)  # Any client may claim to be the leader, under any id.
         self._loop = asyncio.get_running_loop()
 
     def send(self, effect: Send) -> None:
@@ -113,7 +113,7 @@ class QuorumPeers:
             lane.connecting = self._loop.create_task(self._connect(lane))
 
     def close(self) -> None:
-        """Nobody is asked any more; who was gets no answer."""
+        """Closes; requests in flight get no response."""
         for lane in self._lanes.values():
             self._drop(lane)
         self._lanes.clear()
@@ -152,7 +152,7 @@ class QuorumPeers:
             problem = error
             if str(error) != lane.problem:  # Once for each reason.
                 lane.problem = str(error)
-                self._log.info("%s; again and again", lane.problem)
+                self._log.info("%s; retrying", lane.problem)
             lane.delays_s = lane.delays_s or RECONNECT.delays_s(self._random)
             await asyncio.sleep(next(lane.delays_s))
         finally:

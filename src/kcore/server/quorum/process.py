@@ -15,15 +15,15 @@ from typing import Any, Final, Never, Protocol, Self
 from kcore.errors import KcoreError
 from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.config import RaftConfig
-from kcore.raft.driver import StateMachineDriver, Told
+from kcore.raft.driver import MachineEffect, StateMachineDriver
 from kcore.raft.effects import (
-    Answer,
     Committed,
     Effect,
     Flush,
     LeaderChanged,
     Notice,
     Send,
+    SendResponse,
     SnapshotLoaded,
     Stopped,
     StoreElection,
@@ -46,10 +46,10 @@ STOP_MS: Final = 5_000
 
 
 class Elections(Protocol):
-    """Where a node's epoch and vote are kept."""
+    """Stores a node's epoch and vote."""
 
     def read(self) -> ElectionState | None:
-        """What was written last, None before."""
+        """The last written state, None before."""
 
     def write(self, election: ElectionState, kraft_version: int) -> None:
         """Durable when it returns."""
@@ -78,15 +78,16 @@ class Clock:
         return (time.monotonic_ns() + self._ahead_ns) // 1_000_000
 
     def seconds_of(self, at_ms: int) -> float:
-        """As the loop counts them."""
+        """A time of this clock, in seconds of the event loop's clock."""
         return (at_ms * 1_000_000 - self._ahead_ns) / 1e9
 
 
 class QuorumServer:
-    """`async with` it: then it takes part. `wait_failed` raises what it cannot go on with: a disk, or a bug.
+    """It takes part within `async with`.
 
-    `machine` is told what its node commits, and when it leads. What it returns is performed behind the event at hand;
-    what it wants to append at other times goes into `submit`. It is started when the cluster's id is known.
+    `wait_failed` raises its fatal error: of a disk, or a bug. `machine` gets committed records and changes of
+    leadership. What it returns is performed after the current event; appends at other times go to `submit`. It is
+    started when the cluster's id is known.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class QuorumServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """A leader says good-bye, so that another need not wait for a time-out (EndQuorumEpoch)."""
+        """A leader sends EndQuorumEpoch, so that the others need not wait for a time-out."""
         if not self._failed.done():
             self._take(lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
             with suppress(TimeoutError):
@@ -155,7 +156,7 @@ class QuorumServer:
         await asyncio.shield(self._failed)
 
     def submit(self, outputs: Sequence[Any]) -> None:
-        """Appends, and what else the machine's own event has led to; the machine hears what came of it."""
+        """Performs the outputs of a machine's own event: appends and others. Refusals go back to the machine."""
         self._outputs += outputs
         self._take(lambda _: [])
 
@@ -216,9 +217,9 @@ class QuorumServer:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """What is raised on purpose says what is wrong; of anything else the place is wanted, too."""
-        is_told = isinstance(error, KcoreError)
-        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_told else error)
+        """Our own errors say what is wrong; other exceptions are logged with their traceback."""
+        is_ours = isinstance(error, KcoreError)
+        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_ours else error)
         logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
         if not self._failed.done():
             self._failed.set_exception(error)
@@ -228,7 +229,7 @@ class QuorumServer:
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Answer():
+                case SendResponse():
                     self._front.answer(effect)
                 case Send():
                     self._peers.send(effect)
@@ -242,10 +243,10 @@ class QuorumServer:
                 case Stopped():
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
-                    self._tell(effect)
+                    self._on_machine_effect(effect)
         self._wake_at(self.node.next_deadline_ms)
 
-    def _tell(self, effect: Told) -> None:
+    def _on_machine_effect(self, effect: MachineEffect) -> None:
         if isinstance(effect, LeaderChanged):
             logger.info(
                 "epoch %s: the leader is %s", effect.epoch, effect.leader_id if effect.leader_id >= 0 else "unknown"
@@ -258,7 +259,7 @@ class QuorumServer:
     # The state machine.
 
     def _run_machine(self) -> None:
-        """Tells the machine one thing, and performs all that it returned; what is left to be told has its own turn."""
+        """Makes one call of the machine, and performs what it returned; further calls have their own turn."""
         if self._driver is None or self._stopped.is_set():
             self._outputs.clear()
             return
@@ -278,7 +279,7 @@ class QuorumServer:
         self._take(lambda _: [])
 
     def _perform_own(self, effect: ClusterIdKnown) -> None:
-        """Of the machine: from now on the node knows its cluster, and its own machine begins."""
+        """The machine has found the cluster id: the node knows it from now on, and its own machine starts."""
         if self._store_cluster_id is not None:
             self._store_cluster_id(effect.cluster_id)
         self.node.cluster_id = effect.cluster_id
@@ -301,7 +302,7 @@ class QuorumServer:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """One at a time; what was wanted meanwhile is one more."""
+        """One flush at a time; requests meanwhile are combined into one more."""
         loop = asyncio.get_running_loop()
         while (flush := self._flush_wanted) is not None and not self._failed.done():
             self._flush_wanted = None

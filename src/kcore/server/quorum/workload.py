@@ -36,7 +36,7 @@ class Stats(NamedTuple):
     p999_ms: float
 
     def __str__(self) -> str:
-        """As TestRaftServer prints it, and the median and the records behind."""
+        """The line that TestRaftServer prints, with the median and the overdue records."""
         return (
             f"Throughput (bytes/second): {self.bytes_per_s:.2f}, Latency (ms): {self.p75_ms:.1f} p75 {self.p99_ms:.1f} "
             f"p99 {self.p999_ms:.1f} p999, {self.p50_ms:.1f} p50, {self.records_per_s:.0f} records/second"
@@ -57,9 +57,9 @@ def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
 
 
 def no_op_of(size: int) -> bytes:
-    """A record that every controller takes and none minds: a no-op, filled up by a field that nobody knows.
+    """A record that controllers ignore: a no-op, padded by an unknown tagged field.
 
-    Of that many bytes, or one less where no length of the field fits; 4 at least.
+    Of that many bytes, or one less where no length of the field fits; at least 4.
     """
     if size <= SMALLEST_FILLED:
         return encode_metadata_record(NoOpRecord(), 0)
@@ -95,7 +95,7 @@ class AppendWorkload:
     reads_batches: ClassVar = False
 
     def __init__(self, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
-        """`rate`: records a second. `report` hears every `REPORT_S`."""
+        """`rate`: records a second. `report` is called every `REPORT_S`."""
         self._rate, self._report = rate, report
         self._record = no_op_of(record_bytes)
         self._most_at_once = max_records(len(self._record))
@@ -130,7 +130,7 @@ class AppendWorkload:
         return ()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
-        """The same records are due again, and from when they were due."""
+        """Makes these records due again, with their first due times."""
         first_offset = append.expected_offset
         while self._pending and self._pending[-1].last_offset >= first_offset:
             batch = self._pending.pop()
@@ -163,7 +163,7 @@ class AppendWorkload:
         return self._claimed_s + (self._appended + 1) / self._rate
 
     def _append_due(self) -> Sequence[Append]:
-        """What should have been appended by now, as far as one batch holds it."""
+        """The records that are due, as far as one batch holds them."""
         due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
         due = min(due, MOST_PENDING - self._waiting, self._most_at_once)
         if self._epoch is None or due <= 0:

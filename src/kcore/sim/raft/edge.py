@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kcore.protocol_errors import Errors
-from kcore.raft.driver import Told
+from kcore.raft.driver import MachineEffect
 from kcore.raft.effects import (
-    Answer,
     Committed,
     Effect,
     Flush,
     LeaderChanged,
     Notice,
     Send,
+    SendResponse,
     SnapshotLoaded,
     Stopped,
     StoreElection,
@@ -43,7 +43,7 @@ class Edge:
         self._codec_sample = world.options.codec_sample
         self._performers: dict[type[Effect], Callable[[Machine, Any], None]] = {
             Send: self._send,
-            Answer: self._answer,
+            SendResponse: self._answer,
             Flush: self._flush,
             Committed: self._committed,
             LeaderChanged: self._leader_changed,
@@ -71,7 +71,7 @@ class Edge:
         call.arrived_us, call.served_by = world.now_us, machine.incarnation
         self._checkers.on_request(machine, call)
         if type(call.request) is ApiVersionsRequest:
-            self._answer(machine, Answer(call, WHAT_A_VOTER_CAN))
+            self._answer(machine, SendResponse(call, WHAT_A_VOTER_CAN))
             return
         effects = machine.node.on_request(call.request, call.version, call, machine.clock.ms(world.now_us))
         self.perform(machine, effects)
@@ -209,7 +209,7 @@ class Edge:
         self._checkers.on_snapshot_loaded(machine, effect)
         self._note(machine, effect)
 
-    def _note(self, machine: Machine, effect: Told) -> None:
+    def _note(self, machine: Machine, effect: MachineEffect) -> None:
         machine.outputs += machine.driver.note(effect)
         machine.is_told = True
 
@@ -260,7 +260,7 @@ class Edge:
             reply = Reply(call, error if destination.is_up else None)
             world.push(world.now_us + 2 * delay_us, RESPONSE, machine, reply)
 
-    def _answer(self, machine: Machine, effect: Answer) -> None:
+    def _answer(self, machine: Machine, effect: SendResponse) -> None:
         call, response = effect.reply_to, effect.response
         assert isinstance(call, Call)
         world = self._world

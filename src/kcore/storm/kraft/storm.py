@@ -58,9 +58,9 @@ class Storm:
     timeout_s: float = 120.0
     topics: list[str] = field(default_factory=list)  # ours that are there
     prefix: str = "storm-"  # of their names
-    places: bool = False  # There are brokers that are not ours: topics say where their replicas go.
+    places: bool = False  # There are brokers that are not ours: topics are created with assignments.
     measure: "Measure | None" = None  # the one under way
-    named: int = 0  # topics so far, those that are gone included
+    named: int = 0  # topics created so far, deleted ones included
 
     @property
     def table(self) -> PartitionTable:
@@ -85,7 +85,7 @@ class Storm:
         return [(f"{self.prefix}{self.named + at:06}", count) for at, count in enumerate(counts)]
 
     def place(self, request: CreateTopicsRequest) -> None:
-        """Where brokers of others are about, has the replicas of new topics on ours: nobody else's disk is filled."""
+        """If there are other brokers, assigns replicas of new topics to ours: no other broker's disk is filled."""
         if not self.places:
             return
         brokers = self.live()
@@ -129,7 +129,7 @@ class Storm:
         return [int(table.brokers.ids[each]) for each in table.replicas__ps[row] if each >= 0]
 
     async def until(self, what: str, done: Callable[[], bool]) -> None:
-        """Returns when that is so. TargetError when the storm's time-out is over."""
+        """Returns when the condition holds. TargetError after the storm's time-out."""
         end = time.monotonic() + self.timeout_s
         while not done():
             if time.monotonic() > end:
@@ -138,7 +138,7 @@ class Storm:
             self.fleet.drain()
 
     async def settled(self) -> None:
-        """Returns when every live broker knows all that was committed at the call, and that is in the image."""
+        """Returns when every live broker, and the image, have all records that were committed at the call."""
         await self.fleet.sync()
         if not self.live():
             return
@@ -174,7 +174,7 @@ class Measure:
         self._counters = fleet.counters()
         self._usage, self._own = storm.usage(), fleet.cpu_s()
         self.start_offset = fleet.observer.end_offset
-        if not storm.live():  # There may be a history that nobody of ours has read.
+        if not storm.live():  # There may be earlier records that our brokers have not read.
             self.start_offset = (await storm.quorum.describe()).high_watermark
         self.intended_ns = self._wave_ns = time.monotonic_ns()
         self._wave_offset = self.start_offset
@@ -199,7 +199,7 @@ class Measure:
         return offsets[np.isin(types, wanted)]
 
     async def end(self, *names: str) -> ScenarioResult:
-        """Waits until every live broker knows the last record of these types, and tells what there was to see."""
+        """Waits until every live broker knows the last record of these types, and returns the measured result."""
         await self.storm.settled()
         return self.so_far(*names)
 

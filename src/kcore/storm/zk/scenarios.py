@@ -78,7 +78,7 @@ async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
 
 
 async def bounce(storm: ZkStorm) -> ScenarioResult:
-    """A broker's znode goes and is back in one transaction. Timed until it knows all partitions."""
+    """A broker's znode is deleted and created again in one transaction. Timed until it knows all partitions."""
     bounced = storm.pick()
     measure = ZkMeasure(storm, "bounce")
     await storm.fleet.bounce(bounced)
@@ -89,7 +89,8 @@ async def delete_topics(storm: ZkStorm) -> ScenarioResult:
     """All topics are deleted at once; until their znodes are gone, and the last request that follows from it.
 
     Brokers that were lost register first: a topic with a replica on one of them would wait for it. Kafka's controller
-    answers when its own broker has forgotten the topics, kcore's when they are gone; the wave "znodes gone" compares.
+    answers when its own broker has dropped the topics, kcore's when they are deleted; the wave "znodes gone" is
+    comparable.
     """
     if away := sorted(storm.fleet.brokers.keys() - storm.fleet.live):
         storm.forget()
@@ -98,13 +99,13 @@ async def delete_topics(storm: ZkStorm) -> ScenarioResult:
         await storm.fleet.until(what, lambda: all(map(storm.knows_all, away)), storm.timeout_s)
         await storm.fleet.quiet(QUIET_S, storm.timeout_s)
     measure = ZkMeasure(storm, "delete-topics")
-    asked = asyncio.create_task(_delete_all(storm, measure))
+    deletion = asyncio.create_task(_delete_all(storm, measure))
     try:
         await _until_gone(storm)
         measure.result.waves_ms["znodes gone"] = (time.monotonic_ns() - measure.intended_ns) / 1e6
-        await asked
+        await deletion
     finally:
-        asked.cancel()
+        deletion.cancel()
     return await measure.end("the last request", lambda: True)
 
 
@@ -133,7 +134,7 @@ async def _until_gone(storm: ZkStorm) -> None:
 
 
 def _others_know(storm: ZkStorm, broker_id: int) -> bool:
-    """Whether all others have been told as much as the witness, who knows that this one leads nothing any more."""
+    """Whether all others have received as much as the witness, which knows that this broker leads nothing any more."""
     sent = storm.fleet.partitions_sent
     most = sent(storm.witness.broker_id, UpdateMetadataRequest)
     others = storm.fleet.live - {broker_id}

@@ -35,7 +35,7 @@ class Witness:
         self._view = Broker(broker.broker_id, -1).table
 
     def has_not(self, broker_id: int) -> bool:
-        """Whether that broker leads nothing any more, and is in no ISR but those that are its alone."""
+        """Whether that broker leads nothing any more, and is in no ISR with other members."""
         view = self.view()
         if broker_id not in view.brokers:
             return True
@@ -96,7 +96,7 @@ class ZkStorm:
         return all(map(self.knows_all, self.fleet.live))
 
     async def settled(self) -> None:
-        """Returns when every live broker knows all partitions, and no request has come for a while."""
+        """Returns when every live broker has all partitions, and no request has come for a while."""
         await self.fleet.until("the brokers to be told of all partitions", self.everyone_knows_all, self.timeout_s)
         await self.fleet.quiet(QUIET_S, self.timeout_s)
 
@@ -126,7 +126,7 @@ class ZkMeasure:
         self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     async def end(self, what: str, so: Callable[[], bool]) -> ScenarioResult:
-        """Waits until it is so and nothing more comes, and tells what there was to see."""
+        """Waits until the condition holds and no more requests come, and returns the measured result."""
         storm, result = self.storm, self.result
         await storm.fleet.until(what, so, storm.timeout_s)
         await storm.fleet.quiet(QUIET_S, storm.timeout_s)

@@ -1,1 +1,1 @@
-"""What administrators ask for, by API."""
+"""Administrators' requests, by API."""

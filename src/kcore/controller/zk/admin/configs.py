@@ -1,7 +1,6 @@
-"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the node asked.
-
-In ZooKeeper mode any node may be asked: settings lie in `/config`, and a note in `/config/changes` tells all brokers to
-read them anew. Nodes differ in what they know of themselves, which is `ConfigNode`.
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the receiving node.
+In ZooKeeper mode any node serves them: settings are in `/config`, and a notification in `/config/changes` makes all
+brokers read them again. `ConfigNode` has what differs between nodes.
 
 Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
 """
@@ -67,7 +66,7 @@ def is_of_all_brokers(request: Message) -> bool:
 
 
 class Known(NamedTuple):
-    """What an entity's znode under /config has."""
+    """The content of an entity's znode under /config."""
 
     configs: Configs
     has_znode: bool
@@ -111,7 +110,7 @@ def _text(value: object) -> str:
 
 
 def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
-    """The settings are written, and a note of it, so that brokers read them anew."""
+    """Writes the settings and a notification, so that brokers read them again."""
     responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=responses)
 
@@ -132,7 +131,7 @@ def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[Alt
 def _changes(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
-    """What makes the settings those that are named."""
+    """The operations that replace the settings by the given ones."""
     change = IncrementalAlterConfigsRequestAlterableConfig
     entity = _entity_of(node, resource)
     before = known[entity].configs if entity is not None else {}
@@ -178,7 +177,7 @@ def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
 
 
 def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dict[str, Known]]:
-    """By entity: what its znode has, and whether there is one."""
+    """By entity: the content of its znode, and whether there is one."""
     entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
     paths = [f"{znodes.CONFIG}/{each}" for each in entities]
     nodes = (yield from read_nodes(paths)) if paths else []
@@ -194,7 +193,7 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dic
 def _altered(
     node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[Operation] | None:
-    """What is to be written; None for nothing."""
+    """The settings to be written; None for no write."""
     entity = _entity_of(node, resource)
     if resource.resource_type == BROKER:
         broker_configs.check_name(node, resource.resource_name)

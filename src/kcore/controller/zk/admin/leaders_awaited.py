@@ -27,7 +27,7 @@ def answer_when_led(
 
 
 def answer_those_led(context: ControllerContext) -> Steps[None]:
-    """After every event: whoever has waited for what there is now, or long enough."""
+    """After every event: answers requests whose leaders are there now, or whose time-out is over."""
     for request_id, awaited in list(context.leaders_awaited.items()):
         leaderless = {name for name in awaited.names if not _is_led(context.table, name)}
         if not leaderless or awaited.deadline_ms <= context.now_ms:

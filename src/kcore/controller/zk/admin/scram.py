@@ -51,7 +51,7 @@ Configs = dict[str, str]
 
 
 def on_alter_user_scram_credentials(context: ControllerContext, event: AlterUserScramCredentials) -> Steps[None]:
-    """As `alter`, of the controller: brokers are told by a note of the change."""
+    """As `alter`, of the controller: brokers are notified by a change notification."""
     yield from context.answer(event.request_id, (yield from alter(event.request)))
 
 
@@ -69,7 +69,7 @@ def sanitized(user: str) -> str:
 
 
 def alter(request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
-    """All that a request asks for a user, or nothing of it; the result is told user by user."""
+    """All alterations of a user are made, or none of them; there is a result for each user."""
     users = _users_of(request)
     results: dict[str, Refusal] = _illegal(request)
     pairs = Counter((each.name, each.mechanism) for each in request.upsertions)
@@ -178,7 +178,7 @@ def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[
 
 
 def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    """Mechanisms and iterations of the users asked for, or of all who have credentials; never a key."""
+    """Mechanisms and iterations of the requested users, or of all that have credentials; never a key."""
     if not request.users:
         children = yield from read_children(USERS)
         nodes = (yield from read_nodes([f"{USERS}/{each}" for each in children])) if children else []
@@ -195,11 +195,11 @@ def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUser
 
 def _not_described(name: str) -> DescribeUserScramCredentialsResult:
     if not name or name in NOT_NAMES:
-        told = Errors.RESOURCE_NOT_FOUND, EMPTY_NAME[1] if not name else f"No user can be named {name!r}"
+        failure = Errors.RESOURCE_NOT_FOUND, EMPTY_NAME[1] if not name else f"No user can be named {name!r}"
     else:
         why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-        told = Errors.DUPLICATE_RESOURCE, why
-    return DescribeUserScramCredentialsResult(user=name, error_code=told[0], error_message=told[1])
+        failure = Errors.DUPLICATE_RESOURCE, why
+    return DescribeUserScramCredentialsResult(user=name, error_code=failure[0], error_message=failure[1])
 
 
 def _described(name: str, node: Node | None) -> DescribeUserScramCredentialsResult:

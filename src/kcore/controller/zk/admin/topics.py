@@ -51,29 +51,29 @@ class NewTopic(NamedTuple):
 
 
 def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[None]:
-    """The topics that can be are made, in one batch; the answer comes once their partitions have leaders."""
+    """Creates the valid topics in one batch; answered once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
     results = [CreatableTopicResult(name=topic.name, error_message=None) for topic in request.topics]
-    asked = [
+    requested = [
         (topic, result)
         for topic, result in zip(request.topics, results, strict=True)
         if not _refused_by_name(result, times)
     ]
-    made = yield from _checked(context, asked)
+    made = yield from _checked(context, requested)
     if not request.validate_only:
-        yield from _make(context, made, {result.name: result for _, result in asked})
-    for topic, result in asked:
+        yield from _make(context, made, {result.name: result for _, result in requested})
+    for topic, result in requested:
         if result.error_code == Errors.NONE:
             _describe(result, made[topic.name])
 
     def response(leaderless: Collection[str]) -> CreateTopicsResponse:
-        for _, result in asked:
+        for _, result in requested:
             if result.name in leaderless:
                 _time_is_up(result)
         return CreateTopicsResponse(topics=results)
 
-    begun = [] if request.validate_only else [each.name for _, each in asked if each.error_code == Errors.NONE]
+    begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
     yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
 
 
@@ -90,15 +90,15 @@ def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
 
 
 def _checked(
-    context: ControllerContext, asked: list[tuple[CreatableTopic, CreatableTopicResult]]
+    context: ControllerContext, requested: list[tuple[CreatableTopic, CreatableTopicResult]]
 ) -> Steps[dict[str, NewTopic]]:
-    """Those that can be made, by name; the others' results say why not."""
-    readable = [topic.name for topic, _ in asked if reason_invalid(topic.name) is None]
+    """The topics that can be created, by name; the results of the others have the error."""
+    readable = [topic.name for topic, _ in requested if reason_invalid(topic.name) is None]
     paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
     found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
     nodes = {name: found[3 * k : 3 * k + 3] for k, name in enumerate(readable)}
     made: dict[str, NewTopic] = {}
-    for topic, result in asked:
+    for topic, result in requested:
         try:
             made[topic.name] = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), [*made])
         except ApiException as error:
@@ -113,7 +113,7 @@ def _config_path(topic: str) -> str:
 def _new_topic(
     context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], made: list[str]
 ) -> NewTopic:
-    """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the wish to delete it, its settings."""
+    """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the request to delete it, its settings."""
     name, known, config = topic.name, context.table.topics, context.config
     if name in known and name not in context.topics_to_be_deleted:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
@@ -151,7 +151,7 @@ def _new_topic(
 def _make(
     context: ControllerContext, made: dict[str, NewTopic], results: dict[str, CreatableTopicResult]
 ) -> Steps[None]:
-    """Settings first: whoever sees the topic finds them. Then the controller does what it does for any new topic."""
+    """Writes settings first, so that every reader of the topic finds them. Then handles it as any new topic."""
     operations: list[Operation] = []
     for name, topic in made.items():
         path, data = _config_path(name), znodes.encode_config(topic.configs)
@@ -172,7 +172,7 @@ def _make(
 
 
 def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
-    """What the topic is like (KIP-525)."""
+    """The topic's partitions, replication factor and settings in the response (KIP-525)."""
     result.num_partitions, result.replication_factor = len(topic.replicas), len(topic.replicas[0])
     result.configs = [
         CreatableTopicConfigs(
@@ -189,7 +189,7 @@ def _time_is_up(result: CreatableTopicResult) -> None:
 
 
 def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[None]:
-    """The wishes are written, deletion begins; the answer comes when the topics are gone, or when time is up."""
+    """Writes the deletion requests and begins; answered when the topics are deleted, or at the time-out."""
     request = event.request
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     if not context.config.delete_topic_enable:
@@ -213,13 +213,13 @@ def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[N
     yield from deletion.enqueue(context, names)
 
 
-def _resolved(table: PartitionTable, asked: DeleteTopicState) -> DeletableTopicResult:
+def _resolved(table: PartitionTable, requested: DeleteTopicState) -> DeletableTopicResult:
     """The topic by its name, where there is one."""
-    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
-    if asked.topic_id != ZERO_UUID:
-        row = table.topics.row_of_id(Uuid(asked.topic_id))
+    result = DeletableTopicResult(name=requested.name, topic_id=requested.topic_id)
+    if requested.topic_id != ZERO_UUID:
+        row = table.topics.row_of_id(Uuid(requested.topic_id))
         result.name = None if row is None else table.topics.names[row]
         result.error_code = Errors.UNKNOWN_TOPIC_ID if row is None else Errors.NONE
-    elif asked.name is None or asked.name not in table.topics:
+    elif requested.name is None or requested.name not in table.topics:
         result.error_code = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return result

@@ -7,10 +7,10 @@ import numpy as np
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import events
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell
+from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import NEW_PARTITIONS, BrokersChanged, Said, named_brokers
+from kcore.controller.zk.notices import NEW_PARTITIONS, BrokersChanged, TextNotice, named_brokers
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.znode_reading import pass_over, read_broker
@@ -21,17 +21,17 @@ from kcore.types import Int32s
 
 
 def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> Steps[None]:
-    """New, bounced and dead brokers told apart by their epochs, and handled in that order (KIP-380)."""
+    """Separates new, bounced and dead brokers by their epochs, and handles them in that order (KIP-380)."""
     registered = yield from _registered(context)
     brokers = context.table.brokers
     live = dict(zip(brokers.ids[brokers.live].tolist(), brokers.epochs[brokers.live].tolist(), strict=True))
     new = _fit(context, [each for broker_id, each in registered.items() if broker_id not in live])
     bounced = [each for broker_id, each in registered.items() if each.broker_epoch > live.get(broker_id, 2**63)]
     dead = sorted(live.keys() - registered.keys())
-    yield from _tell(live, new, bounced, dead)
+    yield from _log_changes(live, new, bounced, dead)
     if new:
         yield from on_brokers_started(context, new)
-    if bounced:  # The old incarnation failed, though nobody saw it go; then the new one starts.
+    if bounced:  # The old incarnation failed unnoticed; then the new one starts.
         yield from on_brokers_failed(context, [each.broker_id for each in bounced])
         if again := _fit(context, bounced):
             yield from on_brokers_started(context, again)
@@ -39,12 +39,14 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
         yield from on_brokers_failed(context, dead)
 
 
-def _tell(live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]) -> Steps[None]:
-    """Who came and went, in one line."""
+def _log_changes(
+    live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]
+) -> Steps[None]:
+    """Logs which brokers came and went, in one line."""
     if new or bounced or dead:
         came, again = ([(each.broker_id, each.broker_epoch) for each in which] for which in (new, bounced))
         left = [(broker_id, live[broker_id]) for broker_id in dead]
-        yield from tell(BrokersChanged(came, again, left, sorted({*live, *dict(came)} - {*dead})))
+        yield from log_notice(BrokersChanged(came, again, left, sorted({*live, *dict(came)} - {*dead})))
 
 
 def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[BrokerStarted]:
@@ -54,7 +56,7 @@ def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[Broke
 
 
 def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
-    """Who is registered, by id. The znodes of brokers that are not known as they are now are read and watched."""
+    """The registered brokers, by id. Reads and watches the znodes of brokers that are new or have another epoch."""
     names = yield from read_children(znodes.BROKER_IDS, watch=True)
     nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
     started: dict[int, BrokerStarted] = {}
@@ -67,24 +69,24 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
             yield from pass_over(context, [error])
             started |= _as_known(context, name, node.czxid)
             continue
-        told = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
-        started[broker_id] = BrokerStarted(broker_id, node.czxid, *told)
+        details = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
+        started[broker_id] = BrokerStarted(broker_id, node.czxid, *details)
     return dict(sorted(started.items()))
 
 
 def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, BrokerStarted]:
-    """A live broker whose registration somebody overwrote with what cannot be read: it is there as it was."""
+    """A live broker whose registration was overwritten with unreadable data: its last registration stays."""
     brokers = context.table.brokers
     broker_id = int(name) if name.isdecimal() else -1
     if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
         return {}
     features, coordinates = context.features_of.get(broker_id, {}), broker_id not in context.not_coordinating
-    told = brokers.endpoints[row], brokers.racks[row], features, coordinates
-    return {broker_id: BrokerStarted(broker_id, epoch, *told)}
+    details = brokers.endpoints[row], brokers.racks[row], features, coordinates
+    return {broker_id: BrokerStarted(broker_id, epoch, *details)}
 
 
 def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
-    """They hear all that they hold, the others that they are there; partitions that only they can lead are led."""
+    """Sends them all that they hold, tells the others that they are live, and elects leaders that only they can be."""
     decisions = context.decisions
     for event in started:
         context.offline_dirs.pop(event.broker_id, None)
@@ -105,7 +107,7 @@ def create_states(context: ControllerContext, rows: Int32s) -> Steps[None]:
     created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows), NEW_PARTITIONS)
     if len(created.changes):
         batch, changes = context.batch(), created.changes
-        members = context.table.brokers.rows(changes.isr)  # Nobody else: not those that shut down.
+        members = context.table.brokers.rows(changes.isr)  # No others: not those that are shutting down.
         batch.add_leader_and_isr(members, np.repeat(changes.rows, np.diff(changes.isr_offsets)), True)
         yield from context.send(batch)
 
@@ -131,9 +133,9 @@ def _held(context: ControllerContext, broker_ids: Sequence[int]) -> Int32s:
 
 
 def on_broker_modifications(context: ControllerContext, event: events.BrokerModifications) -> Steps[None]:
-    """A broker's listeners changed while it runs: all hear where it is now.
+    """The listeners of a running broker changed: all brokers get the new ones.
 
-    One whose registration could not be read so far, and was mended, starts.
+    A broker whose registration was unreadable and has been repaired starts.
     """
     node = yield from read_node(znodes.broker_path(event.broker_id), watch=True)
     brokers = context.table.brokers
@@ -149,7 +151,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
         return
     if endpoints != brokers.endpoints[row]:
         brokers.set_endpoints(event.broker_id, endpoints)
-        yield from tell(Said(f"broker {event.broker_id} has other listeners"))
+        yield from log_notice(TextNotice(f"broker {event.broker_id} has other listeners"))
         batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))
         yield from context.send(batch)

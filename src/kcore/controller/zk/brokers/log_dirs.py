@@ -1,13 +1,13 @@
-"""Log directories that failed on brokers that live (KafkaController.processLogDirEventNotification,
+"""Failed log directories of live brokers (KafkaController.processLogDirEventNotification,
 processLeaderAndIsrResponseReceived, onReplicasBecomeOffline of 3.9.1)."""
 
 import numpy as np
 
 from kcore.controller.zk import events
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, read_nodes, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_children, read_nodes, write_nodes
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import Said, counted, named_brokers
+from kcore.controller.zk.notices import TextNotice, counted, named_brokers
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
@@ -20,7 +20,7 @@ from kcore.wire.columns import Columns
 
 
 def on_log_dir_event_notification(context: ControllerContext, event: events.LogDirEventNotification) -> Steps[None]:
-    """Brokers that noted a failure are sent their states again: their answers tell which replicas are lost."""
+    """Brokers that reported a failure are sent their states again: their responses say which replicas are offline."""
     names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
     paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
     nodes = yield from read_nodes(paths)
@@ -31,7 +31,9 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
         except TableError as error:
             yield from pass_over(context, [error])
     if noted:
-        yield from tell(Said(f"{named_brokers(noted)} told of a failed log directory, and is asked for its replicas"))
+        yield from log_notice(
+            TextNotice(f"{named_brokers(noted)} reported a failed log directory; its states are sent again")
+        )
     batch, brokers = context.batch(), context.table.brokers
     for broker_id in sorted(noted):
         if broker_id in brokers:
@@ -43,9 +45,9 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
 
 
 def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
-    """KAFKA_STORAGE_ERROR: the replica's log directory is lost. No answer makes the controller send anything again.
+    """KAFKA_STORAGE_ERROR: the replica's log directory is offline.
 
-    An answer of an incarnation that is gone says nothing of the one that lives (KIP-380).
+    No other error is acted on, and nothing is sent again. Responses of an earlier incarnation are ignored (KIP-380).
     """
     brokers, broker_id = context.table.brokers, event.broker_id
     if event.response.error_code != Errors.NONE or broker_id not in brokers:
@@ -62,7 +64,9 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
     if fresh := lost - before:
         yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
     if back := (before & found) - lost:
-        yield from tell(Said(f"broker {broker_id}: {counted(len(back), 'replica')} on failed log directories are back"))
+        yield from log_notice(
+            TextNotice(f"broker {broker_id}: {counted(len(back), 'replica')} on failed log directories are back")
+        )
     if left := (before - found) | lost:
         context.offline_dirs[broker_id] = left
     else:
@@ -70,19 +74,19 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
 
 
 def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
-    """Others lead and the ISRs shrink, as if the broker had failed for these partitions; it is told to stop them."""
+    """Elects others and shrinks ISRs, as if the broker had failed for these partitions; orders it to stop them."""
     table, decisions = context.table, context.decisions
     yield from unclean.learn(context, rows, [broker_id])
     why = f"log directory of broker {broker_id} failed"
-    yield from tell(Said(f"{why}: {counted(len(rows), 'replica')} offline"))
+    yield from log_notice(TextNotice(f"{why}: {counted(len(rows), 'replica')} offline"))
     decision = yield from carry_out(context, lambda: decisions.on_replicas_offline(broker_id, rows), why)
     context.offline_dirs[broker_id] = context.offline_dirs.get(broker_id, set()) | {*rows.tolist()}
     broker_row = table.brokers.row(broker_id)
     changed = decision.changes.rows
     replicas = table.replicas__ps[changed]
-    told = (replicas >= 0) & (replicas != broker_row)
+    receivers = (replicas >= 0) & (replicas != broker_row)
     batch = context.batch()
-    batch.add_leader_and_isr(replicas[told], np.repeat(changed, told.sum(axis=1)), False)
+    batch.add_leader_and_isr(replicas[receivers], np.repeat(changed, receivers.sum(axis=1)), False)
     kept = rows[~decisions.situation().being_deleted(rows)]
     batch.add_update_metadata(np.flatnonzero(table.brokers.live), kept)
     batch.add_stop_replica(broker_row, kept, table.leader_epoch__p[kept], delete=False)

@@ -2,8 +2,8 @@
 
 from kcore.controller.zk import events
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, tell
-from kcore.controller.zk.notices import Said, counted
+from kcore.controller.zk.effects import Steps, log_notice
+from kcore.controller.zk.notices import TextNotice, counted
 from kcore.controller.zk.state_changes import carry_out
 from kcore.protocol_errors import Errors
 
@@ -19,5 +19,5 @@ def on_controlled_shutdown(context: ControllerContext, event: events.ControlledS
         text = f"{why} (epoch {event.request.broker_epoch}) is refused: {Errors(response.error_code).name}"
     else:
         text = f"{why}: it still leads {counted(len(response.remaining_partitions), 'partition')}"
-    yield from tell(Said(text))
+    yield from log_notice(TextNotice(text))
     yield from context.answer(event.request_id, response)

@@ -1,1 +1,1 @@
-"""Who leads, and who is in sync."""
+"""Leaders and ISRs."""

@@ -1,4 +1,4 @@
-"""Elections where a replica's log directory failed while its broker lives: one by one, for they are few.
+"""Elections where a replica's log directory failed on a live broker: one by one, since they are few.
 
 The bulk elections know brokers alone. Source: ControllerContext.isReplicaOnline of 3.9.1.
 """
@@ -25,7 +25,7 @@ def corrected(
     unclean: "bool | Bools",
     level: Level | str,
 ) -> UnwrittenChanges:
-    """The changes with those of partitions on failed directories decided anew; arguments as `elect` has them."""
+    """The changes, with those of partitions on failed directories decided again; arguments as in `elect`."""
     failed = _considered(table, offline_dirs, rows, leaving)
     anew = []
     for row in failed.tolist():
@@ -59,7 +59,7 @@ def _decided(
     unclean: bool,
     level: Level | str,
 ) -> LeaderAndIsr | None:
-    """What becomes of one partition; None for nothing."""
+    """The new state of one partition; None for no change."""
     brokers, state = table.brokers, _state(table, row)
     if state.leader_epoch < 0:
         return None

@@ -1,4 +1,4 @@
-"""Elections that somebody asks for, and those that bring leaders back to their preferred replicas.
+"""Requested elections, and those that move leaders back to their preferred replicas.
 
 Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance of 3.9.1 (KIP-460).
 """
@@ -11,14 +11,14 @@ import numpy as np
 from kcore.constants import NO_LEADER
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, read_node, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import (
     AutoPreferredReplicaLeaderElection,
     ElectLeaders,
     PreferredElection,
     ZkReplicaLeaderElection,
 )
-from kcore.controller.zk.notices import Said, counted
+from kcore.controller.zk.notices import TextNotice, counted
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.errors import TableError
@@ -88,7 +88,7 @@ def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools
     if election_type == PREFERRED:
         elsewhere: Bools = leaders != table.replicas__ps[rows, 0]
         return elsewhere
-    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is nobody.
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is no broker.
     nowhere: Bools = ~online[leaders]
     return nowhere
 
@@ -112,7 +112,7 @@ def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: s
     why = f"{kind} election of {counted(len(rows), 'partition')}, {by}"
     decision = yield from carry_out(context, decide, why)
     if not len(decision.changes):
-        yield from tell(Said(f"{why}: no replica can be elected"))
+        yield from log_notice(TextNotice(f"{why}: no replica can be elected"))
     yield from context.send_decision(decision)
     return {*decision.changes.rows[decision.changes.leaders != NO_LEADER].tolist()}
 
@@ -138,7 +138,7 @@ def resume(context: ControllerContext) -> Steps[None]:
 
 
 def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLeaderElection) -> Steps[None]:
-    """Somebody made `/admin/preferred_replica_election`: it goes once its partitions have been tried."""
+    """`/admin/preferred_replica_election` was created: it is deleted once its partitions have been tried."""
     path = znodes.PREFERRED_REPLICA_ELECTION
     while (node := (yield from read_node(path, watch=True))) is not None:
         try:

@@ -40,8 +40,8 @@ NO_ROW, NO_TOPIC = -1, -2
 TO_BE_WRITTEN: Final = -2  # Beside the error codes: no error, and another state than there is.
 
 
-class Asked(NamedTuple):
-    """What a leader wants of the partitions that there are; c of them, by ascending row, each once."""
+class IsrRequest(NamedTuple):
+    """The ISRs that a leader requests, of c existing partitions, by ascending row, each once."""
 
     rows: Int32s
     leader_epochs: Int32s
@@ -53,24 +53,24 @@ class Asked(NamedTuple):
 
 
 def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[None]:
-    """The states are written, the leader is answered, and all brokers learn of it: UpdateMetadata alone is enough."""
+    """Writes the states, answers the leader, and sends all brokers UpdateMetadata, which is enough here."""
     table = context.table
     error = _sender_error(table, event.request)
     if error is not Errors.NONE:
         yield from context.answer(event.request_id, event.refused(error))
         return
     rows = _rows(table, event)
-    asked = _asked(event, rows)
+    request = _isr_request(event, rows)
     why = f"AlterPartition of broker {event.request.broker_id}"
-    decision = yield from carry_out(context, lambda: _decide(table, event, asked), why, "detail")
-    errors = _judge(table, event, asked)
-    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Somebody was faster every time.
-    yield from context.answer(event.request_id, _response(table, event, rows, asked, errors))
+    decision = yield from carry_out(context, lambda: _decide(table, event, request), why, "detail")
+    errors = _judge(table, event, request)
+    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Another writer was faster every time.
+    yield from context.answer(event.request_id, _response(table, event, rows, request, errors))
     batch = context.batch()
     if len(decision.changes):
         batch.add_update_metadata(np.flatnonzero(table.brokers.live), decision.changes.rows)
     yield from context.send(batch)
-    yield from reassignment.complete(context, asked.rows[errors == Errors.NONE])
+    yield from reassignment.complete(context, request.rows[errors == Errors.NONE])
 
 
 def _sender_error(table: PartitionTable, request: AlterPartitionRequest) -> Errors:
@@ -105,12 +105,12 @@ def _topic_row(table: PartitionTable, topic: AlterPartitionRequestTopicData, ver
     return table.topics.row(topic.topic_name) if topic.topic_name in table.topics else NO_ROW
 
 
-def _asked(event: AlterPartitionReceived, rows: Int32s) -> Asked:
+def _isr_request(event: AlterPartitionReceived, rows: Int32s) -> IsrRequest:
     ordered = sorted(dict(zip(rows.tolist(), _partitions(event.request), strict=True)).items())
     ordered = [(row, partition) for row, partition in ordered if row >= 0]
     isrs = [_isr(each, event.version) for _, each in ordered]
     members = [member for isr in isrs for member in isr]
-    return Asked(
+    return IsrRequest(
         np.array([row for row, _ in ordered], np.int32),
         np.array([each.leader_epoch for _, each in ordered], np.int32),
         np.array([each.partition_epoch for _, each in ordered], np.int32),
@@ -131,65 +131,69 @@ def _isr(partition: AlterPartitionRequestPartitionData, version: int) -> list[tu
     return members if len(distinct_members) == len(members) <= MAX_REPLICAS else []
 
 
-def _decide(table: PartitionTable, event: AlterPartitionReceived, asked: Asked) -> Decision:
-    chosen = _judge(table, event, asked) == TO_BE_WRITTEN
-    rows = asked.rows[chosen]
-    sizes = np.diff(asked.isr_offsets)
+def _decide(table: PartitionTable, event: AlterPartitionReceived, request: IsrRequest) -> Decision:
+    chosen = _judge(table, event, request) == TO_BE_WRITTEN
+    rows = request.rows[chosen]
+    sizes = np.diff(request.isr_offsets)
     changes = UnwrittenChanges(
         rows=rows,
         leaders=np.full(len(rows), event.request.broker_id, np.int32),
         isr_offsets=np.append(np.int32(0), np.cumsum(sizes[chosen], dtype=np.int32)),
-        isr=asked.isr[np.repeat(chosen, sizes)],
+        isr=request.isr[np.repeat(chosen, sizes)],
         leader_epochs=table.leader_epoch__p[rows],
         partition_epochs=table.partition_epoch__p[rows],
-        recovery=asked.recovery[chosen],
+        recovery=request.recovery[chosen],
     )
     return Decision(changes)
 
 
-def _judge(table: PartitionTable, event: AlterPartitionReceived, asked: Asked) -> Int32s:
+def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrRequest) -> Int32s:
     """An error code each, in Kafka's order; NONE where the state is already so, TO_BE_WRITTEN where it is to be."""
-    rows, brokers = asked.rows, table.brokers
+    rows, brokers = request.rows, table.brokers
     leader_epochs, partition_epochs = table.leader_epoch__p[rows], table.partition_epoch__p[rows]
-    recovery, sizes = table.leader_recovery_state__p[rows], np.diff(asked.isr_offsets)
+    recovery, sizes = table.leader_recovery_state__p[rows], np.diff(request.isr_offsets)
     is_leader = table.leader__p[rows] == brokers.row(event.request.broker_id)
-    unchanged = is_leader & (asked.recovery == recovery) & _same_isr(table, asked)
+    unchanged = is_leader & (request.recovery == recovery) & _same_isr(table, request)
     ineligible = Errors.INELIGIBLE_REPLICA if event.version >= TOPIC_IDS_SINCE else Errors.OPERATION_NOT_ATTEMPTED
     rules = [
-        # A leader that knows more than we do: another controller has taken over.
-        ((asked.partition_epochs > partition_epochs) | (asked.leader_epochs > leader_epochs), Errors.NOT_CONTROLLER),
-        (asked.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH),
+        # The leader has later epochs than this controller: another controller has taken over.
+        (
+            (request.partition_epochs > partition_epochs) | (request.leader_epochs > leader_epochs),
+            Errors.NOT_CONTROLLER,
+        ),
+        (request.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH),
         # Before the partition epoch: an answer was lost, and the leader asks again (KAFKA-14144).
         (unchanged, Errors.NONE),
-        (asked.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
+        (request.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
         (~is_leader | (sizes == 0), Errors.INVALID_REQUEST),
-        # A leader that recovers from an unclean election is its own ISR until it says otherwise (KIP-704).
-        ((asked.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
-        ((asked.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
-        (_has_ineligible(table, asked), ineligible),
+        # A leader that recovers from an unclean election is its own ISR until it reports that it is RECOVERED
+        # (KIP-704).
+        ((request.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
+        ((request.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
+        (_has_ineligible(table, request), ineligible),
     ]
     codes = np.select([mask for mask, _ in rules], [int(error) for _, error in rules], TO_BE_WRITTEN)
     return codes.astype(np.int32)
 
 
-def _same_isr(table: PartitionTable, asked: Asked) -> Bools:
+def _same_isr(table: PartitionTable, request: IsrRequest) -> Bools:
     """Whose ISR is in the table already, in the same order."""
-    known = table.isr__pi[asked.rows]
+    known = table.isr__pi[request.rows]
     known_ids = np.where(known >= 0, table.brokers.ids[known], NO_BROKER_ROW) if len(table.brokers) else known
-    wanted = padded(asked.isr_offsets, asked.isr)
+    wanted = padded(request.isr_offsets, request.isr)
     width = max(known_ids.shape[1], wanted.shape[1])
     wide = [np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1) for each in (known_ids, wanted)]
     same: Bools = (wide[0] == wide[1]).all(axis=1)
     return same
 
 
-def _has_ineligible(table: PartitionTable, asked: Asked) -> Bools:
-    """Whose ISR names a broker that is gone or shuts down (KIP-841), or an earlier incarnation of one (KIP-903)."""
+def _has_ineligible(table: PartitionTable, request: IsrRequest) -> Bools:
+    """Whose ISR has a broker that is not live or is shutting down (KIP-841), or an earlier incarnation (KIP-903)."""
     brokers = table.brokers
     may_join = {
         int(brokers.ids[row]): int(brokers.epochs[row]) for row in np.flatnonzero(brokers.live & ~brokers.shutting_down)
     }
-    members = zip(asked.isr.tolist(), asked.isr_epochs.tolist(), strict=True)
+    members = zip(request.isr.tolist(), request.isr_epochs.tolist(), strict=True)
     bad = np.array(
         [
             epoch not in (UNKNOWN_BROKER_EPOCH, may_join.get(broker)) or broker not in may_join
@@ -197,16 +201,16 @@ def _has_ineligible(table: PartitionTable, asked: Asked) -> Bools:
         ],
         np.bool_,
     )
-    has_bad = np.zeros(len(asked.rows), np.bool_)
-    has_bad[np.repeat(np.arange(len(asked.rows)), np.diff(asked.isr_offsets))[bad]] = True
+    has_bad = np.zeros(len(request.rows), np.bool_)
+    has_bad[np.repeat(np.arange(len(request.rows)), np.diff(request.isr_offsets))[bad]] = True
     return has_bad
 
 
 def _response(
-    table: PartitionTable, event: AlterPartitionReceived, rows: Int32s, asked: Asked, errors: Int32s
+    table: PartitionTable, event: AlterPartitionReceived, rows: Int32s, request: IsrRequest, errors: Int32s
 ) -> AlterPartitionResponse:
-    answers = {row: _answer(error) for row, error in zip(asked.rows.tolist(), errors.tolist(), strict=True)}
-    well = asked.rows[errors == Errors.NONE]
+    answers = {row: _answer(error) for row, error in zip(request.rows.tolist(), errors.tolist(), strict=True)}
+    well = request.rows[errors == Errors.NONE]
     answers |= zip(well.tolist(), _states(table, well), strict=True)
     answers |= {NO_ROW: _answer(Errors.UNKNOWN_TOPIC_OR_PARTITION), NO_TOPIC: _answer(Errors.UNKNOWN_TOPIC_ID)}
     row_of, topics = iter(rows.tolist()), []
@@ -253,7 +257,7 @@ def _states(table: PartitionTable, rows: Int32s) -> Iterator[dict[str, Any]]:
 
 
 def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotification) -> Steps[None]:
-    """Reads every note once, then the states that they name, tells all brokers, and removes the notes (KAFKA-5879)."""
+    """Reads each notification once, then the states; updates all brokers and deletes the notifications (KAFKA-5879)."""
     parent = znodes.ISR_CHANGE_NOTIFICATION
     children = yield from read_children(parent, watch=True)
     if not children:

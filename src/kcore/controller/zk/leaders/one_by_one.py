@@ -11,7 +11,7 @@ from kcore.replication.election_rules import LeaderAndIsr
 
 
 def state_of(table: PartitionTable, row: int) -> LeaderAndIsr:
-    """What is decided of a partition now."""
+    """The decision about one partition."""
     state = table.state(row)
     return LeaderAndIsr(state.leader, state.isr, state.leader_epoch, state.partition_epoch, state.leader_recovery_state)
 

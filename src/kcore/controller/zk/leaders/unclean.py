@@ -23,16 +23,16 @@ def learn(
 ) -> Steps[None]:
     """Asks for the topics among `rows` that have no live ISR member once brokers have left and started; few, or none.
 
-    Decisions read `ZkController.unclean` from then on, the default but for those topics: before each election of
-    partitions that nobody leads.
+    Decisions read `ZkController.unclean` from then on: the default except for those topics. Called before each election
+    of partitions without a leader.
     """
     decisions, table = context.decisions, context.table
     default = context.config.unclean_leader_election_enable
     decisions.unclean = default
-    asked = _without_live_isr(context, rows, leaving, starting)
-    if not len(asked):
+    leaderless = _without_live_isr(context, rows, leaving, starting)
+    if not len(leaderless):
         return
-    topic_rows = np.unique(table.topic_row__p[asked])
+    topic_rows = np.unique(table.topic_row__p[leaderless])
     names = [table.topics.names[row] for row in topic_rows.tolist()]
     nodes = yield from read_nodes([znodes.config_path("topics", name) for name in names])
     allowed = np.full(len(names), default)
@@ -43,7 +43,7 @@ def learn(
             yield from pass_over(context, [error])
     if (allowed != default).any():
         by_partition = np.full(len(table), default)
-        by_partition[asked] = allowed[np.searchsorted(topic_rows, table.topic_row__p[asked])]
+        by_partition[leaderless] = allowed[np.searchsorted(topic_rows, table.topic_row__p[leaderless])]
         decisions.unclean = by_partition
 
 
@@ -58,7 +58,7 @@ def _without_live_isr(
     context: ControllerContext, rows: Int32s, leaving: Sequence[int], starting: Sequence[int]
 ) -> Int32s:
     brokers, table = context.table.brokers, context.table
-    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is nobody.
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is no broker.
     online[brokers.rows(leaving)], online[brokers.rows(starting)] = False, True
     rows = rows[table.leader_epoch__p[rows] >= 0]
     waiting: Int32s = rows[~online[table.isr__pi[rows]].any(axis=1)]

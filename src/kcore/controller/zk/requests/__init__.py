@@ -1,1 +1,1 @@
-"""What brokers are told: control requests, gathered from the table and versioned."""
+"""Control requests for brokers, built from the table, in each broker's version."""

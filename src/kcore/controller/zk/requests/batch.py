@@ -1,4 +1,4 @@
-"""What brokers are to hear of an event, gathered and sent at once: one of each kind a broker, UpdateMetadata first.
+"""The control requests of one event, collected and sent at once: one of each kind a broker, UpdateMetadata first.
 
 Source: ControllerBrokerRequestBatch of 3.9.1, where an event may send a broker several of a kind.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.requests.live_brokers import LiveBroker, LiveLeaders, live_brokers_of
 from kcore.controller.zk.requests.states import (
-    Situation,
+    ReplicaAvailability,
     TopicStates,
     distinct,
     leader_and_isr_states,
@@ -52,8 +52,8 @@ class ControlRequest:
 class RequestBatch:
     """Gathers orders by broker and partition rows; `requests()` reads the table as it stands then.
 
-    `add_...` take pairs: a broker row and a partition row each, or one of either for all. Brokers that are not live
-    hear nothing.
+    `add_...` take pairs: a broker row and a partition row each, or one of either for all. Brokers that are not live get
+    nothing.
     """
 
     def __init__(
@@ -79,32 +79,32 @@ class RequestBatch:
         }
         self._table, self._versions, self._listed = table, versions, listed
         self._listener, self._max = inter_broker_listener, max_partitions
-        # Of these no replica is ordered any more: one that is deleted already would come back.
+        # Replicas of these get no LeaderAndIsr any more: it would create a deleted replica again.
         self._ended = topics_with_deletion_started
-        self._situation = Situation(table, topics_to_be_deleted, offline_dirs or {})
+        self._situation = ReplicaAvailability(table, topics_to_be_deleted, offline_dirs or {})
         self._orders: list[tuple[Int16s, Int32s, Bools]] = []  # Of LeaderAndIsr: broker row, partition row, is new.
         self._shown: list[tuple[Bools, Int32s]] = []  # Of UpdateMetadata: by broker row whether, partition rows.
         self._stops: list[tuple[Int16s, Int32s, Int32s, Bools]] = []  # Broker row, partition row, epoch, delete.
 
     def add_leader_and_isr(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, is_new: npt.ArrayLike) -> None:
-        """States for replicas; all live brokers are shown the same partitions."""
+        """LeaderAndIsr for replicas, and UpdateMetadata with the same partitions for all live brokers."""
         self.order(broker_rows, rows, is_new)
         self.add_update_metadata(np.flatnonzero(self._table.brokers.live), rows)
 
     def order(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, is_new: npt.ArrayLike = False) -> None:
-        """The same, and nobody is shown anything."""
+        """LeaderAndIsr for replicas, without UpdateMetadata."""
         brokers, partitions, new = np.broadcast_arrays(np.atleast_1d(broker_rows), rows, is_new)
         if partitions.size:
             self._orders.append((brokers.astype(np.int16), partitions.astype(np.int32), new.astype(np.bool_)))
 
     def add_to_replicas(self, rows: Int32s, *, is_new: bool = False) -> None:
-        """States for all live replicas of these partitions."""
+        """LeaderAndIsr for all live replicas of these partitions."""
         replicas = self._table.replicas__ps[rows]
         chosen = replicas >= 0
         self.add_leader_and_isr(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)), is_new)
 
     def add_update_metadata(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike = ()) -> None:
-        """Partitions, none for the live brokers alone, to each of these brokers."""
+        """UpdateMetadata to each of these brokers; without partitions it has the live brokers alone."""
         chosen = np.zeros(len(self._table.brokers), np.bool_)
         chosen[np.asarray(broker_rows, np.int64)] = True
         self._shown.append((chosen & self._table.brokers.live, np.atleast_1d(np.asarray(rows, np.int32))))
@@ -144,7 +144,7 @@ class RequestBatch:
                 yield self._request(UpdateMetadataRequest, version, np.array(broker_rows, np.int16), fields)
 
     def _leader_and_isr(self) -> Iterator[ControlRequest]:
-        """To each broker its partitions, each once: new if it was new in any order."""
+        """The partitions of each broker, each once: new if it was new in any order."""
         table = self._table
         if not self._orders:
             return

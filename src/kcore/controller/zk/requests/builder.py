@@ -1,4 +1,4 @@
-"""The control requests that follow a decision: who hears what."""
+"""The control requests that follow a decision, by broker."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class RequestBuilder:
 
 
 def add_decision(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
-    """What brokers must hear of a decision, once it is replayed; nothing of one that decided nothing."""
+    """The control requests for a replayed decision; none if it changed nothing."""
     if decision.is_nothing:
         return
     _add_update_metadata(batch, table, decision)
@@ -39,7 +39,7 @@ def add_decision(batch: RequestBatch, table: PartitionTable, decision: Decision)
 
 
 def _add_update_metadata(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
-    """To all live brokers what changed, to those that started everything."""
+    """UpdateMetadata: the changes for all live brokers, everything for those that started."""
     brokers = table.brokers
     started = _started(table, decision)
     if started.any():
@@ -56,12 +56,13 @@ def _shown(table: PartitionTable, decision: Decision) -> Int32s:
 
 
 def _add_leader_and_isr(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
-    """To every live replica the partitions that changed; to a broker that started all that it holds."""
+    """LeaderAndIsr: the changed partitions for every live replica; all that it holds for a broker that started."""
     rows = decision.changes.rows
     replicas = table.replicas__ps[rows]
     started = np.flatnonzero(_started(table, decision))
     chosen: Bools = (replicas >= 0) & ~np.isin(replicas, started)
-    for broker_id in decision.shutting_down:  # It hears of what it led; what it follows it is told to stop.
+    # It gets the new leaders of what it led; it is ordered to stop what it follows.
+    for broker_id in decision.shutting_down:
         chosen &= ~((replicas == table.brokers.row(broker_id)) & np.isin(rows, decision.stopped)[:, None])
     batch.order(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)))
     for broker_row in started.tolist():

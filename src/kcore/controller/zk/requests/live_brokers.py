@@ -1,4 +1,4 @@
-"""Where brokers are reached, as control requests say it: the live brokers, and the live leaders of a LeaderAndIsr."""
+"""The endpoints of brokers in control requests: the live brokers, and the live leaders of a LeaderAndIsr."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ NOWHERE = Endpoint(-1, "", "", 0)  # Node.noNode(): a broker without such a list
 
 
 class LiveBroker(NamedTuple):
-    """Somebody that UpdateMetadata lists and that is no broker: a controller with no znode of its own."""
+    """A node that UpdateMetadata lists and that is no broker: a controller without a znode in /brokers/ids."""
 
     id: int
     endpoints: tuple[Endpoint, ...]
@@ -76,7 +76,7 @@ def live_brokers_of(brokers: BrokerTable, listed: LiveBroker | None = None) -> R
             security_protocol=np.array([endpoint.security_protocol for endpoint in endpoints], np.int16),
         ),
         "rack": Strings.of(racks),
-        # Version 0 knows one listener, of plain text; the newer ones drop these.
+        # Version 0 has one plaintext listener; newer versions drop these fields.
         "v0_host": Strings.of(endpoint.host for endpoint in plain),
         "v0_port": np.array([endpoint.port for endpoint in plain], np.int32),
     }

@@ -54,7 +54,7 @@ class Partitions(NamedTuple):
 
 
 def count_of(request: ControlRequest) -> int:
-    """How many partitions a request names."""
+    """How many partitions a request has."""
     return len(request.columns.topic_states.partition_states)
 
 
@@ -110,7 +110,7 @@ def merged(
     """
     last = requests[-1]
     if sum(map(count_of, requests)) == count_of(last) <= min(most, most_new):
-        return [last]  # The others name no partition, and what they say beside is old.
+        return [last]  # The others have no partitions, and their other fields are outdated.
     partitions = _partitions_of(requests)
     rows = np.arange(partitions.total)
     is_new = partitions.columns.get("is_new", np.zeros(len(rows), np.bool_))
@@ -144,7 +144,7 @@ class SharedMerges:
 
 
 def _partitions_of(requests: Sequence[ControlRequest]) -> Partitions:
-    """What all of them name, once each, the later one of two."""
+    """The union of the requests' partitions; of duplicates the later one."""
     places: dict[str, int] = {}
     ids: list[UInt8s] = []
     topics: list[Int64s] = []
@@ -207,7 +207,7 @@ def _request(requests: Sequence[ControlRequest], partitions: Partitions) -> Cont
 
 
 def _live_leaders(requests: Sequence[ControlRequest], partitions: Partitions) -> Rows:
-    """Where the partitions' leaders are reached, as the last request says that names them."""
+    """The endpoints of the partitions' leaders, from the last request that has them."""
     lists = [each.columns.live_leaders for each in requests]
     columns = {name: _joined([getattr(each, name) for each in lists]) for name in ("broker_id", "host_name", "port")}
     place_of = {broker_id: place for place, broker_id in enumerate(columns["broker_id"].tolist())}

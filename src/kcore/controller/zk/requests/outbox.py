@@ -1,11 +1,10 @@
-"""What waits to be sent to one broker while it works on a request, and what it is sent next.
-
-A broker that takes long (new replicas cost it 5 to 15 ms each) must not be sent, one by one, all that has come up
-meanwhile. Requests of a kind that wait together become one, of which each partition's last state counts, and none is
-so large that the broker does not answer it in time. The order in which they take effect is kept:
+"""Requests that wait for one broker while it works on another, and the choice of the next one. A slow broker (new
+replicas cost it 5 to 15 ms each) must not be sent all of them one by one. Requests of a kind that wait together become
+one, of which each partition's last state counts, and none is so large that the broker does not answer it in time. The
+order in which they take effect is kept:
 
 - UpdateMetadata goes before the LeaderAndIsr and StopReplica that came with it or after it (KAFKA-4443): those wait in
-  `_following` until it is sent, then they are `_ready`. It may overtake older ones, whose brokers it knows better.
+  `_following` until it is sent, then they are `_ready`. It may overtake older ones, since its brokers are newer.
 - LeaderAndIsr and StopReplica take turns, and overtake each other only where they name no partition in common.
 - The first LeaderAndIsr that an incarnation is sent holds all that it has on its disks (KAFKA-7235).
 
@@ -65,7 +64,7 @@ class Outbox:
         yield from (*self._ready, *self._shown, *self._following)
 
     def add(self, request: ControlRequest, now_s: float) -> None:
-        """One more, after all that wait."""
+        """Adds a request after all waiting ones."""
         if request.message is UpdateMetadataRequest:
             self._shown.append(Waiting(request, now_s))
         else:
@@ -75,13 +74,13 @@ class Outbox:
             self._compact()
 
     def clear(self) -> None:
-        """Nothing waits any more."""
+        """Drops all waiting requests."""
         for waiting in (self._ready, self._shown, self._following):
             waiting.clear()
         self._partitions = 0
 
     def next(self) -> Waiting | None:
-        """What the broker is to be sent now that it has answered, out of the outbox. None if nothing waits."""
+        """Takes the next request out of the outbox, once the broker has responded. None if there is none."""
         if self._shown and not (self._last is UpdateMetadataRequest and self._ready):
             sent = self._taken(self._shown, _unblocked(self._shown, UpdateMetadataRequest))
             if not self._shown:
@@ -135,7 +134,7 @@ class Outbox:
 
 
 def _few_enough(counts: list[int]) -> int:
-    """How many requests, one at least, name no more than MOST_MERGED partitions together."""
+    """How many requests, at least one, have no more than MOST_MERGED partitions together."""
     total = 0
     for place, count in enumerate(counts):
         total += count

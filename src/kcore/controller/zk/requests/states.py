@@ -14,8 +14,8 @@ LEADER_DURING_DELETE: Final = -2  # LeaderAndIsr.LEADER_DURING_DELETE
 EPOCH_DURING_DELETE: Final = -2  # LeaderAndIsr.EPOCH_DURING_DELETE, in StopReplica
 
 
-class Situation:
-    """What is so of replicas and topics beside the table: failed log directories, deletions in progress."""
+class ReplicaAvailability:
+    """Facts about replicas and topics that the table does not have: failed log directories, deletions in progress."""
 
     def __init__(
         self, table: PartitionTable, topics_to_be_deleted: Collection[str], offline_dirs: Mapping[int, Collection[int]]
@@ -25,11 +25,11 @@ class Situation:
         self._offline = {table.brokers.row(broker): rows for broker, rows in offline_dirs.items() if rows}
 
     def being_deleted(self, rows: Int32s) -> Bools:
-        """Of which partitions the topic is queued for deletion."""
+        """Whether the topic of each partition is queued for deletion."""
         return of_topics(self._table, rows, self._doomed)
 
     def offline(self, rows: Int32s) -> Bools:
-        """r by slot: replicas whose broker is gone or shuts down, or whose log directory failed."""
+        """r by slot: replicas whose broker is not live or is shutting down, or whose log directory failed."""
         replicas = self._table.replicas__ps[rows]
         offline: Bools = (replicas >= 0) & ~(self._table.brokers.live & ~self._table.brokers.shutting_down)[replicas]
         for broker_row, failed in self._offline.items():
@@ -66,7 +66,7 @@ class TopicStates:
             self._topics["topic_id"] = ids[of_group]
 
     def of(self, request: int) -> Rows:
-        """What one of the requests carries."""
+        """The partitions of one request."""
         begin, end = self._begins[request : request + 2]
         first, last = self._topic_begins[request : request + 2]
         row_offsets = self._row_offsets[first : last + 1] - np.int32(begin)
@@ -93,7 +93,7 @@ def _moves(table: PartitionTable, rows: Int32s, moves: dict[int, tuple[int, ...]
     return Vectors(np.cumsum([0, *map(len, lists)], dtype=np.int32), table.brokers.ids[members])
 
 
-def update_metadata_states(table: PartitionTable, rows: Int32s, situation: Situation) -> dict[str, Any]:
+def update_metadata_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> dict[str, Any]:
     """The fields of UpdateMetadata's partition states; of topics being deleted LeaderAndIsr.duringDelete."""
     columns = _states(table, rows) | {
         "zk_version": table.partition_epoch__p[rows],

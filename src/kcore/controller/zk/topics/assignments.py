@@ -1,4 +1,4 @@
-"""Who replicates what, as ZooKeeper has it: read into the table, and mended where it cannot be meant."""
+"""Assignments of partitions in ZooKeeper: read into the table, and repaired where they name unfit brokers."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -148,8 +148,8 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
     """New partitions with replicas on brokers that are unfit for their topic get live brokers in their place.
 
     Brokers that create topics by themselves choose among all that UpdateMetadata lists: a controller that holds no
-    replicas, and for the internal topics brokers that coordinate nothing, are included. It is undone in one
-    transaction for each topic, before any state exists, and the log says so.
+    replicas, and for the internal topics brokers that coordinate nothing, are included. The repair is one transaction
+    for each topic, before any state exists, and is logged.
     """
     table = context.table
     wrong, moved_from, names = _on_unfit(context, rows), set[int](), list[str]()
@@ -238,7 +238,7 @@ def _ids(broker_ids: Iterable[int]) -> str:
 
 
 def _mended(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
-    """Its replicas with other live brokers for those that are unfit: the next by id, round about; or fewer replicas."""
+    """Its replicas with other live brokers in place of unfit ones: the next by id, round-robin; or fewer replicas."""
     replicas = table.state(row).replicas
     live = sorted({*table.brokers.ids[table.brokers.live].tolist()} - {*unfit})
     mended: list[int] = []

@@ -14,7 +14,7 @@ from kcore.metadata import znodes
 
 
 def on_config_change(context: ControllerContext, event: events.ConfigChange) -> Steps[None]:
-    """The notes that were not there before: whose configuration each says, the configuration tells the rest."""
+    """Handles new notifications: each names an entity, whose configuration is then read."""
     names = yield from read_children(znodes.CONFIG_CHANGES, watch=True)
     paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in context.config_changes_seen]
     context.config_changes_seen = {*names}
@@ -32,7 +32,7 @@ def on_config_change(context: ControllerContext, event: events.ConfigChange) -> 
 
 
 def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
-    """Partitions of the topic that nobody leads are led by whoever lives, if the topic's configuration allows it."""
+    """Partitions of the topic without a leader get a live one, if the topic's configuration allows it."""
     if event.topic not in context.table.topics:
         return
     rows = context.table.rows_of_topic(event.topic)

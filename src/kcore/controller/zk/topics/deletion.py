@@ -1,14 +1,12 @@
-"""Topics are deleted: every replica is stopped and deleted by its broker, then the znodes go.
-
-A topic that somebody wishes to be deleted goes through this, in `TopicDeletions`:
+"""Deletion of topics: brokers stop and delete every replica, then the znodes go. A topic's steps, in `TopicDeletions`:
 1. It waits while it is ineligible: one of its partitions is being reassigned, or a broker of its replicas is away.
-2. `to_start`: all brokers are told that nobody leads it, and those of its replicas to stop and to delete them.
-3. `started`: brokers answer. One that failed or died makes the topic ineligible until a broker starts.
-4. `to_remove`: all replicas are deleted. Its znodes go, the wish last, so that a later controller goes on if this
-   one dies; then it leaves the table, and whoever waited is answered.
+2. `to_start`: all brokers are told that it has no leaders, and those of its replicas to stop and delete them.
+3. `started`: brokers respond. A failed one makes the topic ineligible until a broker starts.
+4. `to_remove`: all replicas are deleted. Its znodes are deleted, the deletion request last, so that a later controller
+   continues if this one dies; then it leaves the table, and waiting requests are answered.
 
-Steps 2 and 4 are done in parts of bounded size, one an event (`deletion_steps.py`), and the work of an answer is in
-proportion to what it names. The doomed partitions' states stay as they are in ZooKeeper: nobody reads them again.
+Steps 2 and 4 are done in parts of bounded size, one an event (`deletion_steps.py`), and the work for a response is in
+proportion to its partitions. The partitions' states stay as they are in ZooKeeper: they are not read again.
 
 Source: TopicDeletionManager of 3.9.1, with its replica states ReplicaDeletionStarted, -Ineligible and -Successful.
 """
@@ -19,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_children, write_nodes
 from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
 from kcore.controller.zk.notices import Topics
 from kcore.controller.zk.requests.states import distinct
@@ -50,7 +48,7 @@ def on_topic_deletion(context: ControllerContext, event: TopicDeletion) -> Steps
 
 
 def _wishes(context: ControllerContext) -> Steps[set[str]]:
-    """The topics that somebody wants to be deleted; wishes that cannot be granted are removed."""
+    """The topics of new deletion requests; requests that cannot be fulfilled are deleted."""
     names = yield from read_children(znodes.DELETE_TOPICS, watch=True)
     known = {name for name in names if name in context.table.topics and context.config.delete_topic_enable}
     refused = [name for name in names if name not in known]
@@ -68,20 +66,20 @@ def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     context.topics_to_be_deleted.update(names)
     table = context.table
     moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
-    yield from _tell(context, names)
+    yield from _log_deletions(context, names)
     yield from make_ineligible(
         context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()}, BEING_REASSIGNED
     )
     yield from _resume_deletions(context, names)
 
 
-def _tell(context: ControllerContext, names: Collection[str]) -> Steps[None]:
+def _log_deletions(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     if names:
-        yield from tell(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
+        yield from log_notice(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
 
 
 def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
-    """What these topics waited for may have come true (resumeDeletionForTopics)."""
+    """The condition that these topics waited for may hold now (resumeDeletionForTopics)."""
     again = context.topics_to_be_deleted.intersection(names)
     if again:
         context.deletion.ineligible -= again
@@ -98,7 +96,7 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 
 def fail_replicas(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
-    """A broker, or a log directory of it, is gone: its replicas cannot be deleted now (failReplicaDeletion)."""
+    """A broker or one of its log directories failed: its replicas cannot be deleted now (failReplicaDeletion)."""
     table, deletion = context.table, context.deletion
     names = [table.topics.names[row] for row in distinct(table.topic_row__p[rows]).tolist()]
     rows = np.concatenate([rows[:0], *(deletion.started[name].rows for name in names if name in deletion.started)])
@@ -110,17 +108,17 @@ def fail_replicas(context: ControllerContext, broker_id: int, rows: Int32s) -> S
 
 
 def on_stop_replica_response(context: ControllerContext, event: StopReplicaResponseReceived) -> Steps[None]:
-    """A broker answered. Only what it was told to delete counts as deleted (KAFKA-9946)."""
+    """A broker responded. Only replicas that it was ordered to delete count as deleted (KAFKA-9946)."""
     table, brokers = context.table, context.table.brokers
     if not event.delete or event.broker_id not in brokers:
         return
     broker_row = brokers.row(event.broker_id)
     if brokers.epochs[broker_row] != event.broker_epoch:
-        return  # Of an incarnation that is gone: the one that is there now was asked anew.
+        return  # Of an earlier incarnation: the current one was sent a new request.
     rows, codes = _answered(context, event.response)
     states__ps = context.deletion.states.of(table)[rows]
-    asked = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
-    answered = yield from _note(context, rows, asked, codes == Errors.NONE)
+    unanswered = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
+    answered = yield from _note(context, rows, unanswered, codes == Errors.NONE)
     yield from _resume_deletions(context, answered)
 
 
@@ -147,15 +145,15 @@ def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_delete
     states__ps = deletion.states.of(table)
     places, slots = np.nonzero(chosen__ps)
     changed, deleted = rows[places], is_deleted[places]
-    was_asked = states__ps[changed, slots] == STARTED
+    was_unanswered = states__ps[changed, slots] == STARTED
     states__ps[changed, slots] = np.where(deleted, SUCCESSFUL, INELIGIBLE)
     topic_rows, owners = np.unique(table.topic_row__p[changed], return_inverse=True)
     names = [table.topics.names[row] for row in topic_rows.tolist()]
-    counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_asked, deleted, ~deleted)]
+    counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_unanswered, deleted, ~deleted)]
     waiting = []
-    for name, asked, gone, failed in zip(names, *counts, strict=True):
+    for name, unanswered, gone, failed in zip(names, *counts, strict=True):
         doomed = deletion.started[name]
-        doomed.asked -= asked
+        doomed.unanswered -= unanswered
         doomed.left -= gone
         if failed:
             waiting.append(name)
@@ -170,7 +168,7 @@ def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Ste
         doomed = deletion.started.get(name)
         if doomed is not None and not doomed.left:
             deletion.to_remove.setdefault(name, 0)
-        elif name not in deletion.ineligible and (doomed is None or not doomed.asked):
+        elif name not in deletion.ineligible and (doomed is None or not doomed.unanswered):
             deletion.to_start[name] = None
     yield from deletion_steps.schedule(context)
 
@@ -184,7 +182,7 @@ def expire(context: ControllerContext, event: Tick) -> Steps[None]:
 
 
 def timed_out(awaited: AwaitedDeletion) -> DeleteTopicsResponse:
-    """The answer to whoever waits no longer."""
+    """Answers requests whose time-out is over."""
     for result in awaited.response.responses:
         if result.name in awaited.topics:
             result.error_code = Errors.REQUEST_TIMED_OUT

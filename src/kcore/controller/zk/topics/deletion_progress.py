@@ -1,4 +1,4 @@
-"""How far the deletion of topics is: their replicas' states, what is to be done next, and who waits for the end.
+"""The progress of deletions: states of replicas, the next parts of the work, and the requests that wait for the end.
 
 Source: TopicDeletionManager and ReplicaStateMachine of 3.9.1.
 """
@@ -39,7 +39,7 @@ class DoomedTopic:
 
     rows: Int32s  # by ascending partition index
     left: int  # replicas that are not SUCCESSFUL
-    asked: int = 0  # those of them that are STARTED: their brokers have not answered
+    unanswered: int = 0  # those of them that are STARTED: their brokers have not answered
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class AwaitedDeletion:
 
     deadline_ms: int
     topics: set[str]  # Those that are still there.
-    response: DeleteTopicsResponse  # As it is once all are gone.
+    response: DeleteTopicsResponse  # The response once all topics are deleted.
 
 
 @dataclass(slots=True)
 class TopicDeletions:
-    """How far the topics in `topics_to_be_deleted` are."""
+    """The progress of the topics in `topics_to_be_deleted`."""
 
     ineligible: set[str] = field(default_factory=set)  # They wait for a broker, or for the end of a reassignment.
     started: dict[str, DoomedTopic] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, tell, write_nodes
+from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, log_notice, write_nodes
 from kcore.controller.zk.events import TopicDeletionStep
 from kcore.controller.zk.notices import Topics
 from kcore.controller.zk.topics import topic_changes
@@ -48,11 +48,11 @@ def on_topic_deletion_step(context: ControllerContext, event: TopicDeletionStep)
 
 
 def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) -> Steps[None]:
-    """Those of the topics that are to be deleted must wait; `why`: for what."""
+    """Marks topics as ineligible for deletion if they are queued for it; `why`: the reason."""
     found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
     if found:
         context.deletion.ineligible |= found
-        yield from tell(Topics(f"cannot be deleted yet: {why}", sizes_of(context, found)))
+        yield from log_notice(Topics(f"cannot be deleted yet: {why}", sizes_of(context, found)))
 
 
 def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]:
@@ -61,7 +61,7 @@ def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]
 
 
 def _start(context: ControllerContext) -> Steps[None]:
-    """All brokers forget the topics' leaders; then every replica on a live broker is stopped, and deleted."""
+    """Tells all brokers that the topics have no leaders; then stops and deletes every replica on a live broker."""
     table, deletion = context.table, context.deletion
     names = _next_to_start(context)
     if not names:
@@ -70,7 +70,7 @@ def _start(context: ControllerContext) -> Steps[None]:
     shown = context.batch()
     shown.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
     yield from context.send(shown)
-    broker_rows, stopped = yield from _asked(context, names, rows)
+    broker_rows, stopped = yield from _ordered_to_delete(context, names, rows)
     for is_delete in (False, True):
         batch = context.batch()
         batch.add_stop_replica(broker_rows, stopped, table.leader_epoch__p[stopped], is_delete)
@@ -95,7 +95,7 @@ def _next_to_start(context: ControllerContext) -> list[str]:
     return names
 
 
-def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
+def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
     """(broker row, partition row) of the replicas whose deletion starts now; without the others the topic waits."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
@@ -104,12 +104,12 @@ def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[
     asked__ps, unreachable__ps = open__ps & ~offline__ps, open__ps & offline__ps
     states__ps[rows] = np.select([asked__ps, unreachable__ps], [STARTED, INELIGIBLE], states__ps[rows])
     owners = np.repeat(np.arange(len(names)), [len(deletion.started[name].rows) for name in names])
-    asked, unreachable = (
+    unanswered, unreachable = (
         np.bincount(owners, mask__ps.sum(axis=1), len(names)).astype(int).tolist()
         for mask__ps in (asked__ps, unreachable__ps)
     )
-    for name, count in zip(names, asked, strict=True):
-        deletion.started[name].asked = count
+    for name, count in zip(names, unanswered, strict=True):
+        deletion.started[name].unanswered = count
     waiting = [name for name, count in zip(names, unreachable, strict=True) if count]
     yield from make_ineligible(context, waiting, AWAY)
     places, slots = np.nonzero(asked__ps)
@@ -117,7 +117,7 @@ def _asked(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Znodes of partitions go; of topics that have none left the others, too, and the wish last."""
+    """Deletes znodes of partitions; of topics without any left the other znodes too, the deletion request last."""
     rows, names = _next_to_remove(context)
     if len(rows):
         yield from delete_partitions(rows)
@@ -137,7 +137,7 @@ def _remove(context: ControllerContext) -> Steps[None]:
     )
     sizes = sizes_of(context, names)
     yield from topic_changes.remove_topics(context, names)
-    yield from tell(Topics("deleted", sizes))
+    yield from log_notice(Topics("deleted", sizes))
     yield from context.after_topics_deleted(names)
 
 
@@ -160,7 +160,7 @@ def _next_to_remove(context: ControllerContext) -> tuple[Int32s, list[str]]:
 
 
 def _delete_trees(roots: list[str]) -> Steps[None]:
-    """Znodes and all below them: somebody made some that Kafka has not."""
+    """Deletes znodes with all children: others may have created znodes that Kafka does not have."""
     paths, level = list(roots), list(roots)
     while level:
         children: list[list[str] | None] = yield ReadChildren(level)

@@ -23,7 +23,7 @@ from kcore.controller.rules.replica_assignments import (
     without,
 )
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_node, tell, write_nodes
+from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import ZkPartitionReassignment
 from kcore.controller.zk.leaders import one_by_one
 from kcore.controller.zk.notices import Reassignments
@@ -51,7 +51,7 @@ def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
     yield from deletion_steps.make_ineligible(context, _topics(table, moves), deletion.BEING_REASSIGNED)
     before = {row: assignment_of(table, row) for row in moves}
     written = yield from _write_assignments(context, {row: each for row, each in moves.items() if each != before[row]})
-    yield from _tell(table, "begun", {row: target_replicas(each) for row, each in written.items()})
+    yield from _log_moves(table, "begun", {row: target_replicas(each) for row, each in written.items()})
     overruled = {row: without(before[row].replicas, each.replicas) for row, each in written.items()}
     _assign(table, written)
     yield from _stop_removed(context, {row: brokers for row, brokers in overruled.items() if brokers})
@@ -79,7 +79,7 @@ def resume(context: ControllerContext) -> Steps[None]:
     table = context.table
     others = sorted((table.adding.keys() | table.removing.keys()) - handled)
     under_way = {row: target_replicas(assignment_of(table, row)) for row in others}
-    yield from _tell(table, "under way since before this controller", under_way)
+    yield from _log_moves(table, "under way since before this controller", under_way)
     yield from begin(context, {row: assignment_of(table, row) for row in others})
 
 
@@ -93,20 +93,20 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 
 def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
-    """Topics are gone: what `/admin/reassign_partitions` still wants of them cannot be."""
+    """Topics were deleted: removes their partitions from `/admin/reassign_partitions`."""
     gone = {*names}
     yield from strike_out(context, lambda partition, _: partition[0] in gone)
 
 
 def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:
-    """Somebody made `/admin/reassign_partitions`."""
+    """`/admin/reassign_partitions` was created."""
     yield from take_up(context)
 
 
 def take_up(context: ControllerContext) -> Steps[set[int]]:
     """Begins what `/admin/reassign_partitions` asks for, and strikes out there what cannot be; returns the rows."""
     table = context.table
-    wanted = yield from _asked_in_zookeeper(watch=True)
+    wanted = yield from _requested_in_zookeeper(watch=True)
     moves, unknown = {}, set()
     for partition, target in wanted.items():
         row = movable_row(context, partition)
@@ -125,10 +125,10 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
 
 
 def keeps_data(table: PartitionTable, row: int, move: ReplicaAssignment) -> bool:
-    """Whether a replica that has everything is still among them.
+    """Whether an in-sync replica is still among them.
 
-    3.9.1's ZooKeeper mode does not ask: it would delete the last one, where a move is called off or overruled that has
-    come so far that only those who came are in sync. KRaft does (PartitionReassignmentRevert).
+    3.9.1's ZooKeeper mode does not check it, and deletes the last one if a move is cancelled or overruled after the ISR
+    has only new replicas. KRaft does (PartitionReassignmentRevert).
     """
     isr = table.state(row).isr
     return not isr or not {*isr}.isdisjoint(move.replicas)
@@ -146,9 +146,9 @@ def movable_row(context: ControllerContext, partition: TopicPartition) -> int | 
 
 def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
     """Takes moves out of `/admin/reassign_partitions`; without any the znode goes (maybeRemoveFromZkReassignment)."""
-    asked = yield from _asked_in_zookeeper(watch=False)
-    left = {partition: target for partition, target in asked.items() if not is_over(partition, target)}
-    if not asked or len(left) == len(asked):
+    requested = yield from _requested_in_zookeeper(watch=False)
+    left = {partition: target for partition, target in requested.items() if not is_over(partition, target)}
+    if not requested or len(left) == len(requested):
         return
     if left:
         yield from write_nodes([SetData(znodes.REASSIGN_PARTITIONS, znodes.encode_reassign_partitions(left))])
@@ -157,7 +157,7 @@ def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tu
     yield from take_up(context)  # The watch is spent: the next request may be there already.
 
 
-def _asked_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
+def _requested_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
     node = yield from read_node(znodes.REASSIGN_PARTITIONS, watch=watch)
     with suppress(TableError):  # Kafka passes over what it cannot read, too.
         return {} if node is None else znodes.decode_reassign_partitions(node.data)
@@ -184,7 +184,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
 
 
 def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
-    """A2. The raised epoch is in the table before anything is sent: no broker learns an older one (KAFKA-9212)."""
+    """A2. The raised epoch is in the table before anything is sent: no broker gets an older one (KAFKA-9212)."""
     decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised), REASSIGNMENT)
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
@@ -218,7 +218,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
 
     yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead), REASSIGNMENT)
     removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
-    yield from _stop_removed(context, removed, tell=rows)
+    yield from _stop_removed(context, removed, also=rows)
     # After the replicas have stopped: a controller that dies in between finds the move under way, and ends it.
     yield from _write_assignments(context, targets)
     done = {_name(table, row): each.replicas for row, each in targets.items()}
@@ -226,12 +226,12 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     batch = context.batch()
     batch.add_update_metadata(np.flatnonzero(table.brokers.live), rows)
     yield from context.send(batch)
-    yield from _tell(table, "ended", {row: each.replicas for row, each in targets.items()})
+    yield from _log_moves(table, "ended", {row: each.replicas for row, each in targets.items()})
     yield from deletion.resume_for(context, _topics(table, targets))
 
 
-def _stop_removed(context: ControllerContext, removed: Removed, tell: Int32s | None = None) -> Steps[None]:
-    """B2: out of the ISR, which the others hear (and of `tell`, in the same request); stopped; deleted."""
+def _stop_removed(context: ControllerContext, removed: Removed, also: Int32s | None = None) -> Steps[None]:
+    """B2: takes replicas out of the ISR, sends that (with the rows `also`), then stops and deletes them."""
 
     def shrink(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
         after = state
@@ -240,7 +240,7 @@ def _stop_removed(context: ControllerContext, removed: Removed, tell: Int32s | N
         return None if after == state else after
 
     decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, removed, shrink), REASSIGNMENT)
-    rows = decision.changes.rows if tell is None else distinct(np.concatenate([decision.changes.rows, tell]))
+    rows = decision.changes.rows if also is None else distinct(np.concatenate([decision.changes.rows, also]))
     batch = context.batch()
     if len(rows):
         batch.add_to_replicas(rows)
@@ -283,10 +283,10 @@ def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[i
     return {row: each for row, each in moves.items() if _name(table, row)[0] in written}
 
 
-def _tell(table: PartitionTable, what: str, replicas: Removed) -> Steps[None]:
+def _log_moves(table: PartitionTable, what: str, replicas: Removed) -> Steps[None]:
     if replicas:
         names = {row: "{}-{}".format(*_name(table, row)) for row in replicas}
-        yield from tell(Reassignments(what, {names[row]: each for row, each in replicas.items()}))
+        yield from log_notice(Reassignments(what, {names[row]: each for row, each in replicas.items()}))
 
 
 def _name(table: PartitionTable, row: int) -> TopicPartition:

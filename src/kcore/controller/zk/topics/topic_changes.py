@@ -7,8 +7,8 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.brokers.broker_changes import create_states
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, tell, write_nodes
-from kcore.controller.zk.notices import Said, Topics, counted
+from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.zk.notices import TextNotice, Topics, counted
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
@@ -19,12 +19,12 @@ from kcore.types import Int32s
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
-    """Topics that somebody wrote to ZooKeeper, a tool or a broker, get ids, leaders and ISRs."""
+    """Topics that a tool or a broker wrote to ZooKeeper get ids, leaders and ISRs."""
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
         sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
-        yield from tell(Topics("removed from ZooKeeper by somebody else", sizes))
+        yield from log_notice(Topics("removed from ZooKeeper by others", sizes))
         yield from _remove_wishes(context, gone)
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
@@ -40,19 +40,19 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     rows = [assignments.add_topic(context.table, name, assignment) for name, assignment in found.items()]
     yield from assignments.give_topic_ids(context, found)
     if found:
-        yield from tell(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
+        yield from log_notice(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
     if rows:
         yield from _begin(context, np.sort(np.concatenate(rows)))
 
 
 def _remove_wishes(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
-    """Of topics that somebody else removed while they were being deleted: the next of that name must not go, too."""
+    """Deletes the requests for topics that others removed meanwhile: a new topic of that name must not be deleted."""
     if wishes := sorted(context.topics_to_be_deleted.intersection(gone)):
         yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in wishes])
 
 
 def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """Topics that ZooKeeper has no more are known no more; whoever waits for the end of them all is answered."""
+    """Forgets topics that are not in ZooKeeper any more, and answers requests that waited for their deletion."""
     table, deletion = context.table, context.deletion
     if context.offline_dirs:
         rows = {row for name in names for row in table.rows_of_topic(name).tolist()}
@@ -92,8 +92,8 @@ def on_partition_modifications(context: ControllerContext, event: events.Partiti
         before = znodes.encode_topic(assignments.of_topic(context.table, event.topic))
         yield from write_nodes([SetData(znodes.topic_path(event.topic), before)])
         return
-    yield from tell(
-        Said(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
+    yield from log_notice(
+        TextNotice(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
     )
     yield from _begin(context, assignments.add_partitions(context.table, event.topic, added))
 

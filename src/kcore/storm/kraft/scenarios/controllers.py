@@ -13,9 +13,9 @@ _POLL_S: Final = 0.1
 
 
 async def controller_killed(storm: Storm) -> ScenarioResult:
-    """The active controller dies as by kill -9, and somebody asks for a topic of one partition at once.
+    """The active controller is killed (kill -9), and a topic of one partition is requested at once.
 
-    Timed from the death until a new controller has made the topic, and until the first and the last broker, which all
+    Timed from the kill until a new controller has created the topic, and until the first and the last broker, which all
     have to find that controller, know it. Afterwards the dead one starts again and catches up. TargetError unless there
     are three controllers or more, which this run started.
     """

@@ -16,11 +16,11 @@ _MOST: Final = 2_250  # Partitions of a request, as Kafka's AssignmentsManager h
 
 
 async def dir_lost(storm: Storm) -> ScenarioResult:
-    """A broker with two log directories tells in a heartbeat that the second one, with half its replicas, is offline.
+    """A broker with two log directories reports in a heartbeat that the second one, with half its replicas, is offline.
 
     Timed from that heartbeat until the last broker knows the last new leader and ISR. The broker is given its second
     directory before, and then an empty one in the place of the lost: the wave "assigned" is timed from when the broker
-    is back and tells where its replicas are, by AssignReplicasToDirs, until the last broker knows that.
+    is back and sends AssignReplicasToDirs for its replicas, until the last broker knows that.
     """
     broker = storm.random.choice(storm.live())
     _, second = await _restart_with_two(storm, broker)
@@ -68,7 +68,7 @@ def _in_isr(storm: Storm, broker: HollowBroker, partitions: list[tuple[Uuid, int
 
 
 async def _assign(storm: Storm, broker: HollowBroker, directory: Uuid, partitions: list[tuple[Uuid, int]]) -> None:
-    """The broker tells that its replicas of these partitions live in that directory; until all know."""
+    """The broker assigns its replicas of these partitions to that directory; until all brokers know."""
     requests = [
         _request(broker, directory, partitions[first : first + _MOST]) for first in range(0, len(partitions), _MOST)
     ]

@@ -15,7 +15,7 @@ _CHANGE = "PartitionChangeRecord"
 async def isr_storm(storm: Storm) -> ScenarioResult:
     """All followers of `sizes.leaders` brokers leave the ISRs and come back, `sizes.rounds` times.
 
-    Each direction is a wave, timed from when the leaders ask until the last broker knows the last change.
+    Each direction is a wave, timed from the leaders' requests until the last broker knows the last change.
     """
     leaders = storm.random.sample(storm.live(), min(storm.sizes.leaders, len(storm.live())))
     measure = Measure(storm, "isr-storm")

@@ -28,7 +28,7 @@ async def heartbeat(storm: Storm) -> ScenarioResult:
 
 
 async def broker_lost(storm: Storm) -> ScenarioResult:
-    """One broker dies as by kill -9; until the last of the others knows the last of its partitions' new leaders.
+    """One broker is killed (kill -9); until the last other broker knows the last new leader of its partitions.
 
     Timed from the death: the controller notices when the session ends. Afterwards the broker comes back, and its
     partitions' leaders take it into their ISRs again.
@@ -56,7 +56,7 @@ async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker]) -> Scenar
 
 
 async def controlled_shutdown(storm: Storm) -> ScenarioResult:
-    """One broker asks to stop; until it may, and until the last of the others knows its partitions' new leaders.
+    """Controlled shutdown of one broker; until it is granted, and until the last other broker knows the new leaders.
 
     Afterwards it comes back, which a controller refuses until the old session has ended.
     """
@@ -73,7 +73,7 @@ async def controlled_shutdown(storm: Storm) -> ScenarioResult:
 async def rolling_restart(storm: Storm) -> ScenarioResult:
     """`sizes.restarts` brokers, one after the other, stop as they should and come back into all their ISRs.
 
-    Timed from the first one's wish to stop until the last one is back and everyone knows; a wave is one broker.
+    Timed from the first one's request to stop until the last one is back and all brokers know; a wave is one broker.
     """
     brokers = storm.random.sample(storm.live(), min(storm.sizes.restarts, len(storm.live())))
     measure = Measure(storm, "rolling-restart")

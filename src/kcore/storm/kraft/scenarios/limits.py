@@ -1,4 +1,4 @@
-"""Limits of a controller: what it says to one change more than it takes, and what it does all the same."""
+"""Limits of a controller: its response to one change more than it accepts, and what it does nevertheless."""
 
 import time
 from collections import Counter
@@ -26,7 +26,7 @@ _DELETED_AT_ONCE: Final = 5_000
 _CHANGE: Final = "PartitionChangeRecord"
 _HAS_NONE: Final = "this controller does not have the limit"
 
-Said = Iterable[tuple[int, str | None]]
+PartitionErrors = Iterable[tuple[int, str | None]]
 Asking = Callable[[Int32s], Awaitable[str]]
 
 
@@ -49,8 +49,8 @@ async def limit_create(storm: Storm) -> ScenarioResult:
     check("CreateTopics", (code for code, _ in taken_now))
     measure.answered()
     result = await measure.end("PartitionRecord")
-    result.note = f"a topic of {low:,} partitions, {low + 1:,} records in one request: {_said(taken_now)}; "
-    result.note += f"of {high:,}: {_said(refused)}, {made:,} made" if refused else _HAS_NONE
+    result.note = f"a topic of {low:,} partitions, {low + 1:,} records in one request: {_format_errors(taken_now)}; "
+    result.note += f"of {high:,}: {_format_errors(refused)}, {made:,} made" if refused else _HAS_NONE
     await _delete_limits(storm)
     return result
 
@@ -107,9 +107,9 @@ async def limit_delete(storm: Storm) -> ScenarioResult:
     return result
 
 
-def one_too_many(what: str, answers: Said, done: int, verb: str) -> str:
+def one_too_many(what: str, answers: PartitionErrors, done: int, verb: str) -> str:
     """The note of a request for one more than the edge: what was answered, and how many were done all the same."""
-    found = f"{EDGE + 1:,} {what}: {_said(answers)}; {done:,} are {verb}"
+    found = f"{EDGE + 1:,} {what}: {_format_errors(answers)}; {done:,} are {verb}"
     return f"{found}: {_HAS_NONE}" if done > EDGE else found
 
 
@@ -132,9 +132,9 @@ async def limit_elect(storm: Storm) -> ScenarioResult:
         topics = [schema.TopicPartitions(topic=name, partitions=found) for name, found in by_topic(storm, rows)]
         answer = await storm.quorum.ask(schema.ElectLeadersRequest(topic_partitions=topics, timeout_ms=_TIMEOUT_MS))
         if answer.error_code:
-            return _said([(answer.error_code, None)])
+            return _format_errors([(answer.error_code, None)])
         every = (each for topic in answer.replica_election_results for each in topic.partition_result)
-        return _said((each.error_code, each.error_message) for each in every)
+        return _format_errors((each.error_code, each.error_message) for each in every)
 
     return await _exactly(storm, "limit-elect", "elections in one request", prepare, elect)
 
@@ -151,8 +151,8 @@ async def limit_isr(storm: Storm) -> ScenarioResult:
         request = isr.request_of(table, rows, [[leader]] * len(rows), range(len(rows)), storm.fleet.brokers, leader)
         answer = await storm.quorum.ask(request)
         if answer.error_code:
-            return _said([(answer.error_code, None)])
-        return _said((each.error_code, None) for topic in answer.topics for each in topic.partitions)
+            return _format_errors([(answer.error_code, None)])
+        return _format_errors((each.error_code, None) for topic in answer.topics for each in topic.partitions)
 
     return await _exactly(storm, "limit-isr", "ISRs shrunk by one request", prepare, shrink)
 
@@ -160,7 +160,7 @@ async def limit_isr(storm: Storm) -> ScenarioResult:
 async def _exactly(
     storm: Storm, scenario: str, what: str, prepare: Callable[[Int32s], Awaitable[None]], ask: Asking
 ) -> ScenarioResult:
-    """One change less than the edge, then as many: what is answered, who leads then, and when it serves again.
+    """One change below the limit, then exactly at it: the response, the leader after it, and when it serves again.
 
     The row is that of the second request. `answered_ms`: its answer; the wave "serves again": until a topic of one
     partition, asked for at once after the answer, is made.
@@ -173,10 +173,10 @@ async def _exactly(
     measure = Measure(storm, scenario)
     await measure.begin()
     epoch = (await storm.quorum.describe()).leader_epoch
-    said = await ask(_rows(storm, names))
+    errors = await ask(_rows(storm, names))
     measure.answered()
     result = await _served_again(storm, measure, epoch)
-    result.note = f"{EDGE - 1:,} {what}: {before}; {EDGE:,}: {said}, {result.changes:,} are in the log; {result.note}"
+    result.note = f"{EDGE - 1:,} {what}: {before}; {EDGE:,}: {errors}, {result.changes:,} are in the log; {result.note}"
     await storm.fill_isrs(storm.live())
     await _delete_limits(storm)
     return result
@@ -202,7 +202,7 @@ async def limit_fence(storm: Storm) -> ScenarioResult:
 
 
 async def _served_again(storm: Storm, measure: Measure, epoch: int) -> ScenarioResult:
-    """The result, with who leads in its note: `epoch` is the quorum's before."""
+    """The result, with the leader in its note: `epoch` is the quorum's before."""
     begun = time.monotonic_ns()
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     again_ms = (time.monotonic_ns() - begun) / _MILLIS
@@ -285,8 +285,8 @@ async def _reordered(storm: Storm, rows: Int32s) -> schema.AlterPartitionReassig
     return await ask_to_move(storm, rows, [storm.replicas(row)[::-1] for row in rows.tolist()])
 
 
-def _said(answers: Said) -> str:
-    """What was answered, each answer once with how often it came."""
+def _format_errors(answers: PartitionErrors) -> str:
+    """The distinct errors, each with its count."""
     counts = Counter((Errors.of(code).name, message) for code, message in answers)
     texts = ((count, "done" if name == "NONE" else f"{name} ({message})" if message else name)
              for (name, message), count in counts.items())  # fmt: skip

@@ -1,0 +1,207 @@
+"""What an image holds of a cluster, and how its changes are recorded so that they can be taken back.
+
+The records change it: by type in image_topics.py, image_brokers.py and image_settings.py, all together in image.py.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from kcore.errors import TableError
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.delta import CREATED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
+from kcore.metadata.directory_table import DirectoryTable
+from kcore.metadata.journal import Journal
+from kcore.metadata.partition_state import PartitionRegistration
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.recorder import Recorder
+from kcore.metadata.topics import TopicTable
+from kcore.schema import metadata_records_security as security_records
+from kcore.schema.metadata_records_brokers import RegisterControllerRecord
+from kcore.types import Int64s, UInt8s, Uuid
+
+DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
+ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
+QuotaEntity = tuple[tuple[str, str | None], ...]  # Pairs of type and name, sorted; None is the default.
+
+
+def _new_table() -> PartitionTable:
+    nothing = np.empty((0, 0), np.int32)
+    brokers = BrokerTable.from_arrays([])
+    return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
+
+
+@dataclass(slots=True, eq=False)
+class ImageState:
+    """The tables and dicts of an image, with the recorder that sees every change before it is made.
+
+    `table` has the partitions, with the tables of topics, brokers and log directories, which the image shows as its
+    own. It is never made anew: rows change in place. Dicts are to be read; only methods change them.
+    """
+
+    table: PartitionTable = field(default_factory=_new_table)
+    features: dict[str, int] = field(default_factory=dict)  # Finalized levels, metadata.version among them.
+    controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
+    configs: dict[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    acls: dict[Uuid, security_records.AccessControlEntryRecord] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    scram: dict[tuple[int, str], security_records.UserScramCredentialRecord] = field(default_factory=dict)
+    tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
+    next_producer_id: int = -1
+    zk_migration_state: int = 0
+    end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
+    epoch: int = -1  # Of the last batch, or of the snapshot.
+    _recorder: Recorder | None = None
+
+    @property
+    def topics(self) -> TopicTable:
+        """The topics, by row."""
+        return self.table.topics
+
+    @property
+    def brokers(self) -> BrokerTable:
+        """The brokers, by row; `brokers[id]` is a registration, and iteration gives the ids that are registered."""
+        return self.table.brokers
+
+    @property
+    def directories(self) -> DirectoryTable:
+        """The log directories, by row."""
+        return self.table.brokers.directory_table
+
+    @property
+    def topic_ids(self) -> dict[str, Uuid]:
+        """The id of each topic by name; made when asked for."""
+        return {name: topic_id for name, topic_id in zip(self.topics.names, self.topics.ids, strict=True) if name}
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration:
+        """One partition, directories and eligible leader replicas included; TableError if there is none."""
+        if topic not in self.topics or (row := self.table.row_at(self.topics.row(topic), index)) < 0:
+            raise TableError(f"unknown partition {topic}-{index}")
+        return self.table.registration(row)
+
+    def set_key(self, part: str, key: Any, value: Any) -> None:
+        """An entry of one of the dicts; None takes it out. Values are never changed in place."""
+        values = self.dict_of(part)
+        if self._recorder is not None:
+            self._recorder.key(part, key, values)
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+
+    def dict_of(self, part: str) -> dict[Any, Any]:
+        """One of the dicts by its name."""
+        found: dict[Any, Any] = getattr(self, part)
+        return found
+
+    def set_number(self, name: str, value: int) -> None:
+        """`next_producer_id` or `zk_migration_state`."""
+        self._undo(restore_attribute, name, getattr(self, name))
+        if self._recorder is not None:
+            self._recorder.tell(name, value)
+        setattr(self, name, value)
+
+    def _at(self, offset: int) -> None:
+        self.end_offset = offset + 1
+        if self._recorder is not None and self._recorder.deltas is not None:
+            self._recorder.deltas.offset = offset
+
+    # Taking back, and what changed.
+
+    def _undo(self, undo: Callable[..., None], *arguments: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.undo(undo, *arguments)
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Called before every change; None where neither journal nor deltas are kept."""
+        return self._recorder
+
+    def add_topics(self, names: Sequence[str], ids: UInt8s, offsets: Int64s) -> None:
+        """New topics that TopicTable.can_add, by the records at those offsets."""
+        self.topics.add_all(names, ids)
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        if deltas is not None:
+            for name, topic_id, offset in zip(names, self.topics.ids[-len(names) :], offsets.tolist(), strict=True):
+                deltas.offset = offset
+                deltas.add_key(CREATED_TOPICS, (topic_id, name))
+
+    @contextmanager
+    def telling_deltas_together(self) -> Iterator[None]:
+        """While many records are applied that are recorded in another order than that of the log."""
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        if deltas is None:
+            yield
+            return
+        deltas.hold()
+        try:
+            yield
+        finally:
+            deltas.release()
+
+    def _record(self) -> Recorder:
+        """The recorder, called before all changes from now on."""
+        if self._recorder is None:
+            self._recorder = Recorder()
+            for table in (self.table, self.topics, self.brokers, self.directories):
+                table.recorder = self._recorder
+        return self._recorder
+
+    def keep_journal(self) -> Journal:
+        """Changes from now on can be taken back: call `begin` before each batch, `commit` once it is committed."""
+        recorder = self._record()
+        recorder.journal = recorder.journal or Journal()
+        return recorder.journal
+
+    @property
+    def journal(self) -> Journal | None:
+        """What takes changes back; None where none is kept."""
+        return self._recorder.journal if self._recorder is not None else None
+
+    def begin(self, offset: int, epoch: int | None = None) -> None:
+        """What follows is the batch whose first record has this offset, of a leader of that epoch if it is given."""
+        self._at(offset)
+        self.end_offset = offset
+        if self.journal is not None:
+            self.journal.begin(offset)
+            self.journal.add(restore_attribute, "epoch", self.epoch)
+        self.epoch = self.epoch if epoch is None else epoch
+
+    def commit(self, offset: int) -> None:
+        """All records below `offset` are committed and cannot be reverted any more."""
+        if self.journal is not None:
+            self.journal.commit(offset)
+
+    def revert_to(self, offset: int) -> None:
+        """Reverts all batches from `offset` on. TableError without a journal, or for what is committed."""
+        recorder, journal = self._recorder, self.journal
+        if recorder is None or journal is None:
+            raise TableError("nothing can be taken back: no journal is kept")
+        with recorder.silenced():
+            journal.revert_to(self, offset)
+        self.end_offset = min(self.end_offset, offset)
+        if recorder.deltas is not None:
+            recorder.deltas.revert_to(offset)
+
+    def keep_deltas(self, offset: int, most: int = MOST_CHANGES) -> None:
+        """What records from `offset` on touch is remembered, up to `most` rows and keys; see `changes_between`."""
+        self._record().deltas = DeltaLog(offset, most)
+
+    def changes_between(self, from_offset: int, to_offset: int) -> MetadataDelta | None:
+        """What the records in [from_offset, to_offset) touched; None where that is not known: then all may be other.
+
+        The cost is that of what changed since `from_offset`.
+        """
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        return None if deltas is None else deltas.between(self.table, from_offset, to_offset)
+
+    def memory_bytes(self) -> dict[str, int]:
+        """As PartitionTable's; dicts, names and registrations are Python objects and are not counted."""
+        return self.table.memory_bytes()
+
+
+def restore_attribute(image: ImageState, name: str, value: Any) -> None:
+    setattr(image, name, list(value) if isinstance(value, list) else value)
