@@ -5,7 +5,6 @@ Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 
 import errno
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
-from kcore.storage.files import is_there, lock_directory, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, lock_directory, sync_folder
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
@@ -50,13 +49,15 @@ class DiskRaftLog:
     write or a flush it may not: nobody knows then what is on the disk.
     """
 
-    def __init__(self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2") -> None:
+    def __init__(
+        self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2", files: FileSystem = OS
+    ) -> None:
         """Opens the folder, made if need be, with its log recovered and durable; `level`: whose rule for new snapshots.
 
         The recovery point and the lock lie beside the folder, as Kafka has them. StorageError if another process has
         it, with file and position for damage that is no crash's, and for a log whose beginning no snapshot holds.
         """
-        self.folder, self._settings = folder, settings or Settings(SEGMENT_BYTES)
+        self.folder, self._settings, self._files = folder, settings or Settings(SEGMENT_BYTES), files
         partition = partition_of(folder)
         if partition is None:
             raise StorageError(f"{folder}: not named as a partition's folder")
@@ -65,25 +66,25 @@ class DiskRaftLog:
         self._failure: OSError | None = None
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
         with refusals(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            sync_folder(folder.parent)
-            self._directory_lock = lock_directory(folder.parent)
+            files.mkdir(folder)
+            sync_folder(folder.parent, files)
+            self._directory_lock = lock_directory(folder.parent, files)
             try:
-                remove_left_behind(folder)
+                remove_left_behind(folder, files)
                 self._open()
             except BaseException:
-                os.close(self._directory_lock)
+                files.close(self._directory_lock)
                 raise
         self.high_watermark = min(self.latest_snapshot.offset, self.end_offset) if self.latest_snapshot else 0
 
     def _open(self) -> None:
-        points = self.folder.parent / RECOVERY_POINTS
+        points, files = self.folder.parent / RECOVERY_POINTS, self._files
         self._recovery_points: dict[tuple[str, int], int] = {}
-        if is_there(points):
-            self._recovery_points.update(read_offsets(points).items())
-        self._snapshots = RaftSnapshots(self.folder)
-        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes)
-        sync_segments(self.folder, self._recovery_point)
+        if is_there(points, files):
+            self._recovery_points.update(read_offsets(points, files).items())
+        self._snapshots = RaftSnapshots(self.folder, files)
+        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
+        sync_segments(self.folder, self._recovery_point, files)
         if end_offset is None:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
@@ -93,9 +94,9 @@ class DiskRaftLog:
             self._write_recovery_point(end_offset)
         # This makes the folder's names durable, those of a snapshot and of quorum-state too, before they are relied on.
         self._log = SegmentedLog(
-            self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True
+            self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True, files=files
         )
-        self._start_offset = self._log.first_offset
+        self._start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
         if self._start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
             self._log.abandon()
             raise StorageError(f"{self.folder}: the log begins at {self._start_offset}, and no snapshot there or later")
@@ -109,7 +110,7 @@ class DiskRaftLog:
     def _write_recovery_point(self, offset: int) -> None:
         """Below it all is on the disk: after that is, before it is not."""
         points = self._recovery_points | {self._partition: offset}
-        write_offsets(self.folder.parent / RECOVERY_POINTS, points)
+        write_offsets(self.folder.parent / RECOVERY_POINTS, points, self._files)
         self._recovery_points = points
 
     def __enter__(self) -> Self:
@@ -137,7 +138,7 @@ class DiskRaftLog:
     def _let_go(self) -> None:
         self._log.abandon()
         if self._directory_lock >= 0:
-            os.close(self._directory_lock)
+            self._files.close(self._directory_lock)
             self._directory_lock = -1
 
     # Where it begins and ends.
@@ -145,10 +146,6 @@ class DiskRaftLog:
     @property
     def start_offset(self) -> int:
         return self._start_offset
-
-    @property
-    def end_offset(self) -> int:
-        return self._log.end_offset
 
     @property
     def last_epoch(self) -> int:
@@ -211,7 +208,9 @@ class DiskRaftLog:
         check_sequence(batches, self.end_offset, self.last_epoch)
         first_offset = self.end_offset
         with self._writing():
-            if self._log.write(data, batches):
+            is_new = self._log.write(data, batches)
+            self.end_offset = self._log.end_offset
+            if is_new:
                 self._raise_recovery_point()
         self._newest = first_offset, self.end_offset, data
         return Appended(first_offset, self.end_offset - 1)
@@ -238,18 +237,26 @@ class DiskRaftLog:
 
     def flush(self) -> None:
         """Whatever was written when it was called is durable; may be called from any thread."""
+        self.begin_flush()()
+
+    def begin_flush(self) -> Callable[[], None]:
+        """What makes durable, when it is called, whatever is written now; from any thread, once."""
         with self._writing():
             descriptor = self._log.duplicate()
-        if descriptor is None:
-            return
-        with refusals(self.folder):
-            try:
-                os.fsync(descriptor)
-            except OSError as error:
-                self._failure = error  # The pages may be gone, and a second fsync would not say so.
-                raise
-            finally:
-                os.close(descriptor)
+
+        def flush() -> None:
+            if descriptor is None:
+                return
+            with refusals(self.folder):
+                try:
+                    self._files.fsync(descriptor)
+                except OSError as error:
+                    self._failure = error  # The pages may be gone, and a second fsync would not say so.
+                    raise
+                finally:
+                    self._files.close(descriptor)
+
+        return flush
 
     # Read.
 
@@ -269,7 +276,7 @@ class DiskRaftLog:
 
     def _damage_near(self, offset: int) -> StorageError:
         path = self._log.path_of(offset)
-        with Segment(path) as segment:
+        with Segment(path, self._files) as segment:
             problems = segment.problems
         return StorageError(f"{path}: {problems[0] if problems else f'no batch of offset {offset}'}")
 
@@ -294,6 +301,7 @@ class DiskRaftLog:
         with self._writing():
             self._lower_recovery_point(offset)
             self._log.truncate_to(offset)
+            self.end_offset = self._log.end_offset
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
@@ -314,7 +322,7 @@ class DiskRaftLog:
         with self._writing():
             self._lower_recovery_point(self._log.first_offset)
             self._log.start_anew(latest.offset)
-            self._start_offset = self.high_watermark = latest.offset
+            self._start_offset = self.end_offset = self.high_watermark = latest.offset
             self._snapshots.forget(self._snapshots.older_than(latest))
         return True
 
@@ -350,9 +358,9 @@ class DiskRaftLog:
         def flush() -> None:
             with refusals(self.folder):
                 try:
-                    os.fsync(descriptor)
+                    self._files.fsync(descriptor)
                 finally:
-                    os.close(descriptor)
+                    self._files.close(descriptor)
 
         return flush
 
