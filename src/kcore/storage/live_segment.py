@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
+from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,9 @@ from kcore.wire.records import Records, decode_records
 
 TIME_BEGIN, TIME_END = 35, 43  # Where a batch has its largest timestamp.
 MOST_DECOMPRESSED: Final = 2**28  # Of a batch whose records are searched for a time.
+LAST_DELTA, LAST_DELTA_END = 23, 27  # And where the last of its offsets is told.
+_HEADER: Final = Struct(">qi")  # Of a batch: its base offset, its length from there on.
+FEW_BYTES: Final = 1 << 14  # Of batches.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 
 
@@ -89,6 +93,10 @@ class LiveSegment:
         if not self.reaches(offset):
             return b""
         position, most = self._entry_before(offset), max(max_bytes, HEADER_END)
+        if min(self._size - position, self._interval_bytes + most) <= FEW_BYTES:
+            found = self._read_few(position, offset, max_bytes, end_offset)
+            if found or not at_least_one:
+                return found
         data = self._bytes(position, self._interval_bytes + most)
         batches = scan_batches(data, check_crc=False, stop=True)
         first = int(np.searchsorted(batches.last_offset, offset))
@@ -106,6 +114,26 @@ class LiveSegment:
         one = self._one_batch(position + begin)
         base_offset, last_delta = int.from_bytes(one[:8], signed=True), int.from_bytes(one[23:27], signed=True)
         return one if base_offset + last_delta < end_offset else b""
+
+    def _read_few(self, position: int, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """As `read` of the bytes from `position` on: of a few batches, headers one by one are read sooner than columns.
+
+        Nothing where no batch fits, or where one is met that is none.
+        """
+        data = self._bytes(position, FEW_BYTES)
+        begin, at = -1, 0
+        while len(data) - at >= HEADER_END:
+            base_offset, length = _HEADER.unpack_from(data, at)
+            last_offset = base_offset + int.from_bytes(data[at + LAST_DELTA : at + LAST_DELTA_END], signed=True)
+            end = at + LENGTH_END + length
+            if length < HEADER_END - LENGTH_END or end > len(data) or last_offset >= end_offset:
+                break
+            if begin < 0 and last_offset >= offset:
+                begin = at
+            if begin >= 0 and end - begin > max_bytes:
+                break
+            at = end
+        return data[begin:at] if begin >= 0 else b""
 
     def cut(self, offset: int) -> None:
         """The batch that reaches `offset`, and all behind it, go; on the disk when this returns."""

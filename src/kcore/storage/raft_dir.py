@@ -18,7 +18,7 @@ from kcore.storage.files import OS, FileSystem, is_there, naming
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
-from kcore.storage.raft_log import DiskRaftLog, refusals
+from kcore.storage.raft_log import DiskRaftLog, Refusals
 from kcore.storage.segmented_log import Settings
 from kcore.types import METADATA_TOPIC_ID, Uuid
 
@@ -52,7 +52,7 @@ class RaftDirectory:
         """Whose it must be, if that is given; `voters` are the static ones, for the file of the election."""
         self.path, self._voters, self._files = path, voters, files
         self.folder = path / METADATA_FOLDER
-        with refusals(path):
+        with Refusals(path):
             self.meta = self._read_meta(node_id, cluster_id)
 
     def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
@@ -84,7 +84,7 @@ class RaftDirectory:
     def store_cluster_id(self, cluster_id: str) -> None:
         """Durable when it returns."""
         self.meta = replace(self.meta, cluster_id=cluster_id)
-        with refusals(self.path):
+        with Refusals(self.path):
             write_meta_properties(self.path / META_PROPERTIES, self.meta, self._files)
 
     @property
@@ -97,7 +97,7 @@ class RaftDirectory:
         """The log, recovered, of `level`, and the last election that was stored; the caller closes the log."""
         log = self.open_log(settings, level)
         try:
-            with refusals(self.folder):
+            with Refusals(self.folder):
                 self._check_topic_id()
                 return log, self.read_election()
         except BaseException:
@@ -133,5 +133,5 @@ class RaftDirectory:
             state.voted_directory_id = voted.directory_id
         else:
             state.current_voters = [Voter(voter_id=voter_id) for voter_id in self._voters]
-        with refusals(self.folder):
+        with Refusals(self.folder):
             write_quorum_state(self.folder / QUORUM_STATE, state, version, self._files)

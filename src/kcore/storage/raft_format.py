@@ -12,7 +12,7 @@ from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.files import OS, FileSystem, is_there, sync_folder
 from kcore.storage.meta_properties import MetaProperties, write_meta_properties
 from kcore.storage.raft_dir import META_PROPERTIES, METADATA_FOLDER, RaftDirectory, random_directory_id
-from kcore.storage.raft_log import refusals
+from kcore.storage.raft_log import Refusals
 from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
@@ -55,7 +55,7 @@ def format_directory(
         node_id=node_id,
         directory_id=directory_id or named or random_directory_id(),
     )
-    with refusals(path):
+    with Refusals(path):
         if is_there(meta_path, files):
             raise StorageError(f"{path}: it is formatted already")
         files.mkdir(path)

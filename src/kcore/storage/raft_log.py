@@ -5,8 +5,7 @@ Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 
 import errno
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -30,16 +29,47 @@ logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
+FEW_BYTES: Final = 1 << 14  # Of batches.
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
 
 
-@contextmanager
-def refusals(folder: Path) -> Iterator[None]:
-    """What a disk refuses, as an error that says where."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{folder}: {error}") from error
+class Refusals:
+    """`with` it: what a disk refuses is an error that says where. A class, for a generator costs more than a read."""
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OSError):
+            raise StorageError(f"{self._folder}: {error}") from error
+
+
+class _Writing:
+    """`with` it, a log is written by one thread at a time, and never after a failure that may not pass."""
+
+    __slots__ = ("_folder", "failure", "lock")
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.lock = folder, Lock()
+        self.failure: OSError | None = None
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        if self.failure is not None:
+            self.lock.release()
+            raise StorageError(f"{self._folder}: {self.failure}") from self.failure
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OSError) and error.errno not in FULL:
+            self.failure = error
+        self.lock.release()
+        if isinstance(error, OSError):
+            raise StorageError(f"{self._folder}: {error}") from error
 
 
 class DiskRaftLog:
@@ -62,10 +92,9 @@ class DiskRaftLog:
         if partition is None:
             raise StorageError(f"{folder}: not named as a partition's folder")
         self._partition, self._level = partition, level
-        self._lock = Lock()
-        self._failure: OSError | None = None
+        self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
-        with refusals(folder):
+        with Refusals(folder):
             files.mkdir(folder)
             sync_folder(folder.parent, files)
             self._directory_lock = lock_directory(folder.parent, files)
@@ -121,10 +150,10 @@ class DiskRaftLog:
 
     def close(self) -> None:
         """All is on the disk, and the next opening has nothing to check."""
-        with self._lock, refusals(self.folder):
+        with self._writing.lock, Refusals(self.folder):
             try:
                 self._snapshots.close()
-                if self._failure is None:
+                if self._writing.failure is None:
                     self._log.close()
                     self._write_recovery_point(self.end_offset)
             finally:
@@ -132,7 +161,7 @@ class DiskRaftLog:
 
     def abandon(self) -> None:
         """Lets go of all files as they are."""
-        with self._lock:
+        with self._writing.lock:
             self._let_go()
 
     def _let_go(self) -> None:
@@ -167,7 +196,7 @@ class DiskRaftLog:
     @property
     def size_bytes(self) -> int:
         """Of whole segments: one goes once all of it is below the start (UnifiedLog.size)."""
-        with refusals(self.folder):
+        with Refusals(self.folder):
             return self._log.size_bytes
 
     def _rules(self) -> Rules:
@@ -207,7 +236,7 @@ class DiskRaftLog:
         """All or nothing."""
         check_sequence(batches, self.end_offset, self.last_epoch)
         first_offset = self.end_offset
-        with self._writing():
+        with self._writing:
             is_new = self._log.write(data, batches)
             self.end_offset = self._log.end_offset
             if is_new:
@@ -223,35 +252,23 @@ class DiskRaftLog:
             if error.errno not in FULL:
                 raise
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._lock, refusals(self.folder):
-            if self._failure is not None:
-                raise self._failure
-            try:
-                yield
-            except OSError as error:
-                if error.errno not in FULL:
-                    self._failure = error
-                raise
-
     def flush(self) -> None:
         """Whatever was written when it was called is durable; may be called from any thread."""
         self.begin_flush()()
 
     def begin_flush(self) -> Callable[[], None]:
         """What makes durable, when it is called, whatever is written now; from any thread, once."""
-        with self._writing():
+        with self._writing:
             descriptor = self._log.duplicate()
 
         def flush() -> None:
             if descriptor is None:
                 return
-            with refusals(self.folder):
+            with Refusals(self.folder):
                 try:
                     self._files.fsync(descriptor)
                 except OSError as error:
-                    self._failure = error  # The pages may be gone, and a second fsync would not say so.
+                    self._writing.failure = error  # The pages may be gone, and a second fsync would not say so.
                     raise
                 finally:
                     self._files.close(descriptor)
@@ -264,13 +281,14 @@ class DiskRaftLog:
         """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
         if not self._start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        if offset >= end_offset:
+            return b""
         first_offset, end, data = self._newest  # What most followers are about to ask for.
         if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
             return data
-        with refusals(self.folder):
+        with Refusals(self.folder):
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
-        found = scan_batches(data, stop=True)
-        if found.problem or not found.crc_matches.all() or (not data and offset < self.end_offset <= end_offset):
+        if not _is_whole(data) or (not data and offset < self.end_offset <= end_offset):
             raise self._damage_near(offset)
         return data
 
@@ -298,7 +316,7 @@ class DiskRaftLog:
         offset = self._batch_at(self._rules().truncation_offset(end))
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
-        with self._writing():
+        with self._writing:
             self._lower_recovery_point(offset)
             self._log.truncate_to(offset)
             self.end_offset = self._log.end_offset
@@ -319,7 +337,7 @@ class DiskRaftLog:
         latest = self.latest_snapshot
         if latest is None or not gives_way_to(self, latest):
             return False
-        with self._writing():
+        with self._writing:
             self._lower_recovery_point(self._log.first_offset)
             self._log.start_anew(latest.offset)
             self._start_offset = self.end_offset = self.high_watermark = latest.offset
@@ -331,7 +349,7 @@ class DiskRaftLog:
             return False
         if snapshot.offset > self.high_watermark:  # What is behind the newest snapshot must stay (KAFKA-14238).
             raise RaftLogError(f"{snapshot} is past the high watermark {self.high_watermark}")
-        with self._writing():
+        with self._writing:
             self._start_offset = snapshot.offset
             self._log.remove_before(snapshot.offset)
             self._snapshots.forget(self._snapshots.older_than(snapshot))
@@ -340,23 +358,23 @@ class DiskRaftLog:
     # Snapshots.
 
     def snapshot_piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             return self._snapshots.piece(snapshot, position, max_bytes)
 
     def begin_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             self._snapshots.begin(snapshot)
 
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             return self._snapshots.append(snapshot, data)
 
     def snapshot_flush(self, snapshot: OffsetAndEpoch) -> Callable[[], None]:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             descriptor = self._snapshots.duplicate(snapshot)
 
         def flush() -> None:
-            with refusals(self.folder):
+            with Refusals(self.folder):
                 try:
                     self._files.fsync(descriptor)
                 finally:
@@ -365,13 +383,22 @@ class DiskRaftLog:
         return flush
 
     def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             self._snapshots.drop(snapshot)
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             self._snapshots.freeze(snapshot)
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
         starts = [self._batch_at(snapshot.offset)]
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether these are batches with the right CRC. Of a few, headers one by one are read sooner than columns."""
+    if len(data) <= FEW_BYTES:
+        batches, problem = split_batches(data)
+        return problem is None and sum(len(batch.data) for batch in batches) == len(data)
+    found = scan_batches(data, stop=True)
+    return found.problem is None and bool(found.crc_matches.all())

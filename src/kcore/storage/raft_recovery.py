@@ -156,8 +156,12 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
 
 
 def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> None:
-    """What the file says, without what was cut off; from the batches if it is not there or says something else."""
-    path = folder / LEADER_EPOCHS
+    """What the file says, without what was cut off; from the batches if it is not there or says something else.
+
+    And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
+    that segment now, and would have no epoch at all after a cut at the snapshot.
+    """
+    path, segments = folder / LEADER_EPOCHS, segment_files(folder, files)
     try:
         entries = read_leader_epochs(path, files) if is_there(path, files) else None
     except StorageError:
@@ -165,12 +169,20 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
     epochs = EpochCache(entries or ())
     epochs.truncate_from_end(end_offset)
     if any(epochs.epoch_for_offset(offset) != epoch for offset, epoch in seen):
-        epochs = EpochCache()
-        for segment_path in segment_files(folder, files):
-            with Segment(segment_path, files) as segment:
-                batches = scan_batches(segment.data, check_crc=False, stop=True)
-            column = batches.partition_leader_epoch
-            for row in np.flatnonzero(np.diff(column, prepend=-1)).tolist():
-                epochs.assign(int(column[row]), int(batches.base_offset[row]))
+        epochs = _epochs_of(segments, files)
+    elif epochs.entries and epochs.entries[0].start_offset > base_offset_of(segments[0]):
+        epochs = EpochCache([*_epochs_of(segments[:1], files).entries, *epochs.entries])
     if epochs.entries != entries:
         write_leader_epochs(path, epochs.entries, files)
+
+
+def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:
+    """As their batches have them."""
+    epochs = EpochCache()
+    for path in segments:
+        with Segment(path, files) as segment:
+            batches = scan_batches(segment.data, check_crc=False, stop=True)
+        column = batches.partition_leader_epoch
+        for row in np.flatnonzero(np.diff(column, prepend=-1)).tolist():
+            epochs.assign(int(column[row]), int(batches.base_offset[row]))
+    return epochs

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class Elections(Checker):
     """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
-    VoteIsDurable, SingleLeader, ElectedByMajority."""
+    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
@@ -24,6 +24,7 @@ class Elections(Checker):
         # By epoch and candidate: who ever voted so, forgotten or not; each with its disk, and by its id alone.
         self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
         self._last_epoch = 0  # That anybody was ever in.
+        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: what was reported as stored last.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if before is not None and state.epoch < before.epoch:
@@ -77,7 +78,17 @@ class Elections(Checker):
 
     # What is stored.
 
+    def on_open(self, machine: Machine) -> None:
+        """What was reported as stored is found, or what was on its way behind it."""
+        stored, found = self._stored.get(machine.key), machine.stored
+        if stored is None:
+            return
+        is_older = found is None or found.epoch < stored.epoch
+        if is_older:
+            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, and finds {found}")
+
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
+        self._stored[machine.key] = election
         before = machine.stored
         if before is not None and election.epoch < before.epoch:
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")

@@ -107,17 +107,16 @@ def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
 def node_that_starts_cuts_a_batch(patches: Patches) -> None:
     """What it does not know to be committed, it takes for lost: of a log that was recovered, the last batch."""
 
-    def make(start: Any) -> Any:
-        def broken(self: Any, election: Any, now_ms: int) -> Any:
-            log = self.log
+    def make(init: Any) -> Any:
+        def broken(self: Any, config: Any, log: Any) -> None:
             if log.end_offset > max(log.start_offset, log.high_watermark):
                 last = split_batches(log.read(log.end_offset - 1, 1, log.end_offset))[0][0]
                 log.truncate_to_end_offset(OffsetAndEpoch(last.base_offset, last.epoch))
-            return start(self, election, now_ms)
+            init(self, config, log)
 
         return broken
 
-    patches.put(RaftNode, "start", make)
+    patches.put(RaftNode, "__init__", make)
 
 
 @plant("Liveness")
