@@ -273,9 +273,13 @@ class SimFileSystem:
         self._next += 1
         return self._next - 1
 
-    def _of(self, file: int) -> _Descriptor:
+    def _of(self, file: int, *, to_read: bool = False, to_write: bool = False) -> _Descriptor:
         found = self._open.get(file)
-        if found is None:
+        if (
+            found is None
+            or (to_write and not found.flags & (os.O_WRONLY | os.O_RDWR))
+            or (to_read and found.flags & os.O_WRONLY)
+        ):
             raise OSError(errno.EBADF, "Bad file descriptor")
         return found
 
@@ -296,19 +300,20 @@ class SimFileSystem:
         return len(self._of(file).file.data)
 
     def pread(self, file: int, size: int, position: int) -> bytes:
-        return bytes(self._of(file).file.data[position : position + size])
+        found = self._of(file, to_read=True)
+        return bytes(found.file.data[position : position + size])
 
     def map(self, file: int, size: int) -> bytes:
-        data = self._of(file).file.data
-        if len(data) < size:
-            raise ValueError(f"{size} bytes of a file that has {len(data)}")
-        return bytes(data[:size])
+        found = self._of(file)
+        if len(found.file.data) < size:
+            raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
+        if found.flags & os.O_WRONLY:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return bytes(found.file.data[:size])
 
     def write(self, file: int, data: bytes | memoryview) -> int:
+        found = self._of(file, to_write=True)
         self._before_change()
-        found = self._of(file)
-        if not found.flags & (os.O_WRONLY | os.O_RDWR):
-            raise OSError(errno.EBADF, "opened to be read")
         if self.is_full:
             self.has_refused = True
             if len(data) < 2:
@@ -326,8 +331,8 @@ class SimFileSystem:
         self.unsynced[file] = None
 
     def ftruncate(self, file: int, size: int) -> None:
+        found = self._of(file, to_write=True).file
         self._before_change()
-        found = self._of(file).file
         if size < len(found.data):
             self._change(found, size, bytes(found.data[size:]), b"")
         elif size > len(found.data):
@@ -348,7 +353,7 @@ class SimFileSystem:
 
     def lock(self, file: int) -> bool:
         """The one process that there is holds whatever is locked."""
-        self._of(file)
+        self._of(file, to_write=True)
         return True
 
     # Names.
