@@ -97,7 +97,9 @@ class WatchedLog(DiskRaftLog):
             entry = names.entries.get(name)
             if isinstance(entry, SimFile) and name.endswith(LOG):
                 at_risk[entry] = 0
-        lowest, last = self.end_offset, self._files_of_log[-1]
+        # An append that a crash ended has moved the log's end, and is not among the batches.
+        lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
+        last = self._files_of_log[-1]
         for row in range(len(self.batches) - 1, -1, -1):
             file, end = self._places[row]
             if last is not file:
@@ -162,19 +164,32 @@ class WatchedLog(DiskRaftLog):
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         durable_end = self.durable_end
-        offset = super().truncate_to_end_offset(end)
+        try:
+            offset = super().truncate_to_end_offset(end)
+        except CrashError:
+            row = bisect_left(self.batches, self._rules().truncation_offset(end), key=_last_offset)
+            self._crashed_in_cut(self.batches[row].base_offset if row < len(self.batches) else self.end_offset)
+            raise
         removed = self._forget_from(bisect_left(self.batches, offset, key=_base_offset))
         self._watcher.on_cut(removed, durable_end)
         return offset
 
     def truncate_to_latest_snapshot(self) -> bool:
-        if not super().truncate_to_latest_snapshot():
-            return False
+        try:
+            if not super().truncate_to_latest_snapshot():
+                return False
+        except CrashError:
+            self._crashed_in_cut(0)
+            raise
         if self._is_open:
             self._forget_from(0)
             assert self.latest_snapshot is not None
             self._watcher.on_replaced(self.latest_snapshot)
         return True
+
+    def _crashed_in_cut(self, offset: int) -> None:
+        """What is below `offset` was not to be cut."""
+        self.is_over, self._known = True, (-1, 0, min(self.flushed_end, offset) if self._is_open else 0)
 
     def _forget_from(self, row: int) -> tuple[StoredBatch, ...]:
         removed = tuple(self.batches[row:])

@@ -40,8 +40,9 @@ class Logs(Checker):
                 self.on_appended(machine, batch, before)
             before = batch.epoch
         latest = log.latest_snapshot
-        found = epoch if end <= log.start_offset or (latest is not None and latest.offset >= end) else -1
-        if log.end_offset < end or (found < 0 and log.epoch_at(end - 1) != epoch):
+        if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
+            return  # The log is behind it, or has given way to it.
+        if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
             told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
             raise Violation("DurableIsFound", told)
 
