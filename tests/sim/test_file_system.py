@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kcore.sim.kernel.file_system import FATES, NEVER, CrashError, SimFileSystem
@@ -310,6 +310,7 @@ def _perform(files: FileSystem, root: Path, handles: list[int], kind: str, *args
 
 @settings(max_examples=400, deadline=None)
 @given(operations=st.lists(OPERATIONS, max_size=30))
+@example([("open", "a", "anew"), ("write", 0, b"x"), ("open", "a", "anew"), ("write", 0, b"")])
 def test_without_a_crash_it_is_as_the_operating_systems(operations: list[tuple[object, ...]]) -> None:
     folder = Path(tempfile.mkdtemp())
     try:

@@ -319,6 +319,8 @@ class SimFileSystem:
             if len(data) < 2:
                 raise OSError(errno.ENOSPC, "No space left on device")
             data = data[: len(data) // 2]
+        if not data:
+            return 0
         at = len(found.file.data) if found.flags & os.O_APPEND else found.position
         self._change(found.file, at, bytes(found.file.data[at : at + len(data)]), data)
         found.position = at + len(data)
