@@ -27,6 +27,7 @@ from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.broker import process
 from kcore.server.broker.group_coordinators import java_hash
 from kcore.storage.checkpoints import read_offsets
+from kcore.storage.files import OsFileSystem
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns
 from kcore.wire.records import decode_records
@@ -42,16 +43,11 @@ async def brokers_in(folder: Path, **settings: Any) -> AsyncIterator[Brokers]:
         yield await Brokers(stack, folder).open(**settings)
 
 
-class FullDisk:
-    """What a file's write is answered with."""
+class FullDisk(OsFileSystem):
+    """Every write is refused."""
 
-    closed = False
-
-    def write(self, data: bytes) -> int:
+    def write(self, file: int, data: bytes | memoryview) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def values(fetched: Any) -> list[bytes]:
@@ -277,7 +273,7 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         await brokers.elect(1)
         await brokers.produce(1, b"a")
         log = next(iter(brokers.servers[1].logs.online[0].logs.values()))
-        monkeypatch.setattr(log._log._writer, "_file", FullDisk())
+        monkeypatch.setattr(log._log._writer, "_files", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         await brokers.servers[1].wait_failed()
         await brokers.elect(2, 2)
@@ -347,7 +343,7 @@ async def test_the_controller_hears_of_a_failed_directory_however_often_zookeepe
 
         monkeypatch.setattr(server._zookeeper, "write", fails)
         log = next(iter(server.logs.online[0].logs.values()))
-        monkeypatch.setattr(log._log._writer, "_file", FullDisk())
+        monkeypatch.setattr(log._log._writer, "_files", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         await until(lambda: any(path.startswith(prefix) for path in brokers.tree.nodes))

@@ -1,13 +1,15 @@
 """Clock, disk and network of a world, and what is damaged on its way, each alone."""
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
 from kcore.raft.batches import split_batches
-from kcore.raft.replicas import ElectionState
+from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.raft.transitions import transitions
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -18,15 +20,26 @@ from kcore.schema.fetch_snapshot import (
     SnapshotId,
 )
 from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.file_system import SimFileSystem
 from kcore.sim.kernel.network import Network
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft import processes
 from kcore.sim.raft.coverage import never_seen
 from kcore.sim.raft.damage import damaged
-from kcore.sim.raft.disk import ElectionFile, SimLog
+from kcore.sim.raft.disk import (
+    STORE_STEPS,
+    LogWatcher,
+    SimDirectory,
+    WatchedLog,
+    crash_within,
+    formatted,
+    power_cut,
+)
 from kcore.sim.raft.options import FAULTS, draw
 from kcore.sim.raft.traps import MOMENTS
 from kcore.sim.raft.world import World
+from kcore.storage.segmented_log import Settings
+from kcore.types import Uuid
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 
@@ -35,7 +48,23 @@ def batch(offset: int, epoch: int = 1, value: bytes = b"x") -> bytes:
     return encode_records([Record(offset, 0, None, value)], partition_leader_epoch=epoch)
 
 
-def written(log: SimLog, count: int) -> SimLog:
+SETTINGS = Settings(2_000, 250)
+KEY = ReplicaKey(1, Uuid(bytes(15) + b"\x09"))
+
+
+def opened(disk: SimFileSystem, watcher: LogWatcher | None = None) -> WatchedLog:
+    """As a process opens it."""
+    directory = SimDirectory(disk, KEY.id, "cluster", (), watcher or LogWatcher())
+    log, _ = directory.open(SETTINGS)
+    assert isinstance(log, WatchedLog)
+    return log
+
+
+def new_log(watcher: LogWatcher | None = None) -> WatchedLog:
+    return opened(formatted(KEY, "cluster", ()), watcher)
+
+
+def written(log: WatchedLog, count: int) -> WatchedLog:
     for _ in range(count):
         log.append_as_leader(batch(log.end_offset), 1)
     return log
@@ -51,110 +80,133 @@ def test_a_clock_shows_a_time_when_it_says_so(drift: float) -> None:
 
 
 def test_an_fsync_covers_what_was_there_when_it_began() -> None:
-    log = written(SimLog(), 3)
-    log.begin_fsync()
+    log = written(new_log(), 3)
+    flush = log.begin_flush()
     written(log, 2)
-    log.end_fsync()
+    assert log.flushed_end == 0
+    flush()
     assert (log.flushed_end, log.end_offset) == (3, 5)
 
 
 def test_an_fsync_does_not_cover_what_was_cut_meanwhile() -> None:
-    log = written(SimLog(), 3)
-    log.begin_fsync()
-    log._cut(1)
+    log = written(new_log(), 3)
+    flush = log.begin_flush()
+    log.truncate_to_end_offset(OffsetAndEpoch(1, 0))
     log.append_as_leader(batch(1, epoch=2), 2)
-    log.end_fsync()
-    assert log.flushed_end == 1
+    flush()
+    assert (log.flushed_end, [each.epoch for each in log.batches]) == (1, [1, 2])
 
 
-FATES = ("tail lost", "tail kept", "tail lost in part", "torn write", "bit flip")
+def test_what_is_durable_goes_over_segments() -> None:
+    """A roll syncs the segment that is full; of the next one its name is durable, and not yet its bytes."""
+    log = new_log()
+    while len(log._log.segments) < 3:
+        written(log, 1)
+    assert log.flushed_end == log._log.segments[-1].base_offset == log.end_offset - 1
+    log.flush()
+    assert log.flushed_end == log.end_offset
 
 
-def fates(log: SimLog) -> dict[str, set[tuple[int, ...]]]:
+FATES_OF_A_LOG = ("tail lost", "tail kept", "tail lost in part", "torn write", "bit flip")
+
+
+def fates(make: Callable[[], tuple[SimFileSystem, WatchedLog]]) -> dict[str, set[tuple[int, ...]]]:
     """The epochs of the batches that a power cut leaves, by what becomes of the end, of many cuts."""
-    random, found = Random(1), dict[str, set[tuple[int, ...]]]()
-    for _ in range(300):
-        left, fate = log.after_power_cut(random)
-        found.setdefault(fate, set()).add(tuple(batch.epoch for batch in left.batches))
-        assert left.flushed_end == left.end_offset and left.unsynced == []
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for seed in range(120):
+        disk, log = make()
+        log.end_process()
+        [fate] = power_cut(disk, Random(seed))
+        left = opened(disk)
+        found.setdefault(fate, set()).add(tuple(each.epoch for each in left.batches))
+        assert left.flushed_end == left.end_offset >= log.durable_end
         assert left.epochs.latest_epoch == (left.batches[-1].epoch if left.batches else None)
     return found
 
 
 def test_a_power_cut_leaves_what_was_flushed_and_perhaps_more() -> None:
-    log = written(SimLog(), 3)
-    log.flush()
-    written(log, 4)
+    def make() -> tuple[SimFileSystem, WatchedLog]:
+        disk = formatted(KEY, "cluster", ())
+        log = written(opened(disk), 3)
+        log.flush()
+        return disk, written(log, 4)
+
     some = {(1,) * count for count in range(3, 7)}
-    assert fates(log) == dict(zip(FATES, [{(1,) * 3}, {(1,) * 7}, some, some, some], strict=True))
+    assert fates(make) == dict(zip(FATES_OF_A_LOG, [{(1,) * 3}, {(1,) * 7}, some, some, some], strict=True))
 
 
-def test_a_power_cut_takes_a_cut_back_that_was_not_flushed() -> None:
-    """Changes reach the disk in their order: the log is never one that it has not been."""
-    log = written(SimLog(), 3)
-    log.flush()
-    log._cut(1)
-    log.append_as_follower(batch(1, epoch=2), 2)
-    assert log.durable_end == 1
-    states = {(1, 1, 1), (1,), (1, 2)}
-    found = fates(log)
-    assert set().union(*found.values()) == states and found["tail lost"] == {(1, 1, 1)}
-    log.begin_fsync()
-    log.append_as_follower(batch(2, epoch=2), 2)
-    log.end_fsync()
-    assert set().union(*fates(log).values()) == {(1, 2), (1, 2, 2)}
+def test_a_cut_is_durable_and_what_comes_behind_it_not_yet() -> None:
+    def make() -> tuple[SimFileSystem, WatchedLog]:
+        disk = formatted(KEY, "cluster", ())
+        log = written(opened(disk), 3)
+        log.flush()
+        log.truncate_to_end_offset(OffsetAndEpoch(1, 0))
+        log.append_as_follower(batch(1, epoch=2), 2)
+        assert log.durable_end == 1
+        return disk, log
+
+    found = fates(make)
+    assert set().union(*found.values()) == {(1,), (1, 2)} and found["tail kept"] == {(1, 2)}
 
 
-def test_a_power_cut_takes_a_new_beginning_back_but_not_its_snapshot() -> None:
-    log, other = written(SimLog(), 3), OffsetAndEpoch(9, 2)
-    log.begin_snapshot(other)
-    log.freeze_snapshot(other)
-    assert log.truncate_to_latest_snapshot() and log.durable_end == 9
-    log.append_as_follower(batch(9, epoch=2), 2)
-    for _ in range(20):
-        left, _ = log.after_power_cut(Random(_))
+def test_a_power_cut_does_not_take_a_new_beginning_back() -> None:
+    for seed in range(20):
+        disk, other = formatted(KEY, "cluster", ()), OffsetAndEpoch(9, 2)
+        log = written(opened(disk), 3)
+        log.begin_snapshot(other)
+        log.freeze_snapshot(other)
+        assert log.truncate_to_latest_snapshot() and log.durable_end == 9
+        log.append_as_follower(batch(9, epoch=2), 2)
+        power_cut(disk, Random(seed))
+        left = opened(disk)
         assert (left.start_offset, left.durable_end) == (9, left.end_offset) and left.end_offset in (9, 10)
 
 
-def test_a_kill_leaves_all_that_was_written_and_makes_none_of_it_durable() -> None:
-    log = written(SimLog(), 3)
+def test_a_kill_leaves_all_that_was_written_and_opening_makes_it_durable() -> None:
+    disk = formatted(KEY, "cluster", ())
+    log = written(opened(disk), 3)
     log.flush()
-    left = written(log, 4).after_kill()
-    assert (left.end_offset, left.durable_end, list(left.batches)) == (7, 3, list(log.batches))
-    assert {len(epochs) for epochs in fates(left)["tail lost"]} == {3}
-    left.open()
-    assert left.durable_end == 7 and list(fates(left)) == ["nothing unflushed"]
+    written(log, 4)
+    log.end_process()
+    disk.end_process()
+    assert (log.durable_end, log.end_offset, bool(disk.unsynced)) == (3, 7, True)
+    left = opened(disk)
+    assert (left.end_offset, left.durable_end, left.batches) == (7, 7, log.batches)
 
 
-def test_an_election_that_has_its_name_and_not_for_good() -> None:
-    file, first, second = ElectionFile(), ElectionState(1), ElectionState(2)
-    file.store(first)
-    file.rename(second)
-    assert file.found == second
-    seen = set()
-    for seed in range(20):
-        file.store(first)
-        file.rename(second)
-        file.cut_power(Random(seed))
-        seen.add(file.found)
-    assert seen == {first, second}
-    file.rename(first)
-    assert file.open() == first
-    file.cut_power(Random(1))
-    assert file.found == first
+def test_each_step_of_storing_an_election_is_a_moment_of_a_crash() -> None:
+    """Before it has its name the old one is there, behind that the new one; a power cut may take the name back."""
+    first, second = ElectionState(1), ElectionState(2)
+    killed, cut = [], []
+    for steps in range(STORE_STEPS + 1):
+        for is_cut, found in ((False, killed), (True, cut)):
+            seen = set()
+            for seed in range(12):
+                disk = formatted(KEY, "cluster", ())
+                directory = SimDirectory(disk, KEY.id, "cluster", (), LogWatcher())
+                directory.store_election(first, 1)
+                assert crash_within(disk, steps, partial(directory.store_election, second, 1)) == (steps == STORE_STEPS)
+                if is_cut:
+                    power_cut(disk, Random(seed))
+                disk.end_process()
+                _, left = SimDirectory(disk, KEY.id, "cluster", (), LogWatcher()).open(SETTINGS)
+                assert left is not None and not any(name.endswith(".tmp") for name in disk.names(directory.folder))
+                seen.add(left.epoch)
+            found.append(seen)
+    assert killed == [{1}, {1}, {1}, {1}, {2}, {2}]
+    assert cut == [{1}, {1}, {1}, {1}, {1, 2}, {2}]
 
 
-def watched(*logs: SimLog) -> None:
-    """One world has them all."""
-    world = World(1, draw(1, voters=len(logs), observers=0, dynamic=False, upgraded=False))
-    for log, machine in zip(logs, world.machines, strict=True):
-        machine.log, log.watcher = log, machine.log.watcher
+def world_with(count: int) -> list[WatchedLog]:
+    """The logs of one world, each watched."""
+    world = World(1, draw(1, voters=count, observers=0, dynamic=False, upgraded=False))
+    for machine in world.machines:
         processes.boot(world, machine)
+    return [machine.log for machine in world.machines]
 
 
 def test_one_offset_of_one_epoch_has_one_batch_in_the_world() -> None:
-    log, other = SimLog(), SimLog()
-    watched(log, other)
+    log, other = world_with(2)
     written(log, 2)
     other.append_as_follower(batch(0), 1)
     with pytest.raises(Violation, match="two batches at offset 1 of epoch 1"):
@@ -162,8 +214,7 @@ def test_one_offset_of_one_epoch_has_one_batch_in_the_world() -> None:
 
 
 def test_before_the_same_batch_all_is_the_same() -> None:
-    log, other = SimLog(), SimLog()
-    watched(log, other)
+    log, other = world_with(2)
     written(log, 2)
     log.append_as_follower(batch(2, epoch=3), 3)
     other.append_as_follower(batch(0) + batch(1, epoch=2, value=b"another"), 2)
@@ -185,7 +236,7 @@ def test_damage_is_found_by_who_looks() -> None:
     sent = [batch(offset) for offset in range(3)]
     response, random, left = fetched(*sent), Random(1), set()
     for _ in range(200):
-        data = records_of(damaged(response, SimLog(), random))
+        data = records_of(damaged(response, new_log(), random))
         found, _ = split_batches(data)
         assert [each.data for each in found] == sent[: len(found)] and data != b"".join(sent)
         left.add(len(found))
@@ -193,7 +244,7 @@ def test_damage_is_found_by_who_looks() -> None:
 
 
 def test_a_damaged_piece_of_a_snapshot_is_none_of_it() -> None:
-    log, snapshot = SimLog(), OffsetAndEpoch(3, 1)
+    log, snapshot = new_log(), OffsetAndEpoch(3, 1)
     whole = b"".join(batch(offset) for offset in range(3))
     log.begin_snapshot(snapshot)
     log.append_snapshot(snapshot, whole)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import DecodeError, StorageError
+from kcore.storage.files import OS, OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.log_writer import LogWriter
 from storage.building import batch, batches
@@ -120,22 +121,18 @@ def test_a_segment_holds_no_offset_that_its_index_could_not(tmp_path: Path):
 
 
 def test_a_full_disk_leaves_no_half_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    class Full:
-        def __init__(self, file):
-            self.file, self.closed = file, False
-
-        def write(self, data: memoryview) -> int:
+    class Full(OsFileSystem):
+        def write(self, file: int, data: bytes | memoryview) -> int:
             if len(data) < 50:
                 raise OSError(28, "No space left on device")
-            return self.file.write(data[:40])
+            return super().write(file, data[:40])
 
     with LogWriter(tmp_path) as writer:
         writer.append(batch(0))
-        file = writer._file
-        monkeypatch.setattr(writer, "_file", Full(file))
+        monkeypatch.setattr(writer, "_files", Full())
         with pytest.raises(OSError, match="No space"):
             writer.append(batch(1))
-        monkeypatch.setattr(writer, "_file", file)
+        monkeypatch.setattr(writer, "_files", OS)
         writer.append(batch(1, [b"after"]))
     with Log(tmp_path) as log:
         assert log.problems == [] and log.end_offset == 2

@@ -240,7 +240,7 @@ def test_an_election_that_got_its_name_last_is_there(
     log, _ = directory.open()  # From here on there is nothing to recover, and so nothing else to write.
     directory.store_election(ElectionState(1), 1)
 
-    def killed(folder: Path) -> None:
+    def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kcore.storage.files.sync_folder", killed)

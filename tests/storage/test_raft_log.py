@@ -389,7 +389,7 @@ def test_a_flush_that_failed_is_not_believed_again(tmp_path: Path, monkeypatch: 
 def test_a_disk_that_is_full_once_a_batch_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery point that stays behind costs time at the next opening, no more."""
 
-    def refuse(path: Path, offsets: object) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     log = opened(tmp_path)

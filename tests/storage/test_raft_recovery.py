@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage import raft_recovery, segmented_log
 from kcore.storage.checkpoints import read_leader_epochs, write_offsets
+from kcore.storage.files import FileSystem
 from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import scan_batches
 from storage import building
@@ -302,10 +304,10 @@ def test_a_crash_while_a_log_becomes_a_snapshot(tmp_path: Path, removed: int, mo
     paths = files(tmp_path / "a")
     real = segmented_log.remove_segment
 
-    def crash(path: Path) -> None:
+    def crash(path: Path, system: FileSystem) -> None:
         if path in paths[: len(paths) - removed]:
             raise RuntimeError("crash")
-        real(path)
+        real(path, system)
 
     with monkeypatch.context() as crashing:
         crashing.setattr(segmented_log, "remove_segment", crash)
@@ -421,3 +423,19 @@ def test_a_full_disk_is_told_and_leaves_the_log_whole(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         assert log.end_offset == fits + 1
         assert [*scan_batches(read_all(log)).base_offset] == [*range(fits + 1)]
+
+
+@pytest.mark.parametrize("offset", [3, 10])  # In the log's first segment of all, and in a later one.
+def test_a_log_cut_at_the_snapshot_that_it_began_at_knows_its_epoch(tmp_path: Path, offset: int) -> None:
+    """It begins with the whole segment when it is opened again, and so must its epochs."""
+    log, at = opened(tmp_path), OffsetAndEpoch(offset, 2)
+    fill(log, offset - 1, epoch=1)
+    fill(log, 20, epoch=2)
+    log.update_high_watermark(offset)
+    snapshot(log, *at)
+    assert log.delete_before(at) and log.start_offset == offset
+    log.close()
+    with opened(tmp_path) as again:
+        assert again.start_offset < offset and again.epoch_at(again.start_offset) == 1
+        again.truncate_to_end_offset(OffsetAndEpoch(offset, 0))
+        assert (again.end_offset, again.last_epoch, again.end_offset_for_epoch(2)) == (offset, 2, at)

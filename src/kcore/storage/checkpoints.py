@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochEntry
-from kcore.storage.files import naming, read_text, write_atomically
+from kcore.storage.files import OS, FileSystem, naming, read_text, write_atomically
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 OFFSETS: Final = (
@@ -68,26 +68,26 @@ def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
     return _format(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
-def read_leader_epochs(path: Path) -> list[EpochEntry]:
+def read_leader_epochs(path: Path, files: FileSystem = OS) -> list[EpochEntry]:
     """As `parse_leader_epochs`, of a file."""
     with naming(path):
-        return parse_leader_epochs(read_text(path, MOST_EPOCHS_BYTES))
+        return parse_leader_epochs(read_text(path, MOST_EPOCHS_BYTES, files))
 
 
-def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]]) -> None:
+def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]], files: FileSystem = OS) -> None:
     """Replaces the file, atomically."""
-    write_atomically(path, format_leader_epochs(entries).encode())
+    write_atomically(path, format_leader_epochs(entries).encode(), files)
 
 
-def read_offsets(path: Path) -> dict[TopicPartition, int]:
+def read_offsets(path: Path, files: FileSystem = OS) -> dict[TopicPartition, int]:
     """As `parse_offsets`, of a file."""
     with naming(path):
-        return parse_offsets(read_text(path, MOST_OFFSETS_BYTES))
+        return parse_offsets(read_text(path, MOST_OFFSETS_BYTES, files))
 
 
-def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
+def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], files: FileSystem = OS) -> None:
     """Replaces the file, atomically."""
-    write_atomically(path, format_offsets(offsets).encode())
+    write_atomically(path, format_offsets(offsets).encode(), files)
 
 
 def lines_of(text: str) -> Iterator[str]:

@@ -1,17 +1,20 @@
 """All file access: only regular files are opened, and no more of one is read than its format allows.
 
 Small files are read whole, with their path in every error, and written so that a crash leaves the old or the new one.
+What a log and its directory ask of an operating system is `FileSystem`: `OS` is the real one, and a simulated one
+(`kcore.sim.kernel.file_system`) loses at a power cut what was not synced.
 """
 
 import errno
 import fcntl
+import mmap
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from kcore.errors import FileKindError, StorageError
 
@@ -28,6 +31,119 @@ _KINDS: Final = {
 }
 
 
+class FileSystem(Protocol):
+    """What storage asks of an operating system, under the names of `os`; files are descriptors. OSError as there.
+
+    A file's bytes are durable after `fsync`, its name after `fsync_folder` of its folder: a power cut takes the rest.
+    """
+
+    def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+        """Of a regular file. FileKindError for anything else, which opening or reading could hang on."""
+
+    def close(self, file: int) -> None: ...
+    def dup(self, file: int) -> int: ...
+    def size(self, file: int) -> int: ...
+    def pread(self, file: int, size: int, position: int) -> bytes: ...
+    def map(self, file: int, size: int) -> mmap.mmap | bytes:
+        """The first `size` bytes, more than none, to be read. ValueError if the file has fewer."""
+
+    def write(self, file: int, data: bytes | memoryview) -> int:
+        """How many bytes of `data` were written."""
+
+    def ftruncate(self, file: int, size: int) -> None: ...
+    def fchmod(self, file: int, mode: int) -> None: ...
+    def fsync(self, file: int) -> None: ...
+    def lock(self, file: int) -> bool:
+        """Holds the file for this process until it is closed; False if another process does."""
+
+    def is_there(self, path: Path) -> bool:
+        """Whether the folder has that name. A link to nothing counts: it is no reason to begin anew."""
+
+    def names(self, folder: Path) -> list[str]: ...
+    def size_of(self, path: Path) -> int: ...
+    def replace(self, source: Path, target: Path) -> None: ...
+    def unlink(self, path: Path) -> None: ...
+    def mkdir(self, folder: Path) -> None:
+        """With those above it; nothing happens if it is there."""
+
+    def fsync_folder(self, folder: Path) -> None: ...
+
+
+class OsFileSystem:
+    """The operating system's own."""
+
+    def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+        return open_file(path, flags, mode)
+
+    def close(self, file: int) -> None:
+        os.close(file)
+
+    def dup(self, file: int) -> int:
+        return os.dup(file)
+
+    def size(self, file: int) -> int:
+        return os.fstat(file).st_size
+
+    def pread(self, file: int, size: int, position: int) -> bytes:
+        return os.pread(file, size, position)
+
+    def map(self, file: int, size: int) -> mmap.mmap | bytes:
+        return mmap.mmap(file, size, access=mmap.ACCESS_READ)
+
+    def write(self, file: int, data: bytes | memoryview) -> int:
+        return os.write(file, data)
+
+    def ftruncate(self, file: int, size: int) -> None:
+        os.ftruncate(file, size)
+
+    def fchmod(self, file: int, mode: int) -> None:
+        os.fchmod(file, mode)
+
+    def fsync(self, file: int) -> None:
+        os.fsync(file)
+
+    def lock(self, file: int) -> bool:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            return False
+        return True
+
+    def is_there(self, path: Path) -> bool:
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def names(self, folder: Path) -> list[str]:
+        return os.listdir(folder)
+
+    def size_of(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def replace(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def mkdir(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def fsync_folder(self, folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+OS: Final = OsFileSystem()
+
+
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
     """Adds the file's path to a StorageError raised inside."""
@@ -37,13 +153,9 @@ def naming(path: str | Path) -> Iterator[None]:
         raise StorageError(f"{path}: {error}") from None
 
 
-def is_there(path: Path) -> bool:
+def is_there(path: Path, files: FileSystem = OS) -> bool:
     """Whether the folder has that name. A dangling link counts as existing: the file must not be created again."""
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        return False
-    return True
+    return files.is_there(path)
 
 
 def open_file(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
@@ -70,34 +182,61 @@ def open_reader(path: str | Path) -> FileIO:
     return FileIO(open_file(path), "rb")
 
 
-def open_writer(path: str | Path, flags: int = os.O_TRUNC) -> FileIO:
-    """A file to write, made if need be; without a buffer, so that each `write` may take less than it is given."""
-    return FileIO(open_file(path, os.O_WRONLY | os.O_CREAT | flags), "wb")
+@contextmanager
+def opened(path: Path, flags: int = os.O_RDONLY, *, files: FileSystem = OS) -> Iterator[int]:
+    """A descriptor, closed in the end."""
+    file = files.open(path, flags)
+    try:
+        yield file
+    finally:
+        files.close(file)
 
 
-def write_all(file: FileIO, data: bytes) -> None:
+def write_all(file: int, data: bytes, files: FileSystem = OS) -> None:
     """All of `data`; what was written of it stays if that fails."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
+    count = files.write(file, data)
+    while count < len(data):
+        count += files.write(file, memoryview(data)[count:])
 
 
-def read_bytes(path: str | Path, most: int = SMALL) -> bytes:
+def write_file(path: Path, data: bytes, files: FileSystem = OS) -> None:
+    """A file of these bytes, made if need be, synced; its name is not."""
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:
+        write_all(file, data, files)
+        files.fsync(file)
+
+
+def sync_file(path: Path, files: FileSystem = OS) -> None:
+    """What is in it, whoever wrote that, is durable when this returns."""
+    with opened(path, files=files) as file:
+        files.fsync(file)
+
+
+def remove(path: Path, files: FileSystem = OS) -> None:
+    """The name, if it is there."""
+    with suppress(FileNotFoundError):
+        files.unlink(path)
+
+
+def read_bytes(path: str | Path, most: int = SMALL, files: FileSystem = OS) -> bytes:
     """A whole file; StorageError if it has more than `most` bytes. OSError if it cannot be read."""
     data = bytearray()
-    with open_reader(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        while size <= most and (piece := file.read(min(_PIECE, most + 1 - len(data)))):
+    file = files.open(path)
+    try:
+        size = files.size(file)
+        while size <= most and (piece := files.pread(file, min(_PIECE, most + 1 - len(data)), len(data))):
             data += piece
             size = max(size, len(data))
+    finally:
+        files.close(file)
     if size > most:
         raise StorageError(f"{size:,} bytes are more than the {most:,} that such a file may have")
     return bytes(data)
 
 
-def read_text(path: Path, most: int = SMALL) -> str:
+def read_text(path: Path, most: int = SMALL, files: FileSystem = OS) -> str:
     """As `read_bytes`, of a file that is UTF-8; StorageError with the line that is not."""
-    return text_of(read_bytes(path, most))
+    return text_of(read_bytes(path, most, files))
 
 
 def text_of(data: bytes) -> str:
@@ -109,45 +248,43 @@ def text_of(data: bytes) -> str:
         raise StorageError(f"line {line}: not UTF-8: {error.reason}") from None
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
     """Replaces the file: after a crash at any moment it holds what it did, or all of `data`.
 
     As Kafka does: a file beside it is written and fsynced, renamed over it, and the folder is fsynced
     (Utils.atomicMoveWithFallback).
     """
     beside = path.with_name(path.name + ".tmp")
-    file = open_writer(beside)
+    file = files.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        with file:
-            write_all(file, data)
-            os.fsync(file.fileno())
-        beside.replace(path)
+        try:
+            write_all(file, data, files)
+            files.fsync(file)
+        finally:
+            files.close(file)
+        files.replace(beside, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        remove(beside, files)
         raise
-    sync_folder(path.parent)
+    sync_folder(path.parent, files)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path, files: FileSystem = OS) -> None:
     """Makes names in the folder last: a file is durable only once its name is."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files.fsync_folder(folder)
 
 
-def lock_directory(directory: Path) -> int:
+def lock_directory(directory: Path, files: FileSystem = OS) -> int:
     """Holds a directory for this process, as Kafka does, until the descriptor is closed (FileLock, DataDirLock).
 
     StorageError if another process has it.
     """
-    descriptor = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = files.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            raise
-        raise StorageError(f"{directory}: another process uses it") from None
-    return descriptor
+        if files.lock(descriptor):
+            return descriptor
+    except BaseException:
+        files.close(descriptor)
+        raise
+    files.close(descriptor)
+    raise StorageError(f"{directory}: another process uses it")

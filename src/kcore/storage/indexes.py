@@ -5,9 +5,7 @@ A file that Kafka had open may end in entries of zeros: it is made at full size 
 A segment has at most an entry a batch, which bounds how much of a file is read.
 """
 
-import os
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,7 +14,7 @@ import numpy.typing as npt
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import StorageError
-from kcore.storage.files import naming, open_reader, read_bytes
+from kcore.storage.files import OS, FileSystem, naming, opened, read_bytes
 from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import HEADER_END
 
@@ -45,10 +43,10 @@ class OffsetIndex:
         return cls(base_offset + entries["offset"].astype(np.int64), entries["position"].astype(np.int32))
 
     @classmethod
-    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT) -> Self:
+    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> Self:
         """As `parse`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
         with naming(path):
-            return cls.parse(_read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes), base_offset)
+            return cls.parse(_read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes, files), base_offset)
 
     def entry_below(self, offset: int) -> int:
         """The last entry whose batch ends at `offset` or before; -1 if there is none."""
@@ -74,16 +72,16 @@ class TimeIndex:
         return cls(entries["timestamp"].astype(np.int64), base_offset + entries["offset"].astype(np.int64))
 
     @classmethod
-    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT) -> Self:
+    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> Self:
         """As OffsetIndex.read."""
         with naming(path):
-            return cls.parse(_read_entries(path, _TIME_ENTRY.itemsize, segment_bytes), base_offset)
+            return cls.parse(_read_entries(path, _TIME_ENTRY.itemsize, segment_bytes, files), base_offset)
 
 
-def read_aborted(path: Path, segment_bytes: int = MOST_SEGMENT) -> list[AbortedTransaction]:
+def read_aborted(path: Path, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> list[AbortedTransaction]:
     """As `parse_aborted`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
     with naming(path):
-        return parse_aborted(read_bytes(path, (segment_bytes // HEADER_END + 1) * _ABORTED_ENTRY.itemsize))
+        return parse_aborted(read_bytes(path, (segment_bytes // HEADER_END + 1) * _ABORTED_ENTRY.itemsize, files))
 
 
 def parse_aborted(data: bytes) -> list[AbortedTransaction]:
@@ -110,25 +108,25 @@ def _entries(data: bytes, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
     return np.frombuffer(data, entry, used)
 
 
-def _read_entries(path: Path, entry_bytes: int, segment_bytes: int) -> bytes:
+def _read_entries(path: Path, entry_bytes: int, segment_bytes: int, files: FileSystem) -> bytes:
     """An index without the zeros at its end, of which there may be gigabytes."""
-    with open_reader(path) as file:
-        size = os.fstat(file.fileno()).st_size
+    with opened(path, files=files) as file:
+        size = files.size(file)
         if size > MOST_SEGMENT:
             raise StorageError(f"{size:,} bytes are more than the {MOST_SEGMENT:,} that an index may have")
         if size % entry_bytes:
             raise StorageError(f"{size} bytes are no number of {entry_bytes}-byte entries")
-        count = -(-_used_bytes(file, size) // entry_bytes)
+        count = -(-_used_bytes(file, size, files) // entry_bytes)
         if count > segment_bytes // HEADER_END + 1:  # The time index may get one more when the segment is closed.
             raise StorageError(f"{count:,} entries are more than a segment of {segment_bytes:,} bytes can have")
-        return os.pread(file.fileno(), count * entry_bytes, 0)
+        return files.pread(file, count * entry_bytes, 0)
 
 
-def _used_bytes(file: FileIO, size: int) -> int:
+def _used_bytes(file: int, size: int, files: FileSystem) -> int:
     """Where the zeros begin that the file ends in."""
     while size:
         begin = max(0, size - _PIECE)
-        if used := os.pread(file.fileno(), size - begin, begin).rstrip(b"\0"):
+        if used := files.pread(file, size - begin, begin).rstrip(b"\0"):
             return begin + len(used)
         size = begin
     return 0

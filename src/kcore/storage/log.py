@@ -9,7 +9,7 @@ from typing import Final, Self
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, TopicPartition, read_leader_epochs
-from kcore.storage.files import is_there
+from kcore.storage.files import OS, FileSystem, is_there
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kcore.storage.segment import SEGMENT_NAME, Segment
 from kcore.types import Uuid
@@ -23,9 +23,9 @@ def partition_of(folder: Path) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
-def segment_files(folder: Path) -> list[Path]:
+def segment_files(folder: Path, files: FileSystem = OS) -> list[Path]:
     """The segments' files by base offset."""
-    return sorted(path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name))
+    return [folder / name for name in sorted(files.names(folder)) if SEGMENT_NAME.fullmatch(name)]
 
 
 class Log:
@@ -35,10 +35,10 @@ class Log:
         """Maps every segment. StorageError if there is none; OSError if the folder cannot be read."""
         self.folder = folder
         self.partition = partition_of(folder.resolve())
-        if not (files := segment_files(folder)):
+        if not (paths := segment_files(folder)):
             raise StorageError(f"{folder}: no segment there")
         with ExitStack() as opened:
-            self.segments = [opened.enter_context(Segment(path)) for path in files]
+            self.segments = [opened.enter_context(Segment(path)) for path in paths]
             epochs = folder / LEADER_EPOCHS
             self.leader_epochs: list[EpochEntry] = read_leader_epochs(epochs) if is_there(epochs) else []
             self._closing = opened.pop_all()

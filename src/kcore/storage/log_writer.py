@@ -11,7 +11,7 @@ import numpy as np
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import is_there, open_writer, sync_folder, write_all
+from kcore.storage.files import OS, FileSystem, is_there, opened, sync_folder, write_all, write_file
 from kcore.storage.log import segment_files
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, segment_path
 from kcore.wire.record_batch import (
@@ -25,9 +25,9 @@ from kcore.wire.record_batch import (
 SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
 
 
-def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> None:
+def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES, files: FileSystem = OS) -> None:
     """Rebuilds a segment's `.index` and `.timeindex` from its valid batches, as Kafka's recovery does."""
-    with Segment(path) as segment:
+    with Segment(path, files) as segment:
         if segment.valid_bytes != len(segment):
             raise StorageError(f"{path}: only {segment.valid_bytes} of {len(segment)} bytes are valid batches")
         try:
@@ -36,10 +36,8 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES) -> Non
             raise StorageError(f"{path}: {error}") from None
     written = {OFFSET_INDEX: entries.offset_index(), TIME_INDEX: entries.time_index()}
     for suffix, data in written.items():
-        with open_writer(path.with_suffix(suffix)) as file:
-            write_all(file, data)
-            os.fsync(file.fileno())
-    sync_folder(path.parent)
+        write_file(path.with_suffix(suffix), data, files)
+    sync_folder(path.parent, files)
 
 
 class LogWriter:
@@ -53,25 +51,26 @@ class LogWriter:
         end_offset: int | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+        files: FileSystem = OS,
     ) -> None:
         """Opens the folder, made if need be, with its log recovered: a torn or broken tail is cut off.
 
         `start_offset` is where a new log begins; `end_offset` where one ends that was recovered before.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+        files.mkdir(folder)
+        self.folder, self._files = folder, files
         self._segment_bytes, self._interval_bytes = segment_bytes, index_interval_bytes
         epochs = folder / LEADER_EPOCHS
-        self._epochs = EpochCache(read_leader_epochs(epochs) if is_there(epochs) else ())
-        files = segment_files(folder)
+        self._epochs = EpochCache(read_leader_epochs(epochs, files) if is_there(epochs, files) else ())
+        paths = segment_files(folder, files)
         if end_offset is None:
-            end_offset = self._recover(files[-1]) if files else start_offset
+            end_offset = self._recover(paths[-1]) if paths else start_offset
         self.end_offset = end_offset
-        self._open(files[-1] if files else segment_path(folder, start_offset))
+        self._open(paths[-1] if paths else segment_path(folder, start_offset))
 
     def _recover(self, path: Path) -> int:
         """Cuts the last segment to its valid batches, and the epochs to those; returns where the log ends."""
-        with Segment(path) as segment:
+        with Segment(path, self._files) as segment:
             valid_bytes = segment.valid_bytes
             torn = valid_bytes < len(segment)
             batches = segment.batches
@@ -81,19 +80,20 @@ class LogWriter:
             last = (batches.base_offset + batches.last_offset_delta)[kept]
             end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
         if torn:
-            os.truncate(path, valid_bytes)
+            with opened(path, os.O_WRONLY, files=self._files) as file:
+                self._files.ftruncate(file, valid_bytes)
         known = len(self._epochs.entries)
         self._epochs.truncate_from_end(end_offset)  # One may have been written just before its first record was not.
         if len(self._epochs.entries) < known:
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
         return end_offset
 
     def _open(self, path: Path) -> None:
-        self._file = open_writer(path, os.O_APPEND)
+        self._file = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._path = path
         self.base_offset = base_offset_of(path)
-        self._size = os.fstat(self._file.fileno()).st_size
-        sync_folder(self.folder)
+        self._size = self._files.size(self._file)
+        sync_folder(self.folder, self._files)
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +114,7 @@ class LogWriter:
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Lets a leader epoch begin there, on the disk before this returns."""
         if self._epochs.assign(epoch, start_offset):
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
 
     def append(self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None) -> int:
         """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
@@ -134,7 +134,7 @@ class LogWriter:
         self, data: bytes, first_offset: int, last_offset: int, epochs: Iterable[tuple[int, int]], *, sync: bool
     ) -> None:
         """Appends checked batches, and the (epoch, start offset) that begin in them."""
-        full = self._size + len(data) > self._segment_bytes or self._file.closed  # By a roll that failed.
+        full = self._size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
         if self._size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
             self._roll(first_offset)
         known = self._epochs.entries[:]
@@ -145,7 +145,7 @@ class LogWriter:
             self._epochs.entries = known  # An epoch of which there is no record has not begun.
             raise
         if sync:
-            os.fsync(self._file.fileno())
+            self._files.fsync(self._file)
         self.end_offset = last_offset + 1
 
     def _check(self, batches: RecordBatches) -> None:
@@ -174,20 +174,20 @@ class LogWriter:
         for epoch, start_offset in epochs:
             changed |= self._epochs.assign(epoch, start_offset)
         if changed:
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries)
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
 
     def _write(self, data: bytes) -> None:
         """All of it or nothing: a full disk leaves no half of a batch for the next to follow."""
         try:
-            write_all(self._file, data)
+            write_all(self._file, data, self._files)
         except OSError:
-            os.truncate(self._path, self._size)
+            self._files.ftruncate(self._file, self._size)
             raise
         self._size += len(data)
 
     def duplicate(self) -> int | None:
         """A descriptor of what fsync would have to write, the caller's to close; None once all is on the disk."""
-        return None if self._file.closed else os.dup(self._file.fileno())
+        return None if self._file < 0 else self._files.dup(self._file)
 
     def _roll(self, base_offset: int) -> None:
         self.close()
@@ -195,12 +195,14 @@ class LogWriter:
 
     def abandon(self) -> None:
         """Lets go of the file as it is: its disk fails, or it is about to be cut."""
-        self._file.close()
+        if self._file >= 0:
+            self._files.close(self._file)
+            self._file = -1
 
     def close(self) -> None:
         """Everything is on the disk, and the last segment has its indexes."""
-        if self._file.closed:
+        if self._file < 0:
             return
-        os.fsync(self._file.fileno())
-        self._file.close()
-        write_indexes(self._path, self._interval_bytes)
+        self._files.fsync(self._file)
+        self.abandon()
+        write_indexes(self._path, self._interval_bytes, self._files)

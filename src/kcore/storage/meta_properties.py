@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kcore.errors import StorageError
-from kcore.storage.files import naming, read_bytes, write_atomically
+from kcore.storage.files import OS, FileSystem, naming, read_bytes, write_atomically
 from kcore.storage.properties import format_properties, parse_properties
 from kcore.types import Uuid
 
@@ -61,15 +61,15 @@ def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
     return format_properties(properties, written_at)
 
 
-def read_meta_properties(path: Path, *, needs_cluster_id: bool = True) -> MetaProperties:
+def read_meta_properties(path: Path, *, needs_cluster_id: bool = True, files: FileSystem = OS) -> MetaProperties:
     """As `parse_meta_properties`, of a file."""
     with naming(path):
-        return parse_meta_properties(read_bytes(path), needs_cluster_id=needs_cluster_id)
+        return parse_meta_properties(read_bytes(path, files=files), needs_cluster_id=needs_cluster_id)
 
 
-def write_meta_properties(path: Path, meta: MetaProperties) -> None:
+def write_meta_properties(path: Path, meta: MetaProperties, files: FileSystem = OS) -> None:
     """Replaces the file, atomically, dated now."""
-    write_atomically(path, format_meta_properties(meta, datetime.now(UTC)))
+    write_atomically(path, format_meta_properties(meta, datetime.now(UTC)), files)
 
 
 def uuid_of(name: str, text: str) -> Uuid:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kcore.errors import StorageError
 from kcore.storage.checkpoints import fields_of, lines_of
-from kcore.storage.files import naming, read_text, write_atomically
+from kcore.storage.files import OS, FileSystem, naming, read_text, write_atomically
 from kcore.storage.meta_properties import uuid_of
 from kcore.types import ZERO_UUID, Uuid
 
@@ -38,12 +38,12 @@ def format_partition_metadata(topic_id: Uuid) -> str:
     return f"version: 0\ntopic_id: {topic_id}"
 
 
-def read_partition_metadata(path: Path) -> Uuid:
+def read_partition_metadata(path: Path, files: FileSystem = OS) -> Uuid:
     """As `parse_partition_metadata`, of a file."""
     with naming(path):
-        return parse_partition_metadata(read_text(path))
+        return parse_partition_metadata(read_text(path, files=files))
 
 
-def write_partition_metadata(path: Path, topic_id: Uuid) -> None:
+def write_partition_metadata(path: Path, topic_id: Uuid, files: FileSystem = OS) -> None:
     """Replaces the file, atomically."""
-    write_atomically(path, format_partition_metadata(topic_id).encode())
+    write_atomically(path, format_partition_metadata(topic_id).encode(), files)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kcore.errors import EncodeError, StorageError, UnsupportedVersionError
 from kcore.schema.quorum_state import QuorumStateData
-from kcore.storage.files import naming, read_bytes, text_of, write_atomically
+from kcore.storage.files import OS, FileSystem, naming, read_bytes, text_of, write_atomically
 from kcore.wire.jsonform import from_json, to_json
 
 _VERSION: Final = "data_version"
@@ -57,12 +57,12 @@ def format_quorum_state(state: QuorumStateData, version: int) -> bytes:
     return json.dumps(fields | {_VERSION: version}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def read_quorum_state(path: Path) -> tuple[QuorumStateData, int]:
+def read_quorum_state(path: Path, files: FileSystem = OS) -> tuple[QuorumStateData, int]:
     """As `parse_quorum_state`, of a file."""
     with naming(path):
-        return parse_quorum_state(read_bytes(path))
+        return parse_quorum_state(read_bytes(path, files=files))
 
 
-def write_quorum_state(path: Path, state: QuorumStateData, version: int) -> None:
+def write_quorum_state(path: Path, state: QuorumStateData, version: int, files: FileSystem = OS) -> None:
     """Replaces the file, atomically."""
-    write_atomically(path, format_quorum_state(state, version))
+    write_atomically(path, format_quorum_state(state, version), files)

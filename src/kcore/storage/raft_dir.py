@@ -14,11 +14,11 @@ from kcore.errors import StorageError
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.replication.raft_log import Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
-from kcore.storage.files import is_there, naming
+from kcore.storage.files import OS, FileSystem, is_there, naming
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
-from kcore.storage.raft_log import DiskRaftLog, refusals
+from kcore.storage.raft_log import DiskRaftLog, Refusals
 from kcore.storage.segmented_log import Settings
 from kcore.types import METADATA_TOPIC_ID, Uuid
 
@@ -41,19 +41,25 @@ class RaftDirectory:
     """A formatted directory, held by one node. StorageError names the file and what is wrong with it."""
 
     def __init__(
-        self, path: Path, *, node_id: int | None = None, cluster_id: str | None = None, voters: Sequence[int] = ()
+        self,
+        path: Path,
+        *,
+        node_id: int | None = None,
+        cluster_id: str | None = None,
+        voters: Sequence[int] = (),
+        files: FileSystem = OS,
     ) -> None:
         """Whose it must be, if that is given; `voters` are the static ones, for the file of the election."""
-        self.path, self._voters = path, voters
+        self.path, self._voters, self._files = path, voters, files
         self.folder = path / METADATA_FOLDER
-        with refusals(path):
+        with Refusals(path):
             self.meta = self._read_meta(node_id, cluster_id)
 
     def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
         path = self.path / META_PROPERTIES
-        if not is_there(path):
+        if not is_there(path, self._files):
             raise StorageError(f"{path}: there is none: the directory is not formatted")
-        meta = read_meta_properties(path, needs_cluster_id=False)
+        meta = read_meta_properties(path, needs_cluster_id=False, files=self._files)
         with naming(path):
             if meta.version != 1:
                 raise StorageError(f"version {meta.version} is of a ZooKeeper cluster's broker, a quorum's node has 1")
@@ -63,7 +69,7 @@ class RaftDirectory:
                 raise StorageError(f"cluster.id is {meta.cluster_id}, not {cluster_id}")
         if meta.directory_id is None:  # Formatted by a release before KIP-858: it gets one, as in Kafka.
             meta = replace(meta, directory_id=random_directory_id())
-            write_meta_properties(path, meta)
+            write_meta_properties(path, meta, self._files)
         return meta
 
     @property
@@ -78,8 +84,8 @@ class RaftDirectory:
     def store_cluster_id(self, cluster_id: str) -> None:
         """Durable when it returns."""
         self.meta = replace(self.meta, cluster_id=cluster_id)
-        with refusals(self.path):
-            write_meta_properties(self.path / META_PROPERTIES, self.meta)
+        with Refusals(self.path):
+            write_meta_properties(self.path / META_PROPERTIES, self.meta, self._files)
 
     @property
     def node_id(self) -> int:
@@ -89,27 +95,32 @@ class RaftDirectory:
         self, settings: Settings | None = None, *, level: Level = "4.1.2"
     ) -> tuple[DiskRaftLog, ElectionState | None]:
         """The log, recovered, of `level`, and the last election that was stored; the caller closes the log."""
-        log = DiskRaftLog(self.folder, settings, level=level)
+        log = self.open_log(settings, level)
         try:
-            with refusals(self.folder):
+            with Refusals(self.folder):
                 self._check_topic_id()
-                return log, self._read_election()
+                return log, self.read_election()
         except BaseException:
             log.abandon()
             raise
 
+    def open_log(self, settings: Settings | None, level: Level) -> DiskRaftLog:
+        """The log alone, recovered."""
+        return DiskRaftLog(self.folder, settings, level=level, files=self._files)
+
     def _check_topic_id(self) -> None:
         path = self.folder / PARTITION_METADATA
-        if not is_there(path):
-            write_partition_metadata(path, METADATA_TOPIC_ID)
-        elif (topic_id := read_partition_metadata(path)) != METADATA_TOPIC_ID:
+        if not is_there(path, self._files):
+            write_partition_metadata(path, METADATA_TOPIC_ID, self._files)
+        elif (topic_id := read_partition_metadata(path, self._files)) != METADATA_TOPIC_ID:
             raise StorageError(f"{path}: topic_id is {topic_id}, not the metadata's {METADATA_TOPIC_ID}")
 
-    def _read_election(self) -> ElectionState | None:
+    def read_election(self) -> ElectionState | None:
+        """The last one that was stored, None before there is one."""
         path = self.folder / QUORUM_STATE
-        if not is_there(path):
+        if not is_there(path, self._files):
             return None
-        state, _ = read_quorum_state(path)
+        state, _ = read_quorum_state(path, self._files)
         voted = None if state.voted_id < 0 else ReplicaKey(state.voted_id, Uuid(state.voted_directory_id))
         return ElectionState(state.leader_epoch, state.leader_id, voted)
 
@@ -122,5 +133,5 @@ class RaftDirectory:
             state.voted_directory_id = voted.directory_id
         else:
             state.current_voters = [Voter(voter_id=voter_id) for voter_id in self._voters]
-        with refusals(self.folder):
-            write_quorum_state(self.folder / QUORUM_STATE, state, version)
+        with Refusals(self.folder):
+            write_quorum_state(self.folder / QUORUM_STATE, state, version, self._files)

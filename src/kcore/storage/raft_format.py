@@ -9,10 +9,10 @@ from kcore.raft.replicas import Voter
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.storage.files import is_there, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, sync_folder
 from kcore.storage.meta_properties import MetaProperties, write_meta_properties
 from kcore.storage.raft_dir import META_PROPERTIES, METADATA_FOLDER, RaftDirectory, random_directory_id
-from kcore.storage.raft_log import refusals
+from kcore.storage.raft_log import Refusals
 from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
@@ -29,10 +29,13 @@ def format_directory(
     without_cluster_id: bool = False,
     directory_id: Uuid | None = None,
     initial_voters: Sequence[Voter] = (),
+    now_ms: int | None = None,
+    files: FileSystem = OS,
 ) -> RaftDirectory:
     """Makes a directory for a node that has none yet; the ids that are not given are drawn.
 
     `without_cluster_id`: the first leader makes it (KIP-595), which Kafka's own nodes do not know how to do.
+    `now_ms`: the time stamp of what is written, the wall clock's if it is not given.
     `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
     dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
     A node of static voters, and one that joins a dynamic quorum later, has none. StorageError for a directory that is
@@ -52,16 +55,16 @@ def format_directory(
         node_id=node_id,
         directory_id=directory_id or named or random_directory_id(),
     )
-    with refusals(path):
-        if is_there(meta_path):
+    with Refusals(path):
+        if is_there(meta_path, files):
             raise StorageError(f"{path}: it is formatted already")
-        path.mkdir(parents=True, exist_ok=True)
-        now_ms = time.time_ns() // 1_000_000
-        write_bootstrap(path, _feature_records(features), time_ms=now_ms)
+        files.mkdir(path)
+        time_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        write_bootstrap(path, _feature_records(features), time_ms=time_ms, files=files)
         if initial_voters:
-            _write_voters(path, initial_voters, now_ms)
-        write_meta_properties(meta_path, meta)  # Last: with it, the directory is formatted.
-    return RaftDirectory(path)
+            _write_voters(path, initial_voters, time_ms, files)
+        write_meta_properties(meta_path, meta, files)  # Last: with it, the directory is formatted.
+    return RaftDirectory(path, files=files)
 
 
 def _feature_records(features: Mapping[str, int]) -> list[bytes]:
@@ -70,9 +73,9 @@ def _feature_records(features: Mapping[str, int]) -> list[bytes]:
     return [encode_metadata_record(FeatureLevelRecord(name=name, feature_level=features[name]), 0) for name in names]
 
 
-def _write_voters(path: Path, voters: Sequence[Voter], now_ms: int) -> None:
+def _write_voters(path: Path, voters: Sequence[Voter], now_ms: int, files: FileSystem) -> None:
     folder = path / METADATA_FOLDER
-    folder.mkdir(exist_ok=True)
+    files.mkdir(folder)
     write_snapshot(
         folder,
         SnapshotId(0, 0),
@@ -81,5 +84,6 @@ def _write_voters(path: Path, voters: Sequence[Voter], now_ms: int) -> None:
         last_contained_log_timestamp=now_ms,
         kraft_version=KRaftVersionRecord(version=0, kraft_version=1),
         voters=VoterSet.of(voters).to_record(),
+        files=files,
     )
-    sync_folder(path)
+    sync_folder(path, files)

@@ -5,9 +5,7 @@ Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 
 import errno
 import logging
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -19,7 +17,7 @@ from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
-from kcore.storage.files import is_there, lock_directory, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, lock_directory, sync_folder
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
@@ -31,16 +29,47 @@ logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
+FEW_BYTES: Final = 1 << 14  # Of batches.
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
 
 
-@contextmanager
-def refusals(folder: Path) -> Iterator[None]:
-    """What a disk refuses, as an error that says where."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{folder}: {error}") from error
+class Refusals:
+    """`with` it: what a disk refuses is an error that says where. A class, for a generator costs more than a read."""
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OSError):
+            raise StorageError(f"{self._folder}: {error}") from error
+
+
+class _Writing:
+    """`with` it, a log is written by one thread at a time, and never after a failure that may not pass."""
+
+    __slots__ = ("_folder", "failure", "lock")
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.lock = folder, Lock()
+        self.failure: OSError | None = None
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        if self.failure is not None:
+            self.lock.release()
+            raise StorageError(f"{self._folder}: {self.failure}") from self.failure
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OSError) and error.errno not in FULL:
+            self.failure = error
+        self.lock.release()
+        if isinstance(error, OSError):
+            raise StorageError(f"{self._folder}: {error}") from error
 
 
 class DiskRaftLog:
@@ -50,40 +79,41 @@ class DiskRaftLog:
     write or a flush it may not: nobody knows then what is on the disk.
     """
 
-    def __init__(self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2") -> None:
+    def __init__(
+        self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2", files: FileSystem = OS
+    ) -> None:
         """Opens the folder, made if need be, with its log recovered and durable; `level`: whose rule for new snapshots.
 
         The recovery point and the lock lie beside the folder, as Kafka has them. StorageError if another process has
         it, with file and position for damage that is no crash's, and for a log whose beginning no snapshot holds.
         """
-        self.folder, self._settings = folder, settings or Settings(SEGMENT_BYTES)
+        self.folder, self._settings, self._files = folder, settings or Settings(SEGMENT_BYTES), files
         partition = partition_of(folder)
         if partition is None:
             raise StorageError(f"{folder}: not named as a partition's folder")
         self._partition, self._level = partition, level
-        self._lock = Lock()
-        self._failure: OSError | None = None
+        self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
-        with refusals(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            sync_folder(folder.parent)
-            self._directory_lock = lock_directory(folder.parent)
+        with Refusals(folder):
+            files.mkdir(folder)
+            sync_folder(folder.parent, files)
+            self._directory_lock = lock_directory(folder.parent, files)
             try:
-                remove_left_behind(folder)
+                remove_left_behind(folder, files)
                 self._open()
             except BaseException:
-                os.close(self._directory_lock)
+                files.close(self._directory_lock)
                 raise
         self.high_watermark = min(self.latest_snapshot.offset, self.end_offset) if self.latest_snapshot else 0
 
     def _open(self) -> None:
-        points = self.folder.parent / RECOVERY_POINTS
+        points, files = self.folder.parent / RECOVERY_POINTS, self._files
         self._recovery_points: dict[tuple[str, int], int] = {}
-        if is_there(points):
-            self._recovery_points.update(read_offsets(points).items())
-        self._snapshots = RaftSnapshots(self.folder)
-        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes)
-        sync_segments(self.folder, self._recovery_point)
+        if is_there(points, files):
+            self._recovery_points.update(read_offsets(points, files).items())
+        self._snapshots = RaftSnapshots(self.folder, files)
+        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
+        sync_segments(self.folder, self._recovery_point, files)
         if end_offset is None:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
@@ -93,9 +123,9 @@ class DiskRaftLog:
             self._write_recovery_point(end_offset)
         # This makes the folder's names durable, those of a snapshot and of quorum-state too, before they are relied on.
         self._log = SegmentedLog(
-            self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True
+            self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True, files=files
         )
-        self._start_offset = self._log.first_offset
+        self._start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
         if self._start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
             self._log.abandon()
             raise StorageError(f"{self.folder}: the log begins at {self._start_offset}, and no snapshot there or later")
@@ -109,7 +139,7 @@ class DiskRaftLog:
     def _write_recovery_point(self, offset: int) -> None:
         """Below it all is on the disk: after that is, before it is not."""
         points = self._recovery_points | {self._partition: offset}
-        write_offsets(self.folder.parent / RECOVERY_POINTS, points)
+        write_offsets(self.folder.parent / RECOVERY_POINTS, points, self._files)
         self._recovery_points = points
 
     def __enter__(self) -> Self:
@@ -120,10 +150,10 @@ class DiskRaftLog:
 
     def close(self) -> None:
         """All is on the disk, and the next opening has nothing to check."""
-        with self._lock, refusals(self.folder):
+        with self._writing.lock, Refusals(self.folder):
             try:
                 self._snapshots.close()
-                if self._failure is None:
+                if self._writing.failure is None:
                     self._log.close()
                     self._write_recovery_point(self.end_offset)
             finally:
@@ -131,13 +161,13 @@ class DiskRaftLog:
 
     def abandon(self) -> None:
         """Lets go of all files as they are."""
-        with self._lock:
+        with self._writing.lock:
             self._let_go()
 
     def _let_go(self) -> None:
         self._log.abandon()
         if self._directory_lock >= 0:
-            os.close(self._directory_lock)
+            self._files.close(self._directory_lock)
             self._directory_lock = -1
 
     # Where it begins and ends.
@@ -145,10 +175,6 @@ class DiskRaftLog:
     @property
     def start_offset(self) -> int:
         return self._start_offset
-
-    @property
-    def end_offset(self) -> int:
-        return self._log.end_offset
 
     @property
     def last_epoch(self) -> int:
@@ -170,7 +196,7 @@ class DiskRaftLog:
     @property
     def size_bytes(self) -> int:
         """Of whole segments: one goes once all of it is below the start (UnifiedLog.size)."""
-        with refusals(self.folder):
+        with Refusals(self.folder):
             return self._log.size_bytes
 
     def _rules(self) -> Rules:
@@ -210,8 +236,10 @@ class DiskRaftLog:
         """All or nothing."""
         check_sequence(batches, self.end_offset, self.last_epoch)
         first_offset = self.end_offset
-        with self._writing():
-            if self._log.write(data, batches):
+        with self._writing:
+            is_new = self._log.write(data, batches)
+            self.end_offset = self._log.end_offset
+            if is_new:
                 self._raise_recovery_point()
         self._newest = first_offset, self.end_offset, data
         return Appended(first_offset, self.end_offset - 1)
@@ -224,32 +252,28 @@ class DiskRaftLog:
             if error.errno not in FULL:
                 raise
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._lock, refusals(self.folder):
-            if self._failure is not None:
-                raise self._failure
-            try:
-                yield
-            except OSError as error:
-                if error.errno not in FULL:
-                    self._failure = error
-                raise
-
     def flush(self) -> None:
         """Whatever was written when it was called is durable; may be called from any thread."""
-        with self._writing():
+        self.begin_flush()()
+
+    def begin_flush(self) -> Callable[[], None]:
+        """What makes durable, when it is called, whatever is written now; from any thread, once."""
+        with self._writing:
             descriptor = self._log.duplicate()
-        if descriptor is None:
-            return
-        with refusals(self.folder):
-            try:
-                os.fsync(descriptor)
-            except OSError as error:
-                self._failure = error  # The pages may be gone, and a second fsync would not say so.
-                raise
-            finally:
-                os.close(descriptor)
+
+        def flush() -> None:
+            if descriptor is None:
+                return
+            with Refusals(self.folder):
+                try:
+                    self._files.fsync(descriptor)
+                except OSError as error:
+                    self._writing.failure = error  # The pages may be gone, and a second fsync would not say so.
+                    raise
+                finally:
+                    self._files.close(descriptor)
+
+        return flush
 
     # Read.
 
@@ -257,19 +281,20 @@ class DiskRaftLog:
         """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
         if not self._start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        if offset >= end_offset:
+            return b""
         first_offset, end, data = self._newest  # What most followers are about to ask for.
         if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
             return data
-        with refusals(self.folder):
+        with Refusals(self.folder):
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
-        found = scan_batches(data, stop=True)
-        if found.problem or not found.crc_matches.all() or (not data and offset < self.end_offset <= end_offset):
+        if not _is_whole(data) or (not data and offset < self.end_offset <= end_offset):
             raise self._damage_near(offset)
         return data
 
     def _damage_near(self, offset: int) -> StorageError:
         path = self._log.path_of(offset)
-        with Segment(path) as segment:
+        with Segment(path, self._files) as segment:
             problems = segment.problems
         return StorageError(f"{path}: {problems[0] if problems else f'no batch of offset {offset}'}")
 
@@ -291,9 +316,10 @@ class DiskRaftLog:
         offset = self._batch_at(self._rules().truncation_offset(end))
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
-        with self._writing():
+        with self._writing:
             self._lower_recovery_point(offset)
             self._log.truncate_to(offset)
+            self.end_offset = self._log.end_offset
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
@@ -311,10 +337,10 @@ class DiskRaftLog:
         latest = self.latest_snapshot
         if latest is None or not gives_way_to(self, latest):
             return False
-        with self._writing():
+        with self._writing:
             self._lower_recovery_point(self._log.first_offset)
             self._log.start_anew(latest.offset)
-            self._start_offset = self.high_watermark = latest.offset
+            self._start_offset = self.end_offset = self.high_watermark = latest.offset
             self._snapshots.forget(self._snapshots.older_than(latest))
         return True
 
@@ -323,7 +349,7 @@ class DiskRaftLog:
             return False
         if snapshot.offset > self.high_watermark:  # What is behind the newest snapshot must stay (KAFKA-14238).
             raise RaftLogError(f"{snapshot} is past the high watermark {self.high_watermark}")
-        with self._writing():
+        with self._writing:
             self._start_offset = snapshot.offset
             self._log.remove_before(snapshot.offset)
             self._snapshots.forget(self._snapshots.older_than(snapshot))
@@ -332,38 +358,47 @@ class DiskRaftLog:
     # Snapshots.
 
     def snapshot_piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             return self._snapshots.piece(snapshot, position, max_bytes)
 
     def begin_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             self._snapshots.begin(snapshot)
 
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             return self._snapshots.append(snapshot, data)
 
     def snapshot_flush(self, snapshot: OffsetAndEpoch) -> Callable[[], None]:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             descriptor = self._snapshots.duplicate(snapshot)
 
         def flush() -> None:
-            with refusals(self.folder):
+            with Refusals(self.folder):
                 try:
-                    os.fsync(descriptor)
+                    self._files.fsync(descriptor)
                 finally:
-                    os.close(descriptor)
+                    self._files.close(descriptor)
 
         return flush
 
     def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             self._snapshots.drop(snapshot)
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        with refusals(self.folder):
+        with Refusals(self.folder):
             self._snapshots.freeze(snapshot)
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
         starts = [self._batch_at(snapshot.offset)]
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether these are batches with the right CRC. Of a few, headers one by one are read sooner than columns."""
+    if len(data) <= FEW_BYTES:
+        batches, problem = split_batches(data)
+        return problem is None and sum(len(batch.data) for batch in batches) == len(data)
+    found = scan_batches(data, stop=True)
+    return found.problem is None and bool(found.crc_matches.all())

@@ -18,7 +18,7 @@ import numpy as np
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import is_there, open_reader, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, opened, sync_file, sync_folder
 from kcore.storage.indexes import OffsetIndex
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import write_indexes
@@ -29,44 +29,45 @@ from kcore.wire.record_batch import RecordBatches, scan_batches
 LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
 
 
-def remove_left_behind(folder: Path) -> None:
+def remove_left_behind(folder: Path, files: FileSystem = OS) -> None:
     """Files that were being written or removed when the process ended."""
-    for path in folder.iterdir():
-        if path.name.endswith(LEFT_BEHIND):
-            path.unlink()
+    for name in files.names(folder):
+        if name.endswith(LEFT_BEHIND):
+            files.unlink(folder / name)
 
 
-def recover(folder: Path, recovery_point: int, index_interval_bytes: int) -> int | None:
+def recover(folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS) -> int | None:
     """Makes a folder's log whole again and returns where it ends, be it below `recovery_point`; None without segments.
 
     Segments that lie below `recovery_point` are looked at at their ends alone. StorageError names the file and the
     position of damage below it.
     """
-    paths = segment_files(folder)
+    paths = segment_files(folder, files)
     if not paths:
         return None
-    recovery = _Recovery(paths, recovery_point, index_interval_bytes)
+    recovery = _Recovery(paths, recovery_point, index_interval_bytes, files)
     recovery.run()
-    _recover_epochs(folder, recovery.seen, recovery.end_offset)
+    _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
     return recovery.end_offset
 
 
-def sync_segments(folder: Path, recovery_point: int) -> None:
+def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
     """Makes durable what is there behind `recovery_point`, and the last segment in any case.
 
     A process that was killed left it with the operating system, where a power cut still takes it; yet the node that
     starts now tells its leader and the candidates that it has it.
     """
-    paths = segment_files(folder)
+    paths = segment_files(folder, files)
     for path, next_path in zip_longest(paths, paths[1:]):
         if next_path is None or base_offset_of(next_path) > recovery_point:
-            _sync(path)
+            sync_file(path, files)
 
 
 class _Recovery:
     """Goes through the segments in order; `end_offset` is where the log ends so far."""
 
-    def __init__(self, paths: list[Path], recovery_point: int, index_interval_bytes: int) -> None:
+    def __init__(self, paths: list[Path], recovery_point: int, index_interval_bytes: int, files: FileSystem) -> None:
+        self._files = files
         self._paths, self._recovery_point, self._interval_bytes = paths, recovery_point, index_interval_bytes
         self._bases = [base_offset_of(path) for path in paths]
         self.end_offset, self._epoch = self._bases[0], -1
@@ -85,14 +86,14 @@ class _Recovery:
 
     def _remove_from(self, at: int) -> None:
         if self.end_offset < self._recovery_point:
-            raise self._lost(self._paths[at - 1], self._paths[at - 1].stat().st_size)
+            raise self._lost(self._paths[at - 1], self._files.size_of(self._paths[at - 1]))
         for path in reversed(self._paths[at:]):
-            remove_segment(path)
-        sync_folder(self._paths[0].parent)
+            remove_segment(path, self._files)
+        sync_folder(self._paths[0].parent, self._files)
 
     def _recover_segment(self, path: Path, next_base: int | None) -> None:
         settled = self._recovery_point if next_base is None else min(self._recovery_point, next_base)
-        with Segment(path) as segment:
+        with Segment(path, self._files) as segment:
             index = _right_index(segment, settled)
             begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
             position = self._go_through(segment, begin)
@@ -100,12 +101,13 @@ class _Recovery:
         if self._is_lost(position < size, settled, next_base):
             raise self._lost(path, position)
         if position < size:
-            os.truncate(path, position)
-            _sync(path)
+            with opened(path, os.O_WRONLY, files=self._files) as file:
+                self._files.ftruncate(file, position)
+                self._files.fsync(file)
         if next_base == self.end_offset and (index is None or settled < next_base):
-            write_indexes(path, self._interval_bytes)
+            write_indexes(path, self._interval_bytes, self._files)
         elif index is None:
-            remove_indexes(path)
+            remove_indexes(path, self._files)
 
     def _is_lost(self, is_damaged: bool, settled: int, next_base: int | None) -> bool:
         """Whether what was on the disk is there no more; the last segment may end early, as long as it is whole."""
@@ -153,27 +155,34 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
     return index
 
 
-def _sync(path: Path) -> None:
-    with open_reader(path) as file:
-        os.fsync(file.fileno())
+def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> None:
+    """What the file says, without what was cut off; from the batches if it is not there or says something else.
 
-
-def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int) -> None:
-    """What the file says, without what was cut off; from the batches if it is not there or says something else."""
-    path = folder / LEADER_EPOCHS
+    And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
+    that segment now, and would have no epoch at all after a cut at the snapshot.
+    """
+    path, segments = folder / LEADER_EPOCHS, segment_files(folder, files)
     try:
-        entries = read_leader_epochs(path) if is_there(path) else None
+        entries = read_leader_epochs(path, files) if is_there(path, files) else None
     except StorageError:
         entries = None
     epochs = EpochCache(entries or ())
     epochs.truncate_from_end(end_offset)
     if any(epochs.epoch_for_offset(offset) != epoch for offset, epoch in seen):
-        epochs = EpochCache()
-        for segment_path in segment_files(folder):
-            with Segment(segment_path) as segment:
-                batches = scan_batches(segment.data, check_crc=False, stop=True)
-            column = batches.partition_leader_epoch
-            for row in np.flatnonzero(np.diff(column, prepend=-1)).tolist():
-                epochs.assign(int(column[row]), int(batches.base_offset[row]))
+        epochs = _epochs_of(segments, files)
+    elif epochs.entries and epochs.entries[0].start_offset > base_offset_of(segments[0]):
+        epochs = EpochCache([*_epochs_of(segments[:1], files).entries, *epochs.entries])
     if epochs.entries != entries:
-        write_leader_epochs(path, epochs.entries)
+        write_leader_epochs(path, epochs.entries, files)
+
+
+def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:
+    """As their batches have them."""
+    epochs = EpochCache()
+    for path in segments:
+        with Segment(path, files) as segment:
+            batches = scan_batches(segment.data, check_crc=False, stop=True)
+        column = batches.partition_leader_epoch
+        for row in np.flatnonzero(np.diff(column, prepend=-1)).tolist():
+            epochs.assign(int(column[row]), int(batches.base_offset[row]))
+    return epochs

@@ -1,13 +1,14 @@
 """The snapshots beside a metadata log: written under another name, whole and durable under their own (KIP-630)."""
 
 import os
+from bisect import insort
 from pathlib import Path
 from typing import Final
 
 from kcore.errors import RaftLogError
 from kcore.raft.log import SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.files import open_file, open_reader, sync_folder
+from kcore.storage.files import OS, FileSystem, opened, remove, sync_folder, write_all
 from kcore.storage.snapshot import SnapshotId, snapshots_in
 
 PARTIAL: Final = ".part"
@@ -23,70 +24,74 @@ def age(snapshot: tuple[int, int]) -> tuple[int, int]:
 class RaftSnapshots:
     """A folder's snapshots. OSError where the disk fails; RaftLogError for one that was not begun."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._whole = {OffsetAndEpoch(*found) for found in snapshots_in(folder)}
+    def __init__(self, folder: Path, files: FileSystem = OS) -> None:
+        self._folder, self._files = folder, files
+        self._by_age = sorted((OffsetAndEpoch(*found) for found in snapshots_in(folder, files)), key=age)
         self._begun: dict[OffsetAndEpoch, int] = {}  # File descriptors.
 
     def __contains__(self, snapshot: object) -> bool:
-        return snapshot in self._whole
+        return snapshot in self._by_age
 
     @property
     def by_age(self) -> list[OffsetAndEpoch]:
         """The whole ones, oldest first."""
-        return sorted(self._whole, key=age)
+        return self._by_age[:]
 
     @property
     def earliest(self) -> OffsetAndEpoch | None:
-        return min(self._whole, key=age, default=None)
+        return self._by_age[0] if self._by_age else None
 
     @property
     def latest(self) -> OffsetAndEpoch | None:
-        return max(self._whole, key=age, default=None)
+        return self._by_age[-1] if self._by_age else None
+
+    @property
+    def count_begun(self) -> int:
+        """Those that are not whole."""
+        return len(self._begun)
 
     def _path(self, snapshot: OffsetAndEpoch, suffix: str = "") -> Path:
         return self._folder / (SnapshotId(*snapshot).file_name + suffix)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
         """As RaftLog has it; no bytes for a position that is not in it."""
-        if snapshot not in self._whole:
+        if snapshot not in self._by_age:
             return None
-        with open_reader(self._path(snapshot)) as file:
-            size = os.fstat(file.fileno()).st_size
-            data = os.pread(file.fileno(), max_bytes, position) if 0 <= position < size else b""
+        with opened(self._path(snapshot), files=self._files) as file:
+            size = self._files.size(file)
+            data = self._files.pread(file, max_bytes, position) if 0 <= position < size else b""
         return SnapshotPiece(data, size)
 
     def begin(self, snapshot: OffsetAndEpoch) -> None:
         self._close(snapshot)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._begun[snapshot] = open_file(self._path(snapshot, PARTIAL), flags, 0o644)
+        self._begun[snapshot] = self._files.open(self._path(snapshot, PARTIAL), flags, 0o644)
 
     def append(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
         """The size so far. After an error nothing of `data` is there."""
         file = self._begun_file(snapshot)
-        size = os.fstat(file).st_size
-        view = memoryview(data)
+        size = self._files.size(file)
         try:
-            while view:
-                view = view[os.write(file, view) :]
+            write_all(file, data, self._files)
         except OSError:
-            os.ftruncate(file, size)
+            self._files.ftruncate(file, size)
             raise
         return size + len(data)
 
     def duplicate(self, snapshot: OffsetAndEpoch) -> int:
         """Another file descriptor of one that was begun, which the caller closes."""
-        return os.dup(self._begun_file(snapshot))
+        return self._files.dup(self._begun_file(snapshot))
 
     def freeze(self, snapshot: OffsetAndEpoch) -> None:
         """Read only from here on, as Kafka has it, and durable, its name too."""
         file = self._begun_file(snapshot)
-        os.fsync(file)
-        os.fchmod(file, 0o444)
-        self._path(snapshot, PARTIAL).replace(self._path(snapshot))
-        sync_folder(self._folder)
+        self._files.fsync(file)
+        self._files.fchmod(file, 0o444)
+        self._files.replace(self._path(snapshot, PARTIAL), self._path(snapshot))
+        sync_folder(self._folder, self._files)
         self._close(snapshot)
-        self._whole.add(snapshot)
+        if snapshot not in self._by_age:
+            insort(self._by_age, snapshot, key=age)
 
     def _begun_file(self, snapshot: OffsetAndEpoch) -> int:
         if snapshot not in self._begun:
@@ -97,29 +102,29 @@ class RaftSnapshots:
         """Closes and removes what was begun; nothing happens if there is none of that id."""
         if snapshot in self._begun:
             self._close(snapshot)
-            self._path(snapshot, PARTIAL).unlink(missing_ok=True)
+            remove(self._path(snapshot, PARTIAL), self._files)
 
     def _close(self, snapshot: OffsetAndEpoch) -> None:
         if (file := self._begun.pop(snapshot, None)) is not None:
-            os.close(file)
+            self._files.close(file)
 
     def forget(self, gone: set[OffsetAndEpoch]) -> None:
         """Removes these: first, of all of them, the name, so that none is offered that is half gone."""
         if not gone:
             return
-        self._whole -= gone
-        for snapshot in gone:
-            self._path(snapshot).replace(self._path(snapshot, DELETED))
-        sync_folder(self._folder)
-        for snapshot in gone:
-            self._path(snapshot, DELETED).unlink()
+        self._by_age = [each for each in self._by_age if each not in gone]
+        for snapshot in sorted(gone):
+            self._files.replace(self._path(snapshot), self._path(snapshot, DELETED))
+        sync_folder(self._folder, self._files)
+        for snapshot in sorted(gone):
+            self._files.unlink(self._path(snapshot, DELETED))
 
     def older_than(self, snapshot: OffsetAndEpoch) -> set[OffsetAndEpoch]:
-        return {each for each in self._whole if age(each) < age(snapshot)}
+        return {each for each in self._by_age if age(each) < age(snapshot)}
 
     def below(self, offset: int) -> set[OffsetAndEpoch]:
         """Those that end before that offset."""
-        return {each for each in self._whole if each.offset < offset}
+        return {each for each in self._by_age if each.offset < offset}
 
     def close(self) -> None:
         """What was begun is not finished any more."""

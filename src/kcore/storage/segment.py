@@ -1,7 +1,6 @@
 """A segment: one `.log` file of record batches and the indexes beside it, mapped and read only."""
 
 import mmap
-import os
 import re
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import DecodeError, StorageError
-from kcore.storage.files import is_there, open_reader
+from kcore.storage.files import OS, FileSystem, is_there, opened
 from kcore.storage.indexes import MOST_SEGMENT, OffsetIndex, TimeIndex, read_aborted
 from kcore.wire.record_batch import RecordBatches, scan_batches
 
@@ -37,14 +36,14 @@ def segment_path(folder: Path, base_offset: int) -> Path:
     return folder / f"{base_offset:020}{LOG}"
 
 
-def map_file(path: Path) -> mmap.mmap | bytes:
+def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
     """The file's bytes, mapped for reading; an empty file cannot be. StorageError for more than a segment may have."""
-    with open_reader(path) as file:
-        size = os.fstat(file.fileno()).st_size
+    with opened(path, files=files) as file:
+        size = files.size(file)
         if size > MOST_SEGMENT:
             raise StorageError(f"{path}: {size:,} bytes are more than the {MOST_SEGMENT:,} that such a file may have")
         try:
-            return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+            return files.map(file, size) if size else b""
         except ValueError:
             raise StorageError(f"{path}: it became shorter meanwhile") from None
 
@@ -52,11 +51,12 @@ def map_file(path: Path) -> mmap.mmap | bytes:
 class Segment:
     """One segment. Batches are scanned when they are first asked for; records stay where they are."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: FileSystem = OS) -> None:
         """Maps the file. StorageError for a name that is no segment's, OSError if there is no such file."""
         self.path = path
         self.base_offset = base_offset_of(path)
-        self.data = map_file(path)
+        self.data = map_file(path, files)
+        self._files = files
 
     def __enter__(self) -> Self:
         return self
@@ -106,17 +106,17 @@ class Segment:
     @cached_property
     def offset_index(self) -> OffsetIndex | None:
         """The `.index` beside it, if there is one; StorageError if that is none."""
-        path = self.path.with_suffix(OFFSET_INDEX)
-        return OffsetIndex.read(path, self.base_offset, len(self)) if is_there(path) else None
+        path, files = self.path.with_suffix(OFFSET_INDEX), self._files
+        return OffsetIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
 
     @cached_property
     def time_index(self) -> TimeIndex | None:
         """The `.timeindex` beside it, if there is one; StorageError if that is none."""
-        path = self.path.with_suffix(TIME_INDEX)
-        return TimeIndex.read(path, self.base_offset, len(self)) if is_there(path) else None
+        path, files = self.path.with_suffix(TIME_INDEX), self._files
+        return TimeIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
 
     @cached_property
     def aborted(self) -> list[AbortedTransaction]:
         """What the `.txnindex` lists; nothing without one."""
-        path = self.path.with_suffix(TRANSACTION_INDEX)
-        return read_aborted(path, len(self)) if is_there(path) else []
+        path, files = self.path.with_suffix(TRANSACTION_INDEX), self._files
+        return read_aborted(path, len(self), files) if is_there(path, files) else []

@@ -9,7 +9,7 @@ from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
-from kcore.storage.files import sync_folder
+from kcore.storage.files import OS, FileSystem, remove, sync_folder
 from kcore.storage.live_segment import LiveSegment
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
@@ -26,17 +26,17 @@ class Settings(NamedTuple):
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
 
 
-def remove_indexes(path: Path) -> None:
+def remove_indexes(path: Path, files: FileSystem = OS) -> None:
     """Those beside that segment, but for the transactions': they depend on segments before it."""
     for suffix in INDEXES:
-        path.with_suffix(suffix).unlink(missing_ok=True)
+        remove(path.with_suffix(suffix), files)
 
 
-def remove_segment(path: Path) -> None:
+def remove_segment(path: Path, files: FileSystem = OS) -> None:
     """Deletes a segment and its other files; indexes first, so that none is left without its segment."""
-    remove_indexes(path)
-    path.with_suffix(TRANSACTION_INDEX).unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+    remove_indexes(path, files)
+    remove(path.with_suffix(TRANSACTION_INDEX), files)
+    remove(path, files)
 
 
 class SegmentedLog:
@@ -53,18 +53,22 @@ class SegmentedLog:
         start_offset: int = 0,
         end_offset: int | None = None,
         indexed: bool = False,
+        files: FileSystem = OS,
     ) -> None:
         """As LogWriter; `indexed`: existing indexes are trusted, so that reading needs no scan."""
-        self.folder, self._settings, self._indexed = folder, settings, indexed
+        self.folder, self._settings, self._indexed, self._files = folder, settings, indexed, files
         self._open(start_offset, end_offset)
 
     def _open(self, start_offset: int, end_offset: int | None = None) -> None:
         settings = self._settings._asdict()
-        self._writer = LogWriter(self.folder, start_offset=start_offset, end_offset=end_offset, **settings)
-        self.segments = [self._live(path) for path in segment_files(self.folder)]
+        self._writer = LogWriter(
+            self.folder, start_offset=start_offset, end_offset=end_offset, files=self._files, **settings
+        )
+        self.segments = [self._live(path) for path in segment_files(self.folder, self._files)]
 
     def _live(self, path: Path) -> LiveSegment:
-        return LiveSegment(path, self._settings.index_interval_bytes, indexed=self._indexed)
+        interval_bytes = self._settings.index_interval_bytes
+        return LiveSegment(path, interval_bytes, indexed=self._indexed, files=self._files)
 
     def close(self) -> None:
         """All is on the disk, the indexes too. `let_go` is the caller's."""
@@ -102,7 +106,7 @@ class SegmentedLog:
     @property
     def size_bytes(self) -> int:
         """Of the segments, without their other files."""
-        return sum(segment.path.stat().st_size for segment in self.segments)
+        return sum(self._files.size_of(segment.path) for segment in self.segments)
 
     def path_of(self, offset: int) -> Path:
         """The segment that has that offset, or would have it."""
@@ -163,13 +167,13 @@ class SegmentedLog:
         self._writer.abandon()
         self.let_go()
         *_, path = self._remove_segments(offset)
-        remove_indexes(path)
+        remove_indexes(path, self._files)
         last = self._live(path)
         last.cut(offset)
         end_offset = last.end_offset
         last.transactions.truncate_to(end_offset)
         last.close()
-        sync_folder(self.folder)
+        sync_folder(self.folder, self._files)
         self._open(last.base_offset, end_offset)
 
     def start_anew(self, offset: int) -> None:
@@ -177,15 +181,15 @@ class SegmentedLog:
         self._writer.abandon()
         self.let_go()
         self._remove_segments(-1)
-        write_leader_epochs(self.folder / LEADER_EPOCHS, ())
-        sync_folder(self.folder)
+        write_leader_epochs(self.folder / LEADER_EPOCHS, (), self._files)
+        sync_folder(self.folder, self._files)
         self._open(offset, offset)
 
     def _remove_segments(self, above: int) -> list[Path]:
         """Those that begin above that offset, last ones first; returns the others."""
-        paths = segment_files(self.folder)
+        paths = segment_files(self.folder, self._files)
         while paths and base_offset_of(paths[-1]) > above:
-            remove_segment(paths.pop())
+            remove_segment(paths.pop(), self._files)
         return paths
 
     def remove_before(self, offset: int) -> int:
@@ -194,9 +198,9 @@ class SegmentedLog:
         for _ in range(gone):
             segment = self.segments.pop(0)
             segment.close()
-            remove_segment(segment.path)
+            remove_segment(segment.path, self._files)
         if gone:
-            sync_folder(self.folder)
+            sync_folder(self.folder, self._files)
         known = self.epochs.entries[:]
         self.epochs.truncate_from_start(offset)
         self._write_epochs_unless(known)
@@ -209,7 +213,7 @@ class SegmentedLog:
 
     def _write_epochs_unless(self, known: object) -> None:
         if self.epochs.entries != known:
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self.epochs.entries)
+            write_leader_epochs(self.folder / LEADER_EPOCHS, self.epochs.entries, self._files)
 
     # Read.
 

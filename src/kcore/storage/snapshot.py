@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from kcore.errors import StorageError
 from kcore.schema.control_records import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
 from kcore.schema.structure import Data
-from kcore.storage.files import naming, write_atomically
+from kcore.storage.files import OS, FileSystem, naming, write_atomically
 from kcore.storage.segment import map_file
 from kcore.wire.codec import encode
 from kcore.wire.record_building import encode_records
@@ -40,9 +40,9 @@ def snapshot_id(name: str) -> SnapshotId | None:
     return found if found and found.end_offset <= _MOST_OFFSET and found.epoch <= _MOST_EPOCH else None
 
 
-def snapshots_in(folder: Path) -> list[SnapshotId]:
+def snapshots_in(folder: Path, files: FileSystem = OS) -> list[SnapshotId]:
     """The finished snapshots in a folder, by end offset and epoch."""
-    return sorted(found for path in folder.iterdir() if (found := snapshot_id(path.name)))
+    return sorted(found for name in files.names(folder) if (found := snapshot_id(name)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,20 +91,22 @@ def write_snapshot(
     kraft_version: KRaftVersionRecord | None = None,
     voters: VotersRecord | None = None,
     batch_bytes: int = BATCH_BYTES,
+    files: FileSystem = OS,
 ) -> Path:
     """Writes a snapshot of these records' values, whole or not at all; returns its path."""
     path = folder / snapshot.file_name
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
     begin = [("SNAPSHOT_HEADER", header), ("KRAFT_VERSION", kraft_version), ("KRAFT_VOTERS", voters)]
-    write_atomically(path, _encode(snapshot.epoch, begin, _batched(values, batch_bytes), time_ms))
+    write_atomically(path, _encode(snapshot.epoch, begin, _batched(values, batch_bytes), time_ms), files)
     return path
 
 
-def write_bootstrap(directory: Path, values: Iterable[bytes], *, time_ms: int) -> Path:
+def write_bootstrap(directory: Path, values: Iterable[bytes], *, time_ms: int, files: FileSystem = OS) -> Path:
     """Writes the records that a cluster begins with, as a snapshot of no log (BootstrapDirectory, BatchFileWriter)."""
     path = directory / BOOTSTRAP
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
-    write_atomically(path, _encode(0, [("SNAPSHOT_HEADER", header)], _batched(values, BATCH_BYTES), time_ms))
+    data = _encode(0, [("SNAPSHOT_HEADER", header)], _batched(values, BATCH_BYTES), time_ms)
+    write_atomically(path, data, files)
     return path
 
 

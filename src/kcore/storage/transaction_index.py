@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import StorageError
-from kcore.storage.files import is_there, open_reader, open_writer, write_all, write_atomically
+from kcore.storage.files import OS, FileSystem, is_there, opened, remove, sync_file, write_all, write_atomically
 from kcore.storage.indexes import format_aborted, read_aborted
 from kcore.storage.segment import TRANSACTION_INDEX
 
@@ -18,10 +18,10 @@ from kcore.storage.segment import TRANSACTION_INDEX
 class TransactionIndex:
     """There is no file while nothing was aborted. OSError where the disk fails, StorageError for a broken file."""
 
-    def __init__(self, segment: Path) -> None:
+    def __init__(self, segment: Path, files: FileSystem = OS) -> None:
         """Beside that segment."""
-        self._segment, self._path = segment, segment.with_suffix(TRANSACTION_INDEX)
-        self._entries: list[AbortedTransaction] | None = None if is_there(self._path) else []
+        self._segment, self._path, self._files = segment, segment.with_suffix(TRANSACTION_INDEX), files
+        self._entries: list[AbortedTransaction] | None = None if is_there(self._path, files) else []
 
     @property
     def entries(self) -> Sequence[AbortedTransaction]:
@@ -31,7 +31,7 @@ class TransactionIndex:
     def _read(self) -> list[AbortedTransaction]:
         """The file, at the first need."""
         if self._entries is None:
-            self._entries = read_aborted(self._path, self._segment.stat().st_size)
+            self._entries = read_aborted(self._path, self._files.size_of(self._segment), self._files)
         return self._entries
 
     def is_whole(self) -> bool:
@@ -56,15 +56,15 @@ class TransactionIndex:
         """Transactions whose end markers lie behind all others of the index."""
         if transactions:
             known = self._read()
-            with open_writer(self._path, os.O_APPEND) as file:
-                write_all(file, format_aborted(transactions))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            with opened(self._path, flags, files=self._files) as file:
+                write_all(file, format_aborted(transactions), self._files)
             known.extend(transactions)
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns."""
         if self._entries != []:
-            with open_reader(self._path) as file:
-                os.fsync(file.fileno())
+            sync_file(self._path, self._files)
 
     def truncate_to(self, offset: int) -> None:
         """Forgets end markers from `offset` on, and a file that is broken altogether."""
@@ -72,7 +72,7 @@ class TransactionIndex:
             return
         kept = [each for each in self.entries if each.last_offset < offset] if self.is_whole() else []
         if kept:
-            write_atomically(self._path, format_aborted(kept))
+            write_atomically(self._path, format_aborted(kept), self._files)
         else:
-            self._path.unlink(missing_ok=True)
+            remove(self._path, self._files)
         self._entries = kept

@@ -1,10 +1,11 @@
 """All that was ever committed in a world, once for all its nodes."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kcore.raft.batches import split_batches
+from kcore.raft.batches import StoredBatch, split_batches
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.record_batch import crc32c
 from kcore.wire.records import decode_records
 
@@ -27,7 +28,7 @@ class CommittedLog:
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
         self._decoded: tuple[int, dict[int, bytes | None]] = -1, {}  # Of one of them, by its last offset: its values.
 
-    def extend(self, log: SimLog, high_watermark: int, leader_epoch: int, index: int) -> None:
+    def extend(self, log: WatchedLog, high_watermark: int, leader_epoch: int, index: int) -> None:
         """The leader of an epoch has committed its log up to there."""
         self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
         if high_watermark <= self.end:
@@ -35,7 +36,7 @@ class CommittedLog:
         begin = max(self.end, log.start_offset)
         if begin != self.end:
             raise Violation("SameCommittedData", f"the log of node {index} begins at {begin} > {self.end}")
-        for batch in split_batches(log.read(begin, ALL, high_watermark), check_crc=False)[0]:
+        for batch in log.batches_between(begin, high_watermark):
             if batch.base_offset != self.end:
                 raise Violation("SameCommittedData", f"node {index} has {batch} at {self.end}")
             checksum = crc32c(batch.data) ^ self.checksums[self.end] * 31 & 0xFFFFFFFF
@@ -46,11 +47,15 @@ class CommittedLog:
             self.epochs[self.end] = batch.epoch
             self._values[batch.last_offset] = batch.data
 
-    def check(self, log: SimLog, begin: int, end: int, index: int) -> None:
-        """What a log has between two offsets is what was committed there."""
-        self.check_bytes(log.read(begin, ALL, end), begin, end, index)
+    def check(self, log: WatchedLog, begin: int, end: int, index: int) -> None:
+        """What is read of a log between two offsets is what was committed there."""
+        data, offset = bytearray(), begin
+        while offset < end and (read := log.read(offset, ALL, end)):
+            data += read
+            offset = split_batches(read, check_crc=False)[0][-1].last_offset + 1
+        self.check_bytes(data, begin, end, index)
 
-    def check_bytes(self, data: bytes, begin: int, end: int, index: int) -> None:
+    def check_bytes(self, data: bytes | bytearray, begin: int, end: int, index: int) -> None:
         """These batches are what was committed between two offsets."""
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None:
@@ -58,7 +63,7 @@ class CommittedLog:
         if data != self.data[first:last]:
             raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
 
-    def check_leader(self, log: SimLog, epoch: int) -> None:
+    def check_leader(self, log: WatchedLog, epoch: int) -> None:
         """A leader has all that leaders before it have committed (Leader Completeness)."""
         end = max((end for known, end in self._ends.items() if known < epoch), default=0)
         if log.end_offset < end:
@@ -68,7 +73,7 @@ class CommittedLog:
         if end <= begin:
             return
         first, last = self.positions.get(begin), self.positions.get(end)
-        if first is None or last is None or log.read(begin, ALL, end) != self.data[first:last]:
+        if first is None or last is None or _joined(log.batches_between(begin, end)) != self.data[first:last]:
             told = f"the log of epoch {epoch}'s leader is not what was committed between {begin} and {end}"
             raise Violation("LeaderCompleteness", told)
 
@@ -83,3 +88,7 @@ class CommittedLog:
             if found.get(offset) != value:
                 told = f"{value!r} of epoch {held.epoch} is not at {offset}"
                 raise Violation("NoAckedAppendLost", f"{told}: {found.get(offset)!r}")
+
+
+def _joined(batches: Sequence[StoredBatch]) -> bytes:
+    return b"".join([batch.data for batch in batches])

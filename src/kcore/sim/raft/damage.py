@@ -16,7 +16,7 @@ from kcore.raft.states import Follower
 from kcore.schema.fetch import EpochEndOffset, FetchResponse, SnapshotId
 from kcore.schema.fetch_snapshot import FetchSnapshotResponse
 from kcore.schema.structure import Message
-from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.disk import WatchedLog
 from kcore.sim.raft.machine import Machine
 
 MOST_BITS: Final = 3
@@ -24,7 +24,7 @@ MOST_BATCHES: Final = 20  # At the end of a log.
 WHOLE: Final = 1 << 40
 
 
-def damaged(response: Message, log: SimLog, random: Random) -> Message | None:
+def damaged(response: Message, log: WatchedLog, random: Random) -> Message | None:
     """A damaged copy of what a node answered out of its `log`; None if nothing in it can be damaged."""
     if type(response) is FetchResponse:
         return _fetched(response, random)
@@ -74,7 +74,7 @@ def _fetched(response: FetchResponse, random: Random) -> FetchResponse | None:
     return whole
 
 
-def _piece(response: FetchSnapshotResponse, log: SimLog, random: Random) -> FetchSnapshotResponse | None:
+def _piece(response: FetchSnapshotResponse, log: WatchedLog, random: Random) -> FetchSnapshotResponse | None:
     if not response.topics:
         return None
     topic, partition = copy(response.topics[0]), copy(response.topics[0].partitions[0])

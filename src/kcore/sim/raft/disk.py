@@ -1,28 +1,37 @@
-"""A machine's disk, file by file: what a process has written, what of that is durable, what a crash leaves.
+"""A machine's directory: the production storage code over a simulated file system, and the simulator's eyes on it.
 
-A kill -9 takes the process and leaves what it has written: the kernel has it. A power cut leaves of each file anything
-between what was last flushed and what was written. So what is found after a kill -9 is readable, and still not durable.
+`WatchedLog` is the log that a node of production has, and tells checkers what happens to it. Beside the log it keeps
+the batches that must be in it, so that checkers need not read files, and asks the file system how much of the log's
+files no crash can take.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Final
 
+from kcore.errors import StorageError
 from kcore.raft.batches import CRC_END, StoredBatch, split_batches
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import ElectionState
+from kcore.raft.log import Appended
+from kcore.raft.replicas import ElectionState, ReplicaKey, Voter
 from kcore.replication.epochs import EpochCache
-from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.replication.raft_log import Level, OffsetAndEpoch
+from kcore.sim.kernel.file_system import CrashError, SimFile, SimFileSystem
+from kcore.sim.kernel.violation import Violation
+from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory
+from kcore.storage.raft_format import format_directory
+from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.segment import LOG
+from kcore.storage.segmented_log import Settings
 
-
-class Cut(NamedTuple):
-    """An end of the log that was cut off; or all of it, for a snapshot, and then also where it began."""
-
-    batches: tuple[StoredBatch, ...]
-    start_offset: int | None = None
+WHERE: Final = Path("/data")
+FEATURES: Final = {"metadata.version": 25}
+STORE_STEPS: Final = 5  # A file beside it is made, written and synced, gets its name, and the name is synced.
 
 
 class LogWatcher:
-    """Hears what happens to a log as a file. Each hook is called behind the change."""
+    """Is called behind each change of a log."""
 
     def on_appended(self, batch: StoredBatch, epoch_before: int) -> None:
         """A batch is written; `epoch_before` is that of the batch before it."""
@@ -37,20 +46,73 @@ class LogWatcher:
         """A snapshot is whole."""
 
 
-class SimLog(MemoryLog):
-    """A log in memory that keeps what has been done to it since the last fsync, in order, so that it can be undone."""
+class WatchedLog(DiskRaftLog):
+    """The log of one process; what it was stays to be looked at when the process is gone."""
 
-    def __init__(self, level: str = "4.3", watcher: LogWatcher | None = None) -> None:
-        super().__init__()
-        self.set_level(level)
-        self.watcher = watcher or LogWatcher()
-        self.unsynced: list[StoredBatch | Cut] = []  # Batches appended, and ends cut, since what is durable for sure.
-        self._syncing = 0  # How many of these the fsync under way covers.
-        self._syncing_end = 0  # Where the log ended when it began; lower, if the log was cut there since.
+    def __init__(
+        self, folder: Path, settings: Settings, *, level: Level, files: SimFileSystem, watcher: LogWatcher
+    ) -> None:
+        self._disk, self._watcher = files, watcher
+        self.is_over = False  # Its process is gone.
+        self.batches: list[StoredBatch] = []
+        self._places: list[tuple[SimFile, int]] = []  # Of each batch: its file, and where it ends there.
+        self._is_open = False
+        super().__init__(folder, settings, level=level, files=files)
+        self._is_open = True
+        self._names = files.folder(folder)
+        for segment in self._log.segments:
+            file, end = files.file(segment.path), 0
+            for batch in split_batches(bytes(file.data), check_crc=False)[0]:
+                end += len(batch.data)
+                self.batches.append(batch)
+                self._places.append((file, end))
+        self._find_segments()
+        self._known = -1, 0, 0  # The file system's count of changes, the log's end, and what was durable then.
 
-    def set_level(self, level: str) -> None:
-        """The release of the process that has it open: whose rule for new snapshots holds."""
-        self.level = "3.9.1" if level == "3.9" else "4.1.2"
+    def _find_segments(self) -> None:
+        """Behind a change of which there are."""
+        self._last = self._log.segments[-1]
+        self._files_of_log = [self._disk.file(segment.path) for segment in self._log.segments]
+
+    @property
+    def epochs(self) -> EpochCache:
+        return self._log.epochs
+
+    # What is durable.
+
+    @property
+    def flushed_end(self) -> int:
+        """Whatever crash comes, what is below this stays in the files; as the file system knows it."""
+        count, end, known = self._known
+        if self.is_over or (count == self._disk.count and end == self.end_offset):
+            return known
+        known = self._flushed_end()
+        self._known = self._disk.count, self.end_offset, known
+        return known
+
+    def _flushed_end(self) -> int:
+        names = self._names
+        at_risk = {file: file.safe for file in self._disk.unsynced if file in self._files_of_log}
+        for name in names.unsynced_names() if names.unsynced else ():
+            entry = names.entries.get(name)
+            if isinstance(entry, SimFile) and name.endswith(LOG):
+                at_risk[entry] = 0
+        # An append that a crash ended has moved the log's end, and is not among the batches.
+        lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
+        last = self._files_of_log[-1]
+        for row in range(len(self.batches) - 1, -1, -1):
+            file, end = self._places[row]
+            if last is not file:
+                at_risk.pop(last, None)
+                last = file
+            if not at_risk:
+                break
+            safe = at_risk.get(file, end)
+            if end > safe:
+                lowest = self.batches[row].base_offset
+            else:  # And so is all before it in this file.
+                at_risk.pop(file, None)
+        return lowest
 
     @property
     def durable_end(self) -> int:
@@ -66,158 +128,161 @@ class SimLog(MemoryLog):
             return latest.epoch
         return (self.epochs.epoch_for_offset(end - 1) or 0) if end else 0
 
-    def begin_fsync(self) -> None:
-        """What is done from here on is not covered."""
-        self._syncing, self._syncing_end = len(self.unsynced), self.end_offset
+    def end_process(self) -> None:
+        """Its process is gone: what was durable until now is known, whatever else the disk still has."""
+        self._known = -1, 0, self.flushed_end
+        self.is_over = True
 
-    def end_fsync(self) -> None:
-        """All is durable that was there when it began and was not cut since."""
-        del self.unsynced[: self._syncing]
-        self._syncing = 0
-        self.flushed_end = max(self.flushed_end, self._syncing_end)
+    # What is in it.
 
-    def flush(self) -> None:
-        """An fsync that takes no time."""
-        self.begin_fsync()
-        self.end_fsync()
-
-    def open(self) -> None:
-        """As `DiskRaftLog` does it: a process before may have been killed between a write and its flush."""
-        self.flush()
-
-    # What happens to it.
-
-    def _append(self, batch: StoredBatch) -> None:
-        before = self.last_epoch
-        super()._append(batch)
-        self.unsynced.append(batch)
-        self.watcher.on_appended(batch, before)
-
-    def _cut(self, offset: int) -> None:
-        kept = len(self._batches)
-        while kept and self._batches[kept - 1].base_offset >= offset:
-            kept -= 1
-        removed, durable_end = tuple(self._batches[kept:]), self.durable_end
-        super()._cut(offset)
-        self._note_cut(Cut(removed))
-        self.watcher.on_cut(removed, durable_end)
-
-    def truncate_to_latest_snapshot(self) -> bool:
-        start_offset, removed = self.start_offset, tuple(self._batches)
-        if not super().truncate_to_latest_snapshot():
-            return False
-        self._note_cut(Cut(removed, start_offset))
-        assert self.latest_snapshot is not None
-        self.watcher.on_replaced(self.latest_snapshot)
-        return True
-
-    def _note_cut(self, cut: Cut) -> None:
-        if cut.batches:
-            self.unsynced.append(cut)
-        self._syncing_end = min(self._syncing_end, self.end_offset)
-
-    def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        super().freeze_snapshot(snapshot)
-        self.watcher.on_frozen(snapshot)
+    def batches_between(self, begin: int, end: int) -> Sequence[StoredBatch]:
+        """Those of these offsets, which are ends of batches."""
+        first = bisect_left(self.batches, begin, key=_base_offset)
+        return self.batches[first : bisect_left(self.batches, end, first, key=_base_offset)]
 
     def count_begun(self) -> int:
         """Snapshots that are not whole."""
-        return len(self._begun)
+        return self._snapshots.count_begun
 
-    # What a crash leaves.
+    # What happens to it.
 
-    def after_kill(self) -> "SimLog":
-        """What the next process finds: all of it, and no more durable than it was."""
-        return self._opened(self.start_offset, list(self._batches), list(self.unsynced))
+    def _append(self, data: bytes, batches: list[StoredBatch]) -> Appended:
+        before = self.last_epoch
+        appended = super()._append(data, batches)
+        segment = self._log.segments[-1]
+        if segment is not self._last:
+            self._find_segments()
+        file = self._files_of_log[-1]
+        end = len(file.data) - len(data)
+        for batch in batches:
+            end += len(batch.data)
+            self.batches.append(batch)
+            self._places.append((file, end))
+            self._watcher.on_appended(batch, before)
+            before = batch.epoch
+        return appended
 
-    def after_power_cut(self, random: Random) -> tuple["SimLog", str]:
-        """What the next process finds, and the name of what became of the end that no fsync had covered.
+    def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
+        durable_end = self.durable_end
+        try:
+            offset = super().truncate_to_end_offset(end)
+        except CrashError:
+            row = bisect_left(self.batches, self._rules().truncation_offset(end), key=_last_offset)
+            self._crashed_in_cut(self.batches[row].base_offset if row < len(self.batches) else self.end_offset)
+            raise
+        removed = self._forget_from(bisect_left(self.batches, offset, key=_base_offset))
+        self._watcher.on_cut(removed, durable_end)
+        return offset
 
-        Changes reach the disk in their order: so many of them have, and of a batch that is half there its CRC tells.
-        """
-        fate, done = _fate(self.unsynced, random)
-        start_offset, batches = self.start_offset, list(self._batches)
-        for change in reversed(self.unsynced[done:]):
-            if isinstance(change, Cut):
-                batches += change.batches
-                start_offset = start_offset if change.start_offset is None else change.start_offset
-            elif batches and batches[-1] is change:
-                batches.pop()
-        return self._opened(start_offset, batches, []), fate
+    def truncate_to_latest_snapshot(self) -> bool:
+        try:
+            if not super().truncate_to_latest_snapshot():
+                return False
+        except CrashError:
+            self._crashed_in_cut(0)
+            raise
+        if self._is_open:
+            self._forget_from(0)
+            assert self.latest_snapshot is not None
+            self._watcher.on_replaced(self.latest_snapshot)
+        return True
 
-    def _opened(self, start_offset: int, batches: list[StoredBatch], unsynced: list[StoredBatch | Cut]) -> "SimLog":
-        log = SimLog("3.9" if self.level == "3.9.1" else "4.3", self.watcher)
-        log._snapshots = dict(self._snapshots)
-        log.start_offset = log.end_offset = start_offset
-        log._batches, log._base_offsets = batches, [batch.base_offset for batch in batches]
-        if batches:
-            log.end_offset = batches[-1].last_offset + 1
-        log.epochs = _epochs_of(batches, start_offset)
-        log.unsynced = unsynced
-        log.flushed_end = self.flushed_end if unsynced else log.end_offset
-        latest = log.latest_snapshot
-        log.high_watermark = min(latest.offset, log.end_offset) if latest else 0
-        log.truncate_to_latest_snapshot()  # A snapshot may be there, and the log that it was to replace, too.
-        return log
+    def _crashed_in_cut(self, offset: int) -> None:
+        """What is below `offset` was not to be cut."""
+        self.is_over, self._known = True, (-1, 0, min(self.flushed_end, offset) if self._is_open else 0)
 
+    def _forget_from(self, row: int) -> tuple[StoredBatch, ...]:
+        removed = tuple(self.batches[row:])
+        del self.batches[row:], self._places[row:]
+        self._find_segments()
+        return removed
 
-def _epochs_of(batches: list[StoredBatch], start_offset: int) -> EpochCache:
-    epochs, epoch = EpochCache(), -1
-    for batch in batches:
-        if batch.epoch != epoch:
-            epoch = batch.epoch
-            epochs.assign(epoch, max(batch.base_offset, start_offset))
-    return epochs
+    def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
+        if not super().delete_before(snapshot):
+            return False
+        row = bisect_left(self.batches, snapshot.offset, key=_last_offset)
+        del self.batches[:row], self._places[:row]
+        self._find_segments()
+        return True
 
-
-def _fate(unsynced: list[StoredBatch | Cut], random: Random) -> tuple[str, int]:
-    """What it is called, and how many changes come through."""
-    if not unsynced:
-        return "nothing unflushed", 0
-    fate = random.choice(("tail lost", "tail kept", "tail lost in part", "torn write", "bit flip"))
-    if fate == "tail lost":
-        return fate, 0
-    if fate == "tail kept":
-        return fate, len(unsynced)
-    done = random.randrange(len(unsynced))
-    last = unsynced[done]
-    if isinstance(last, StoredBatch) and fate in {"torn write", "bit flip"}:
-        _check_found(last.data, fate, random)
-    return fate, done
-
-
-def _check_found(data: bytes, fate: str, random: Random) -> None:
-    """A batch that is torn or flipped is none: opening the log finds that by length or CRC."""
-    damaged = bytearray(data)
-    if fate == "torn write":
-        del damaged[random.randrange(len(damaged)) :]
-    else:
-        # Behind the CRC: offset and epoch stand before it, and no log of Kafka's would see that they are wrong.
-        damaged[random.randrange(CRC_END, len(damaged))] ^= 1 << random.randrange(8)
-    assert not split_batches(bytes(damaged))[0]
+    def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        super().freeze_snapshot(snapshot)
+        self._watcher.on_frozen(snapshot)
 
 
-class ElectionFile:
-    """quorum-state: replaced as a whole, by a file beside it that is flushed, renamed over it, and its name flushed."""
+def _base_offset(batch: StoredBatch) -> int:
+    return batch.base_offset
 
-    def __init__(self) -> None:
-        self.found: ElectionState | None = None  # What a process reads.
-        self.durable: ElectionState | None = None  # What a power cut leaves, unless it leaves what a process reads.
 
-    def store(self, election: ElectionState) -> None:
-        """All steps are done."""
-        self.found = self.durable = election
+def _last_offset(batch: StoredBatch) -> int:
+    return batch.last_offset
 
-    def rename(self, election: ElectionState) -> None:
-        """It has its name, and nobody has flushed that."""
-        self.found = election
 
-    def open(self) -> ElectionState | None:
-        """What a process reads; its name is flushed first, as `RaftDirectory` does."""
-        self.durable = self.found
-        return self.found
+class SimDirectory(RaftDirectory):
+    """A directory as the node's process holds it, with a log that is watched."""
 
-    def cut_power(self, random: Random) -> None:
-        """A name that was not flushed may be gone."""
-        if self.found != self.durable:
-            self.found = self.durable = random.choice((self.found, self.durable))
+    def __init__(self, files: SimFileSystem, node_id: int, cluster_id: str, voters: Sequence[int], watcher: LogWatcher):
+        super().__init__(WHERE, node_id=node_id, cluster_id=cluster_id, voters=voters, files=files)
+        self._disk, self._watcher = files, watcher
+
+    def open_log(self, settings: Settings | None, level: Level) -> WatchedLog:
+        assert settings is not None
+        return WatchedLog(self.folder, settings, level=level, files=self._disk, watcher=self._watcher)
+
+
+def formatted(key: ReplicaKey, cluster_id: str, voters: Sequence[Voter]) -> SimFileSystem:
+    """A disk with a directory of its own on it, durable; `voters` are those of a dynamic quorum that begins with it."""
+    files = SimFileSystem()
+    files.mkdir(WHERE)
+    format_directory(
+        WHERE,
+        node_id=key.id,
+        features=FEATURES,
+        cluster_id=cluster_id,
+        directory_id=key.directory_id,
+        initial_voters=voters,
+        now_ms=0,
+        files=files,
+    )
+    files.mkdir(WHERE / METADATA_FOLDER)
+    for folder in (WHERE.parent, WHERE, WHERE / METADATA_FOLDER):
+        files.fsync_folder(folder)
+    return files
+
+
+def found_election(files: SimFileSystem, node_id: int) -> ElectionState | None:
+    """What a process would read that starts now."""
+    try:
+        return RaftDirectory(WHERE, files=files).read_election()
+    except StorageError as error:
+        raise Violation("DirectoryOpens", f"node {node_id}: {error}") from error
+
+
+def crash_within(files: SimFileSystem, operations: int, write: Callable[[], None]) -> bool:
+    """Lets `write` go so many operations far; whether it came to its end before."""
+    files.crash_after(operations)
+    try:
+        write()
+    except CrashError:
+        return False
+    return True
+
+
+def flips_noticed(name: str, data: bytes) -> list[range]:
+    """The bytes of a write that a bit may flip in: of a log those that a batch's checksum covers.
+
+    Offset and epoch stand before it, and no log of Kafka's would see that they are wrong.
+    """
+    if not name.endswith(LOG):
+        return [range(len(data))]
+    spans, position = [], 0
+    for batch in split_batches(data, check_crc=False)[0]:
+        end = position + len(batch.data)
+        spans.append(range(position + CRC_END, end))
+        position = end
+    return spans
+
+
+def power_cut(files: SimFileSystem, random: Random) -> list[str]:
+    """What became of each file that was not synced; of the log's end alone as a name for the coverage."""
+    return files.cut_power(random, flips_noticed) or ["nothing unflushed"]

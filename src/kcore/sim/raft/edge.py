@@ -142,7 +142,9 @@ class Edge:
         if machine.fsync is not fsync:
             return
         machine.fsync = None
-        machine.log.end_fsync()
+        flush, machine.flush = machine.flush, None
+        assert flush is not None
+        flush()
         if machine.wants_fsync is not None:
             self._begin_fsync(machine, machine.wants_fsync)
         self.perform(machine, machine.node.on_flushed(fsync, machine.clock.ms(self._world.now_us)))
@@ -150,9 +152,10 @@ class Edge:
     def _on_stored(self, machine: Machine, pending: PendingStore) -> None:
         if machine.storing is not pending:
             return
+        machine.directory.store_election(pending.election, pending.kraft_version)
         machine.storing = None
         self._checkers.on_stored(machine, pending.election)
-        machine.election.store(pending.election)
+        machine.stored = pending.election
         self.perform(machine, pending.rest)
         if machine.is_up and machine.storing is None:
             self._world.open_gate(machine, STORING)
@@ -215,10 +218,10 @@ class Edge:
 
     def _store(self, machine: Machine, effect: StoreElection, rest: list[Effect]) -> None:
         """A barrier: the rest, and all further events, wait until the file is on the disk."""
-        world, disks = self._world, machine.disks
+        world, times = self._world, machine.fsync_times
         machine.gate |= STORING
-        machine.storing = PendingStore(effect.election, rest)
-        takes_us = world.options.election_fsync_us * disks.election_factor + disks.election_fault_us
+        machine.storing = PendingStore(effect.election, effect.kraft_version, rest)
+        takes_us = world.options.election_fsync_us * times.election_factor + times.election_fault_us
         world.push(world.now_us + int(takes_us * (0.5 + world.dice())), STORED, machine, machine.storing)
         self._tell_trap(machine, "election written")
 
@@ -308,11 +311,11 @@ class Edge:
         self._tell_trap(machine, "log written")
 
     def _begin_fsync(self, machine: Machine, asked: Flush) -> None:
-        world, disks = self._world, machine.disks
-        machine.log.begin_fsync()
+        world, times = self._world, machine.fsync_times
+        machine.flush = machine.log.begin_flush()
         machine.wants_fsync = None
         machine.fsync = asked
-        takes_us = world.options.log_fsync_us * disks.log_factor + disks.log_fault_us
+        takes_us = world.options.log_fsync_us * times.log_factor + times.log_fault_us
         world.push(world.now_us + int(takes_us * (0.5 + world.dice())), FLUSHED, machine, asked)
 
     def _stopped(self, machine: Machine, effect: Stopped) -> None:

@@ -8,7 +8,7 @@ from kcore.raft.states import Follower, Leader
 from kcore.sim.kernel.process import NEVER_US, PAUSED
 from kcore.sim.raft import processes, traps
 from kcore.sim.raft.clients import alive
-from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.disk import WatchedLog
 from kcore.sim.raft.machine import Machine
 from kcore.sim.raft.options import WEIGHTS
 
@@ -77,7 +77,7 @@ def kill(world: "World") -> None:
 
 def power_cut(world: "World") -> None:
     """One machine loses its power, and what it has not flushed is in doubt: also one whose process is gone already."""
-    behind = [machine for machine in world.machines if machine.log.end_offset > machine.log.durable_end]
+    behind = [machine for machine in world.machines if machine.disk.unsynced]
     machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
     if machine is not None:
         note(world, "power_cut")
@@ -96,6 +96,29 @@ def outage(world: "World") -> None:
     for machine in machines:
         processes.cut_power(world, machine)
         traps.restart_later(world, machine, duration_us(world))
+
+
+def mid_write(world: "World") -> None:
+    """A process or a machine ends between two operations on its files, soon."""
+    machine = chosen(world)
+    if machine is not None:
+        note(world, "mid_write")
+        traps.lay_in_files(world, machine, duration_us(world))
+
+
+def full_disk(world: "World") -> None:
+    """A disk takes no more bytes, for a while."""
+    machine = chosen(world)
+    if machine is None:
+        return
+    note(world, "full_disk")
+    disk = machine.disk
+    disk.is_full = True
+
+    def heal() -> None:
+        disk.is_full = False
+
+    world.after_us(duration_us(world), heal)
 
 
 def trap(world: "World") -> None:
@@ -157,12 +180,12 @@ def slow_election(world: "World") -> None:
 
 
 def slow_file(world: "World", attribute: str, name: str) -> None:
-    disks = world.random.choice(world.machines).disks
+    times = world.random.choice(world.machines).fsync_times
     note(world, name)
-    setattr(disks, attribute, world.random.choice(SLOW_FSYNCS_US))
+    setattr(times, attribute, world.random.choice(SLOW_FSYNCS_US))
 
     def heal() -> None:
-        setattr(disks, attribute, 0)
+        setattr(times, attribute, 0)
 
     world.after_us(duration_us(world), heal)
 
@@ -296,7 +319,7 @@ def may_lose_disk(world: "World", machine: Machine) -> bool:
     return led and len(follow) == len(rest) and len(durable) >= sets[0].majority
 
 
-def holds(log: SimLog, other: SimLog) -> bool:
+def holds(log: WatchedLog, other: WatchedLog) -> bool:
     """Whether all of the other is durable in a log: by its last epoch, too, for a tail as long may be another one."""
     end = log.end_offset_for_epoch(other.last_epoch)
     same = end.epoch == other.last_epoch and end.offset >= other.end_offset
@@ -307,6 +330,6 @@ FAULTS: Final[dict[str, Callable[["World"], None]]] = {
     fault.__name__: fault
     for fault in (
         *(kill, power_cut, outage, trap, stop, pause, one_way_cut, isolate, split, slow_link),
-        *(lossy, noisy, slow_log, slow_election, clock_jump, lost_disk, resign),
+        *(lossy, noisy, slow_log, slow_election, clock_jump, lost_disk, resign, mid_write, full_disk),
     )
 }

@@ -10,8 +10,9 @@ from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.structure import Message
 from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.file_system import SimFileSystem
 from kcore.sim.kernel.process import NEVER_US, Process
-from kcore.sim.raft.disk import ElectionFile, SimLog
+from kcore.sim.raft.disk import SimDirectory, WatchedLog
 from kcore.types import Uuid
 
 if TYPE_CHECKING:
@@ -73,14 +74,15 @@ class Reply(NamedTuple):
 class PendingStore:
     """An election on its way to the disk, and what may leave only behind it."""
 
-    __slots__ = ("election", "rest")
+    __slots__ = ("election", "kraft_version", "rest")
 
-    def __init__(self, election: ElectionState, rest: list[Effect]) -> None:
+    def __init__(self, election: ElectionState, kraft_version: int, rest: list[Effect]) -> None:
         self.election = election
+        self.kraft_version = kraft_version
         self.rest = rest
 
 
-class Disks:
+class FsyncTimes:
     """How long the files of one machine take: one factor a file, of all its fsyncs, and what a fault adds."""
 
     __slots__ = ("election_factor", "election_fault_us", "log_factor", "log_fault_us")
@@ -96,17 +98,20 @@ class Machine(Process):
     """One of the world's machines; its index is its node's id."""
 
     node: RaftNode
-    log: SimLog
+    disk: SimFileSystem
+    directory: SimDirectory  # As its process has it, or the last one had it.
+    log: WatchedLog  # Of its process, or of the last one.
     consumer: "Consumer"  # The node's state machine.
     driver: StateMachineDriver[Never]
 
-    def __init__(self, index: int, directory: Uuid, clock: Clock, disks: Disks, level: str) -> None:
+    def __init__(self, index: int, directory: Uuid, clock: Clock, fsync_times: FsyncTimes, level: str) -> None:
         super().__init__(index)
         self.key = ReplicaKey(index, directory)
         self.clock = clock
-        self.disks = disks
+        self.fsync_times = fsync_times
         self.level = level  # The release of its process.
-        self.election = ElectionFile()
+        self.stored: ElectionState | None = None  # What its disk has, as a process reads it.
+        self.crash: tuple[int, int] | None = None  # What comes where its disk says so, and how long it lasts.
         self.is_configured = True  # With the voters, where the world begins so.
         self.is_up = False
         self.incarnation = 0
@@ -123,6 +128,7 @@ class Machine(Process):
         self.storing: PendingStore | None = None
         self.fsync: Flush | None = None  # What the one under way was asked for by.
         self.wants_fsync: Flush | None = None
+        self.flush: Callable[[], None] | None = None  # The end of the one under way.
         self.is_told = True  # Something was said that its state machine may have to be told.
         self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
         self.resumed_us = 0

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
+from kcore.storage.raft_log import SEGMENT_BYTES
+
 RELEASES: Final = ("3.9", "4.3")
 MIXED: Final = "mixed"  # Each process is of one of the releases, and a later one on its machine may be of another.
 LEVELS: Final = (*RELEASES, MIXED)
@@ -11,11 +13,13 @@ MOST_VOTERS: Final = 5
 MOST_OBSERVERS: Final = 5
 FAULTS: Final = (
     *("kill", "power_cut", "outage", "trap", "stop", "pause", "one_way_cut", "isolate", "split", "slow_link"),
-    *("lossy", "noisy", "slow_log", "slow_election", "clock_jump", "lost_disk", "resign"),
+    *("lossy", "noisy", "slow_log", "slow_election", "clock_jump", "lost_disk", "resign", "mid_write", "full_disk"),
 )
-WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "pause": 2, "isolate": 2, "one_way_cut": 2}  # 1 for the others.
+WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "mid_write": 2, "pause": 2, "isolate": 2, "one_way_cut": 2}
 DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's own, of each of its files.
 NO_LIMIT: Final = 8 << 20  # Of a Fetch or FetchSnapshot: more than any log here has.
+
+INDEX_SHARE: Final = 8  # Of a segment is between two entries of its index.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Options:
     early_high_watermark: bool
     pipelined_fetch: bool
     endless_elections: bool
+    segment_bytes: int  # Of the log, at most.
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
 
 
@@ -94,5 +99,6 @@ def draw(seed: int, **fixed: Any) -> Options:
         early_high_watermark=random.random() < 0.3,
         pipelined_fetch=random.random() < 0.5,
         endless_elections=random.random() < 0.1,
+        segment_bytes=random.choice((2_000, 10_000, SEGMENT_BYTES)),
     )
     return replace(options, **{name: value for name, value in fixed.items() if value is not None})

@@ -2,16 +2,20 @@
 
 from typing import TYPE_CHECKING, Final
 
+from kcore.errors import StorageError
 from kcore.raft.config import RaftConfig
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import ReplicaKey
 from kcore.sim.kernel.events import RESPONSE
 from kcore.sim.kernel.process import PAUSED
+from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.consumer import Consumer
-from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.disk import STORE_STEPS, SimDirectory, WatchedLog, crash_within, found_election, power_cut
 from kcore.sim.raft.machine import Machine, Reply
-from kcore.sim.raft.options import MIXED, RELEASES
+from kcore.sim.raft.options import INDEX_SHARE, MIXED, RELEASES
+from kcore.storage.segmented_log import Settings
+from kcore.wire.record_batch import INDEX_INTERVAL_BYTES
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
@@ -24,17 +28,37 @@ def boot(world: "World", machine: Machine) -> None:
     """A process starts, from what its disk has."""
     machine.forget()
     machine.incarnation += 1
-    machine.is_up = True
     if world.options.level == MIXED and world.dice() < OTHER_RELEASE:
         machine.level = world.random.choice(RELEASES)
-    machine.log.set_level(machine.level)
-    machine.log.open()
-    election = machine.election.open()
+    open_directory(world, machine)
+    machine.is_up = True
+    world.checkers.on_open(machine)
     machine.node = RaftNode(_config(world, machine), machine.log)
     machine.consumer = Consumer(machine, world.facts)
     machine.driver = StateMachineDriver(machine.node, machine.consumer)
     world.checkers.on_boot(machine)
-    world.edge.perform(machine, machine.node.start(election, machine.clock.ms(world.now_us)))
+    world.edge.perform(machine, machine.node.start(machine.stored, machine.clock.ms(world.now_us)))
+
+
+def open_directory(world: "World", machine: Machine) -> None:
+    """As `kcore quorum serve` does it: the log recovered and durable, and the last election that was stored.
+
+    Whatever crashes have left of it can be opened.
+    """
+    options, files = world.options, machine.disk
+    named = () if options.dynamic or not machine.is_configured else range(options.voters)
+    interval_bytes = min(INDEX_INTERVAL_BYTES, options.segment_bytes // INDEX_SHARE)
+    try:
+        machine.directory = SimDirectory(files, machine.index, world.cluster_id, named, world.checkers.watcher(machine))
+        log, machine.stored = machine.directory.open(
+            Settings(options.segment_bytes, interval_bytes), level="3.9.1" if machine.level == "3.9" else "4.1.2"
+        )
+    except StorageError as error:
+        if files.has_refused:
+            raise
+        raise Violation("DirectoryOpens", f"node {machine.index}: {error}") from error
+    assert isinstance(log, WatchedLog)
+    machine.log = log
 
 
 def _config(world: "World", machine: Machine) -> RaftConfig:
@@ -62,34 +86,59 @@ def _config(world: "World", machine: Machine) -> RaftConfig:
 
 def kill(world: "World", machine: Machine, *, peers_know: bool) -> None:
     """kill -9: the process is gone, what it has written is there, and no more of that is durable than before."""
-    before, pending = machine.log, machine.storing
-    machine.log = before.after_kill()
     world.seen["kill: unflushed tail" if machine.log.end_offset > machine.log.durable_end else "kill: all flushed"] += 1
+    _leave_election(world, machine, "kill")
+    _end(world, machine, peers_know=peers_know)
+
+
+def _leave_election(world: "World", machine: Machine, end: str) -> None:
+    """Where one is on its way to the disk: it has come so many steps far."""
+    pending = machine.storing
     if pending is not None:
-        luck = world.dice()
-        if luck < 0.3:
-            world.seen["kill: election renamed, its name not flushed"] += 1
-            machine.election.rename(pending.election)
-        elif luck < 0.6:
-            machine.election.store(pending.election)
-    _end(world, machine, before, peers_know=peers_know)
+        steps = world.random.randint(0, STORE_STEPS)
+        world.seen[f"{end}: election stored up to step {steps} of {STORE_STEPS}"] += 1
+        store = machine.directory.store_election
+        crash_within(machine.disk, steps, lambda: store(pending.election, pending.kraft_version))
 
 
 def cut_power(world: "World", machine: Machine, *, peers_know: bool = False) -> None:
     """The machine is off, process or not: of each file anything is left between what was flushed and was written."""
-    before, pending = machine.log, machine.storing
-    machine.log, fate = before.after_power_cut(world.random)
-    world.seen[f"power cut: {fate}"] += 1
-    if pending is not None and world.dice() < 0.5:
-        world.seen["power cut: election stored, not yet reported"] += 1
-        machine.election.store(pending.election)
-    machine.election.cut_power(world.random)
+    _leave_election(world, machine, "power cut")
     if machine.is_up:
-        _end(world, machine, before, peers_know=peers_know)
+        machine.log.end_process()  # Behind a power cut nothing is known to be there that was not durable before it.
+    for fate in power_cut(machine.disk, world.random):
+        world.seen[f"power cut: {fate}"] += 1
+    if machine.is_up:
+        _end(world, machine, peers_know=peers_know)
+    else:
+        machine.stored = found_election(machine.disk, machine.index)
 
 
-def _end(world: "World", machine: Machine, before: SimLog, *, peers_know: bool) -> None:
-    world.checkers.on_crash(machine, before)
+def crash_in_event(world: "World", machine: Machine, *, is_power_cut: bool) -> None:
+    """Its disk has just said so, in the middle of what the process did: of an election some steps are done."""
+    if machine.is_up:
+        machine.log.end_process()
+    machine.disk.end_process()
+    if is_power_cut:
+        power_cut(machine.disk, world.random)
+    if machine.is_up:
+        _end(world, machine, peers_know=world.dice() < 0.5)
+    else:
+        machine.stored = found_election(machine.disk, machine.index)
+
+
+def fail(world: "World", machine: Machine) -> None:
+    """Its disk has refused a write: the process ends, as `QuorumServer` does."""
+    world.seen["a full disk ends a process"] += 1
+    machine.disk.has_refused = False
+    crash_in_event(world, machine, is_power_cut=False)
+
+
+def _end(world: "World", machine: Machine, *, peers_know: bool) -> None:
+    machine.log.end_process()
+    machine.disk.end_process()
+    machine.stored = found_election(machine.disk, machine.index)
+    world.checkers.on_end(machine)
     end(world, machine)
     if peers_know:
         _reset_connections(world, machine)
@@ -98,8 +147,10 @@ def _end(world: "World", machine: Machine, before: SimLog, *, peers_know: bool) 
 def stopped(world: "World", machine: Machine) -> None:
     """A process that ends by itself has flushed its log."""
     world.seen["stopped gracefully"] += 1
-    machine.log.flush()
-    machine.log = machine.log.after_kill()
+    machine.log.close()
+    machine.log.end_process()
+    machine.disk.end_process()
+    world.checkers.on_end(machine)
     end(world, machine)
 
 

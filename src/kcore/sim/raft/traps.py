@@ -39,6 +39,22 @@ def lay(world: "World", machine: Machine, restart_us: int) -> None:
     machine.trap = spring
 
 
+def lay_in_files(world: "World", machine: Machine, restart_us: int) -> None:
+    """It crashes instead of one of its next operations on files, also of those of the recovery that follows."""
+    machine.crash = world.random.choice((KILL, CUT)), restart_us
+    machine.disk.crash_after(world.random.randrange(world.random.choice((2, 10, 40))))
+
+
+def crash_in_event(world: "World", machine: Machine) -> None:
+    """That operation has come."""
+    kind, restart_us = machine.crash or (KILL, SOON_US[-1])
+    world.seen["crash in recovery" if not machine.is_up else "crash between two operations on files"] += 1
+    processes.crash_in_event(world, machine, is_power_cut=kind == CUT)
+    if world.dice() < 0.3:  # The recovery has its crash, too.
+        lay_in_files(world, machine, restart_us)
+    restart_later(world, machine, restart_us)
+
+
 def _crash(world: "World", machine: Machine, incarnation: int, kind: int, restart_us: int) -> None:
     """Unless it has come to an end by itself. Power may fail soon after a process was killed, and began anew."""
     if not machine.is_up or machine.incarnation != incarnation or world.is_healing:

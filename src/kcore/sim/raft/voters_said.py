@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord, VotersRecord
-from kcore.sim.raft.disk import SimLog
+from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.records import control_message, decode_records
 
 WHOLE: Final = 1 << 40
@@ -22,7 +22,7 @@ class Said(NamedTuple):
 class VotersSaid:
     """The version and the voters by the offset of the record that set them; static ones before the first."""
 
-    def __init__(self, static_voters: VoterSet, log: SimLog) -> None:
+    def __init__(self, static_voters: VoterSet, log: WatchedLog) -> None:
         """Reads all of the log from its latest snapshot on."""
         self._entries: list[tuple[int, Said]] = [(-2, Said(0, static_voters, None))]
         begin, latest = 0, log.latest_snapshot

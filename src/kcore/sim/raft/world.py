@@ -4,24 +4,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kcore.errors import StorageError
 from kcore.raft.effects import Effect
 from kcore.raft.log import Refused
+from kcore.raft.replicas import Voter
 from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.structure import Message
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.events import REQUEST, Kernel
+from kcore.sim.kernel.file_system import NEVER, CrashError
 from kcore.sim.kernel.network import Network
-from kcore.sim.kernel.process import PAUSED
+from kcore.sim.kernel.process import NEVER_US, PAUSED
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft import clients, faults, processes, strangers, upgrades
+from kcore.sim.raft import clients, faults, processes, strangers, traps, upgrades
 from kcore.sim.raft.checkers import Checkers
 from kcore.sim.raft.consumer import Held
-from kcore.sim.raft.disk import ElectionFile, SimLog
+from kcore.sim.raft.disk import formatted
 from kcore.sim.raft.edge import Edge
 from kcore.sim.raft.facts import Facts
-from kcore.sim.raft.machine import Call, Disks, Machine
+from kcore.sim.raft.machine import Call, FsyncTimes, Machine
 from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
-from kcore.sim.raft.snapshots import first_snapshot
 from kcore.sim.raft.versions import version_between
 from kcore.types import Uuid
 
@@ -46,10 +48,10 @@ class World(Kernel):
         self.machines: list[Machine] = []
         for index in range(size):
             self.machines.append(self._new_machine(index))
-        if options.dynamic:
-            voters = [machine.as_voter(directory_known=True) for machine in self.machines[: options.voters]]
-            for machine in self.machines[: options.voters]:
-                first_snapshot(machine.log, voters)
+        voters = [machine.as_voter(directory_known=True) for machine in self.machines[: options.voters]]
+        for machine in self.machines:
+            is_named = options.dynamic and machine.index < options.voters
+            self.empty_disk(machine, voters if is_named else ())
         self.edge = Edge(self)
         self.handlers = (*self.edge.handlers, self._on_do)
 
@@ -62,6 +64,22 @@ class World(Kernel):
         faults.begin(self)
         upgrades.begin(self)
 
+    def take(self, events: int, until_us: int = NEVER_US) -> None:
+        """As a kernel does; where a machine crashes in the middle of an event, the event ends there."""
+        last = self.count + events
+        while True:
+            try:
+                return super().take(last - self.count, until_us)
+            except CrashError as crash:
+                [machine] = [machine for machine in self.machines if machine.disk is crash.files]
+                traps.crash_in_event(self, machine)
+            except StorageError:
+                refused = [machine for machine in self.machines if machine.disk.has_refused]
+                if not refused:
+                    raise
+                processes.fail(self, refused[0])
+                traps.restart_later(self, refused[0], faults.duration_us(self))
+
     def _on_do(self, _: None, do: Any) -> None:
         do()
 
@@ -70,16 +88,16 @@ class World(Kernel):
     def _new_machine(self, index: int) -> Machine:
         drift = self.random.uniform(-self.options.drift, self.options.drift)
         clock = Clock(self.random.randrange(1 << 30), drift)
-        disks = Disks(self.random.choice(DISK_FACTORS), self.random.choice(DISK_FACTORS))
+        fsync_times = FsyncTimes(self.random.choice(DISK_FACTORS), self.random.choice(DISK_FACTORS))
         level = self.random.choice(RELEASES) if self.options.level == MIXED else self.options.level
-        machine = Machine(index, self.new_directory(), clock, disks, level)
-        self.empty_disk(machine)
-        return machine
+        return Machine(index, self.new_directory(), clock, fsync_times, level)
 
-    def empty_disk(self, machine: Machine) -> None:
-        """Nothing was ever written to it."""
-        machine.log = SimLog(machine.level, self.checkers.watcher(machine))
-        machine.election = ElectionFile()
+    def empty_disk(self, machine: Machine, voters: Sequence[Voter] = ()) -> None:
+        """It is formatted, and no process was ever there; `voters` are the first ones of a dynamic quorum."""
+        machine.disk = formatted(machine.key, self.cluster_id, voters)
+        processes.open_directory(self, machine)
+        machine.log.end_process()
+        machine.disk.end_process()
 
     def new_directory(self) -> Uuid:
         return Uuid(self.random.randbytes(16))
@@ -90,7 +108,8 @@ class World(Kernel):
         self.network.be_reliable()
         for machine in self.machines:
             machine.trap = None
-            machine.disks = Disks(1, 1)
+            machine.fsync_times, machine.disk.is_full = FsyncTimes(1, 1), False
+            machine.disk.crash_after(NEVER)
             if not machine.is_up:
                 processes.boot(self, machine)
             elif machine.gate & PAUSED:

@@ -61,7 +61,8 @@ class Checkers:
     def __init__(self, world: "World") -> None:
         checkers = [kind(world) for kind in CHECKERS]
         self._states: dict[int, State] = {}  # By the machine's index, behind its last event.
-        self.on_crash = _all(checkers, "on_crash")
+        self.on_open = _all(checkers, "on_open")
+        self.on_end = _all(checkers, "on_end")
         self.on_forgotten = _all(checkers, "on_forgotten")
         self.on_stored = _all(checkers, "on_stored")
         self.on_timer = _all(checkers, "on_timer")

@@ -8,7 +8,6 @@ from kcore.raft.replicas import ElectionState
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
-from kcore.sim.raft.disk import SimLog
 from kcore.sim.raft.machine import Call, Machine, Reply
 
 if TYPE_CHECKING:
@@ -30,8 +29,11 @@ class Checker:
     def on_boot(self, machine: Machine) -> None:
         """A process is there; its node has not started yet."""
 
-    def on_crash(self, machine: Machine, before: SimLog) -> None:
-        """A kill or a power cut; `machine.log` is what it left of `before`, all else is as it was."""
+    def on_open(self, machine: Machine) -> None:
+        """A process has opened its directory; it has no node yet."""
+
+    def on_end(self, machine: Machine) -> None:
+        """Of a process, by a crash or its own; `machine.stored` is the election that it left, the rest is as it was."""
 
     def on_forgotten(self, machine: Machine) -> None:
         """Its disk was replaced, and the quorum knows it by its id alone."""

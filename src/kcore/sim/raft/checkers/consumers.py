@@ -36,6 +36,9 @@ class Consumers(Checker):
         consumer = machine.consumer
         if type(machine.node.state) is Leader:
             raise Violation("LeaderNeverLoadsSnapshot", f"node {machine.index} says {effect}")
+        latest = machine.log.latest_snapshot
+        if effect.snapshot != latest:
+            raise Violation("CommittedIsTold", f"node {machine.index} says {effect}, and its log has {latest}")
         if effect.snapshot.offset <= consumer.position:
             raise Violation("CommittedIsTold", f"node {machine.index} says {effect}: it was at {consumer.position}")
 

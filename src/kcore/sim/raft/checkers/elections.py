@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.raft.states import Candidate, Leader, Prospective, Resigned, State
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
-from kcore.sim.raft.disk import SimLog
 from kcore.sim.raft.machine import Call, Machine
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 class Elections(Checker):
     """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
-    VoteIsDurable, SingleLeader, ElectedByMajority."""
+    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
@@ -25,6 +24,7 @@ class Elections(Checker):
         # By epoch and candidate: who ever voted so, forgotten or not; each with its disk, and by its id alone.
         self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
         self._last_epoch = 0  # That anybody was ever in.
+        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: what was reported as stored last.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if before is not None and state.epoch < before.epoch:
@@ -49,13 +49,13 @@ class Elections(Checker):
 
     def _check_candidacy(self, machine: Machine, state: Candidate) -> None:
         """It stands in an epoch that its disk does not know: votes in that may be for a log that a crash has cut."""
-        stored = machine.election.found
+        stored = machine.stored
         if stored is not None and stored.epoch >= state.epoch:
             raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
 
     def after_event(self, machine: Machine) -> None:
         if machine.storing is None:
-            stored = machine.election.found
+            stored = machine.stored
             state = machine.node.quorum.state
             if state.epoch != (stored.epoch if stored is not None else 0):
                 raise Violation("MonotonicEpoch", f"node {machine.index} is in {state}, its disk has {stored}")
@@ -78,13 +78,23 @@ class Elections(Checker):
 
     # What is stored.
 
+    def on_open(self, machine: Machine) -> None:
+        """What was reported as stored is found, or what was on its way behind it."""
+        stored, found = self._stored.get(machine.key), machine.stored
+        if stored is None:
+            return
+        is_older = found is None or found.epoch < stored.epoch
+        if is_older:
+            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, and finds {found}")
+
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
-        before = machine.election.found
+        self._stored[machine.key] = election
+        before = machine.stored
         if before is not None and election.epoch < before.epoch:
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
         if before is not None and election.epoch == before.epoch:
             keeps_leader = -1 < before.leader_id == election.leader_id
-            keeps_vote = before.voted is not None and before.voted == election.voted  # Also of a candidate restarted.
+            keeps_vote = _is_kept(before.voted, election.voted)  # Also of a candidate restarted.
             finds_leader = before.leader_id < 0 <= election.leader_id
             knew_nothing = before.leader_id < 0 and before.voted is None
             if not (keeps_leader or keeps_vote or finds_leader or knew_nothing):
@@ -101,16 +111,16 @@ class Elections(Checker):
             raise Violation("OneVoteAnEpoch", told)
         self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
 
-    def on_crash(self, machine: Machine, before: SimLog) -> None:
+    def on_end(self, machine: Machine) -> None:
         """Behind a barrier that never opened nobody has seen the leader of that epoch, nor what it wrote in it."""
         if machine.storing is None:
             return
-        epoch, stored = machine.node.epoch, machine.election.found
+        epoch, stored = machine.node.epoch, machine.stored
         is_known = stored is not None and (stored.epoch, stored.leader_id) == (epoch, machine.index)
         if not is_known and self.facts.leaders.get(epoch) == (machine.key, machine.incarnation):
             del self.facts.leaders[epoch]
             self.facts.epoch_starts.pop(epoch, None)
-            for batch in before.batches:
+            for batch in machine.log.batches:
                 if batch.epoch == epoch:
                     self.facts.written.pop((batch.base_offset, batch.epoch), None)
 
@@ -135,7 +145,14 @@ class Elections(Checker):
             if not topic.partitions[0].vote_granted or asked.pre_vote:
                 continue
             self._vote(machine, asked.replica_epoch, asked.replica_id)
-            stored = machine.election.found
+            stored = machine.stored
             voted = None if stored is None or stored.epoch != asked.replica_epoch else stored.voted
             if voted is None or voted.id != asked.replica_id:
                 raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, its disk has {stored}")
+
+
+def _is_kept(voted: ReplicaKey | None, again: ReplicaKey | None) -> bool:
+    """Whether two votes are one: below kraft.version 1 the disk keeps the id alone."""
+    if voted is None or again is None or voted.id != again.id:
+        return False
+    return voted.directory_id == again.directory_id or NO_DIRECTORY in (voted.directory_id, again.directory_id)

@@ -2,8 +2,10 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kcore.raft.batches import StoredBatch
+from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import Leader
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
@@ -11,9 +13,38 @@ from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
 from kcore.sim.raft.machine import Call, Machine
 
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
 
 class Logs(Checker):
-    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable."""
+    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the end and its epoch when its process ended.
+
+    def on_end(self, machine: Machine) -> None:
+        self._durable[machine.key] = machine.log.durable_end, machine.log.durable_epoch
+
+    def on_open(self, machine: Machine) -> None:
+        """A log that is opened has what was durable, and whatever it has was written so."""
+        log, (end, epoch) = machine.log, self._durable.get(machine.key, (0, 0))
+        before: int | None = None
+        for batch in log.batches:
+            known = self.facts.written.get((batch.base_offset, batch.epoch))
+            if known is not None and (known[0] != batch.data or before not in (known[1], None)):
+                told = f"node {machine.index} finds another batch at offset {batch.base_offset} of epoch {batch.epoch}"
+                raise Violation("LogMatching", told)
+            if known is None and before is not None:  # It was written, and the process ended in the middle of that.
+                self.on_appended(machine, batch, before)
+            before = batch.epoch
+        latest = log.latest_snapshot
+        if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
+            return  # The log is behind it, or has given way to it.
+        if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
+            told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
+            raise Violation("DurableIsFound", told)
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
         """Where two logs have a batch of the same offset and epoch, it is the same, and so is all before it."""

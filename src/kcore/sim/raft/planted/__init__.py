@@ -7,7 +7,7 @@ anything else than a Violation is no test of the invariants: the plant is broken
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcore.sim.raft.planted import disks, elections, replication, state_machines, voter_changes
+from kcore.sim.raft.planted import disks, elections, files, replication, state_machines, voter_changes
 from kcore.sim.raft.planted.patches import PLANTED, Patches, Plant, PlantError
 
 __all__ = (
@@ -16,6 +16,7 @@ __all__ = (
     "PlantError",
     "disks",
     "elections",
+    "files",
     "planted",
     "replication",
     "state_machines",

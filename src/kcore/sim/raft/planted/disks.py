@@ -3,13 +3,16 @@
 from typing import Any
 
 from kcore.raft import following
+from kcore.raft.batches import split_batches
 from kcore.raft.context import NodeContext
 from kcore.raft.effects import Flush
 from kcore.raft.leading import LeaderState
-from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
-from kcore.sim.raft.disk import SimLog
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.sim.raft.planted.patches import Patches, plant
+from kcore.storage import raft_log, raft_recovery
+from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.segmented_log import SegmentedLog
 
 
 @plant("MajorityReachedHighWatermark")
@@ -45,7 +48,7 @@ def follower_fetches_before_it_flushed(patches: Patches) -> None:
 @plant("WrittenIsFlushed")
 def restart_counts_what_is_not_flushed(patches: Patches) -> None:
     """Opening a log after kill -9 does not flush what it finds."""
-    patches.put(SimLog, "open", lambda _: lambda self: None)
+    patches.put(raft_log, "sync_segments", lambda _: lambda *given: None)
 
 
 @plant("ClaimsAreDurable")
@@ -90,31 +93,44 @@ def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
     patches.put(following, "append", make)
 
 
-@plant("LeaderCompleteness")
+@plant("DurableIsFound")
 def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
     """A log that is opened after a crash loses its last batch, though that was flushed."""
 
-    def make(opened: Any) -> Any:
-        def broken(self: Any, start_offset: int, batches: Any, unsynced: Any) -> Any:
-            return opened(self, start_offset, batches[:-1], [])
+    def make(whole: Any) -> Any:
+        return lambda batches, end_offset, epoch: max(whole(batches, end_offset, epoch) - 1, 0)
+
+    patches.put(raft_recovery, "_whole", make)
+
+
+@plant("LeaderCompleteness")
+def node_that_starts_cuts_a_batch(patches: Patches) -> None:
+    """What it does not know to be committed, it takes for lost: of a log that was recovered, the last batch."""
+
+    def make(init: Any) -> Any:
+        def broken(self: Any, config: Any, log: Any) -> None:
+            if log.end_offset > max(log.start_offset, log.high_watermark):
+                last = split_batches(log.read(log.end_offset - 1, 1, log.end_offset))[0][0]
+                log.truncate_to_end_offset(OffsetAndEpoch(last.base_offset, last.epoch))
+            init(self, config, log)
 
         return broken
 
-    patches.put(SimLog, "_opened", make)
+    patches.put(RaftNode, "__init__", make)
 
 
 @plant("Liveness")
 def truncation_keeps_one_batch(patches: Patches) -> None:
     """The log is cut one batch too late."""
 
-    def make(cut: Any) -> Any:
-        def broken(self: Any, offset: int) -> None:
-            kept = next((batch for batch in self.batches if batch.base_offset >= offset), None)
-            cut(self, offset if kept is None else kept.last_offset + 1)
+    def make(truncate_to: Any) -> Any:
+        def broken(self: Any, offset: int) -> bool:
+            kept = self.read(offset, 1, self.end_offset, at_least_one=True)
+            return bool(truncate_to(self, split_batches(kept)[0][0].last_offset + 1 if kept else offset))
 
         return broken
 
-    patches.put(MemoryLog, "_cut", make)
+    patches.put(SegmentedLog, "truncate_to", make)
 
 
 @plant("CutsDivergence")
@@ -123,12 +139,14 @@ def truncation_takes_one_batch_too_many(patches: Patches) -> None:
 
     def make(truncate: Any) -> Any:
         def broken(self: Any, end: Any) -> int:
-            offset = truncate(self, end)
-            if self.batches and self.batches[-1].base_offset >= self.high_watermark:
-                offset = self.batches[-1].base_offset
-                self._cut(offset)
-            return int(offset)
+            offset = int(truncate(self, end))
+            if offset > max(self.start_offset, self.high_watermark):
+                last = self._batch_at(offset - 1)
+                if last >= self.high_watermark:
+                    self._log.truncate_to(last)
+                    self.end_offset = offset = last
+            return offset
 
         return broken
 
-    patches.put(MemoryLog, "truncate_to_end_offset", make)
+    patches.put(DiskRaftLog, "truncate_to_end_offset", make)

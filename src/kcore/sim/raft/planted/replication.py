@@ -4,14 +4,15 @@ from copy import deepcopy
 from typing import Any
 
 from kcore.raft import fetching, following, leading, snapshots
+from kcore.raft.batches import split_batches
 from kcore.raft.context import NodeContext
 from kcore.raft.leading import LeaderState
-from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RESPONSE_HANDLERS
 from kcore.raft.states import NEVER_MS
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.sim.raft.planted.patches import Patches, plant
+from kcore.storage.raft_log import DiskRaftLog
 
 NO_BOUND = 1 << 60
 
@@ -188,14 +189,14 @@ def log_starts_behind_its_snapshot(patches: Patches) -> None:
         def broken(self: Any, snapshot: Any) -> Any:
             if not delete_before(self, snapshot):
                 return False
-            if self.batches:
-                self.start_offset = self.batches[0].last_offset + 1
-                del self._batches[0], self._base_offsets[0]
+            first = self.read(snapshot.offset, 1, self.end_offset)
+            if first:
+                self._start_offset = split_batches(first)[0][0].last_offset + 1
             return True
 
         return broken
 
-    patches.put(MemoryLog, "delete_before", make)
+    patches.put(DiskRaftLog, "delete_before", make)
 
 
 @plant("RefusalIsTaken")

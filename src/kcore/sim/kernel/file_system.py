@@ -1,0 +1,414 @@
+"""A machine's disk as its file system shows it, and what a crash leaves of it (`kcore.storage.files.FileSystem`).
+
+Every file knows which of its changes no fsync has covered, every folder which of its names; each change keeps what it
+replaced, so that it can be undone, and nothing is copied when something is written. Then:
+
+- kill -9 takes the process with its descriptors and its lock. All that was written and named stays, and is no more
+  durable than it was.
+- A power cut leaves, of each file, its first so many unsynced changes, in the order in which they were made; perhaps
+  the beginning of the next one (a torn write), or the next one with a bit turned over. Of each folder it leaves the
+  first so many changes of names. Files and folders are independent of each other.
+- The process, or the machine, may crash between any two operations (`crash_after`).
+- A full disk refuses writes, of which it may take a part.
+
+Files are regular, names are those of files or folders; there are no links and no rights.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
+
+Spans = Sequence[range]
+MayFlip = Callable[[str, bytes], Spans]  # A file's name and a write: the bytes whose damage its reader notices.
+NEVER: Final = -1
+ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED = "tail lost", "tail kept", "tail lost in part", "torn write", "bit flip"
+FATES: Final = (ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED)
+
+
+class CrashError(BaseException):
+    """The machine has crashed in the middle of an operation's caller: no `except Exception` goes on from here."""
+
+    def __init__(self, files: "SimFileSystem") -> None:
+        super().__init__("crashed")
+        self.files = files
+
+
+class Change(NamedTuple):
+    """`size` bytes at `position` came in the place of `before`."""
+
+    position: int
+    before: bytes
+    size: int
+
+
+class SimFile:
+    """A file's bytes, whatever names it has. `safe`: so many bytes of it no crash can change."""
+
+    __slots__ = ("count_synced", "data", "safe", "unsynced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.unsynced: list[Change] = []
+        self.count_synced = 0  # Changes before those.
+        self.safe = 0
+
+    def change(self, position: int, before: bytes, data: bytes | memoryview) -> None:
+        """Puts `data` in the place of `before`, which begins at `position`."""
+        self.data[position : position + len(before)] = data
+        self.unsynced.append(Change(position, before, len(data)))
+        if position < self.safe:
+            self.safe = position
+
+    def sync(self, count: int) -> None:
+        """The first so many changes that were ever made are durable."""
+        done = count - self.count_synced
+        if done > 0:
+            del self.unsynced[:done]
+            self.count_synced = count
+            self.safe = min((change.position for change in self.unsynced), default=len(self.data))
+
+    def lose(self, kept: int) -> bytes:
+        """Undoes all unsynced changes but the first so many; the bytes of the first one that is undone."""
+        written = b""
+        for change in reversed(self.unsynced[kept:]):
+            end = change.position + change.size
+            written = bytes(self.data[change.position : end])
+            self.data[change.position : end] = change.before
+        del self.unsynced[kept:]
+        return written
+
+    def settle(self) -> None:
+        """What is there is durable."""
+        self.count_synced += len(self.unsynced)
+        self.unsynced.clear()
+        self.safe = len(self.data)
+
+
+class SimFolder:
+    """Names and what they stand for, in the order in which they were made."""
+
+    __slots__ = ("entries", "unsynced")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, SimFile | SimFolder] = {}
+        self.unsynced: list[list[tuple[str, SimFile | SimFolder | None]]] = []  # Changes: names, and what they were.
+
+    def change(self, *names: tuple[str, "SimFile | SimFolder | None"]) -> None:
+        """Gives these names other meanings, all at once; None takes a name away."""
+        self.unsynced.append([(name, self.entries.get(name)) for name, _ in names])
+        self._put(names)
+
+    def _put(self, names: Sequence[tuple[str, "SimFile | SimFolder | None"]]) -> None:
+        for name, entry in names:
+            if entry is None:
+                self.entries.pop(name, None)
+            else:
+                self.entries[name] = entry
+
+    def lose(self, kept: int) -> None:
+        """Undoes all unsynced changes but the first so many."""
+        for names in reversed(self.unsynced[kept:]):
+            self._put(names)
+        self.unsynced.clear()
+
+    def unsynced_names(self) -> set[str]:
+        return {name for names in self.unsynced for name, _ in names}
+
+
+class _Descriptor:
+    __slots__ = ("covers", "file", "flags", "position")
+
+    def __init__(self, file: SimFile, flags: int) -> None:
+        self.file, self.flags = file, flags
+        self.position = 0
+        self.covers = NEVER  # Changes that an fsync of it makes durable; NEVER: all that there are then.
+
+
+class SimFileSystem:
+    """One disk, and the descriptors of the one process that uses it. OSError as an operating system has it."""
+
+    def __init__(self) -> None:
+        self.root = SimFolder()
+        self.count = 0  # Operations that change something, so far.
+        self.unsynced: dict[SimFile, None] = {}  # Files that a power cut would change.
+        self.is_full = False
+        self.has_refused = False  # It has, since somebody last looked.
+        self._crash_at = NEVER
+        self._open: dict[int, _Descriptor] = {}
+        self._next = 3
+
+    # Crashes.
+
+    def crash_after(self, operations: int) -> None:
+        """After so many more operations the process meets a CrashError instead of the next one; NEVER: it goes on."""
+        self._crash_at = NEVER if operations == NEVER else self.count + operations
+
+    def _before_change(self) -> None:
+        if self.count == self._crash_at:
+            raise CrashError(self)  # And so does each operation that a `finally` or an `except` then asks for.
+        self.count += 1
+
+    def end_process(self) -> None:
+        """kill -9, or an end of its own: its descriptors and its lock are gone."""
+        self._open.clear()
+        self._crash_at = NEVER
+
+    def cut_power(self, random: Random, may_flip: MayFlip = lambda _, data: (range(len(data)),)) -> list[str]:
+        """The machine is off, its process gone: what became of what was not synced, a fate a file that had such."""
+        self.end_process()
+        fates = [self._lose_of(name, file, random, may_flip) for name, file in self._files() if file.unsynced]
+        for folder in [*self._folders(self.root)]:
+            if folder.unsynced:
+                folder.lose(random.randint(0, len(folder.unsynced)))
+        self.unsynced.clear()
+        return fates
+
+    def _lose_of(self, name: str, file: SimFile, random: Random, may_flip: MayFlip) -> str:
+        fate, changes = random.choice(FATES), file.unsynced
+        kept = {ALL_LOST: 0, ALL_KEPT: len(changes)}.get(fate, -1)
+        if kept < 0:
+            kept = random.randrange(len(changes))
+            change = changes[kept]
+            if fate == FLIPPED:
+                fate = self._flip(name, file, kept, random, may_flip)
+            elif fate == TORN and change.size:
+                self._tear(file, kept, random)
+                kept += 1
+            else:
+                fate = PART
+        file.lose(kept)
+        file.settle()
+        return fate
+
+    def _tear(self, file: SimFile, row: int, random: Random) -> None:
+        """Leaves the beginning of the change in that row; now and then its size has come, and its bytes have not."""
+        change, written = file.unsynced[row], file.lose(row)
+        left = bytearray(written[: random.randrange(len(written))])
+        if random.random() < 0.3:
+            left += bytes(len(written) - len(left))
+        left += change.before[len(left) :]
+        file.data[change.position : change.position + len(change.before)] = left
+
+    def _flip(self, name: str, file: SimFile, row: int, random: Random, may_flip: MayFlip) -> str:
+        """Of the change in that row; those behind it have come through, or not."""
+        change, behind = file.unsynced[row], file.unsynced[row + 1 :]
+        end = change.position + change.size
+        spans = [span for span in may_flip(name, bytes(file.data[change.position : end])) if span]
+        if not spans or any(other.position < end for other in behind):
+            file.lose(row)
+            return PART
+        at = change.position + random.choice(random.choice(spans))
+        file.data[at] ^= 1 << random.randrange(8)
+        if behind and random.random() < 0.5:
+            file.lose(row + 1)
+        file.settle()
+        return FLIPPED
+
+    def _folders(self, folder: SimFolder) -> Iterator[SimFolder]:
+        yield folder
+        seen = [*folder.entries.values(), *(before for names in folder.unsynced for _, before in names)]
+        for entry in seen:
+            if isinstance(entry, SimFolder):
+                yield from self._folders(entry)
+
+    def _files(self) -> list[tuple[str, SimFile]]:
+        """All that have a name, or had one that a power cut may bring back."""
+        found: dict[SimFile, str] = {}
+        for folder in self._folders(self.root):
+            before = [pair for names in folder.unsynced for pair in names]
+            for name, entry in [*folder.entries.items(), *before]:
+                if isinstance(entry, SimFile):
+                    found.setdefault(entry, name)
+        return [(name, file) for file, name in found.items()]
+
+    # Looking in from outside.
+
+    def file(self, path: Path) -> SimFile:
+        """What stands under that name."""
+        entry = self._find(path)
+        if not isinstance(entry, SimFile):
+            raise FileNotFoundError(errno.ENOENT, "no file", str(path))
+        return entry
+
+    def folder(self, path: Path) -> SimFolder:
+        entry = self._find(path)
+        if not isinstance(entry, SimFolder):
+            raise FileNotFoundError(errno.ENOENT, "no folder", str(path))
+        return entry
+
+    def _find(self, path: str | Path) -> SimFile | SimFolder | None:
+        entry: SimFile | SimFolder | None = self.root
+        for name in str(path).split("/"):
+            if name:
+                entry = entry.entries.get(name) if isinstance(entry, SimFolder) else None
+        return entry
+
+    def _parent(self, path: str | Path) -> tuple[SimFolder, str]:
+        above, _, name = str(path).rpartition("/")
+        folder = self._find(above)
+        if not isinstance(folder, SimFolder):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", above)
+        return folder, name
+
+    # Files: as `kcore.storage.files.FileSystem` has it.
+
+    def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+        folder, name = self._parent(path)
+        file = folder.entries.get(name)
+        if file is None:
+            if not flags & os.O_CREAT:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+            self._before_change()
+            file = SimFile()
+            folder.change((name, file))
+        elif isinstance(file, SimFolder):
+            raise IsADirectoryError(errno.EISDIR, "a folder, not a regular file", str(path))
+        if flags & os.O_TRUNC and file.data:
+            self._before_change()
+            self._change(file, 0, bytes(file.data), b"")
+        self._open[self._next] = _Descriptor(file, flags)
+        self._next += 1
+        return self._next - 1
+
+    def _of(self, file: int, *, to_read: bool = False, to_write: bool = False) -> _Descriptor:
+        found = self._open.get(file)
+        if (
+            found is None
+            or (to_write and not found.flags & (os.O_WRONLY | os.O_RDWR))
+            or (to_read and found.flags & os.O_WRONLY)
+        ):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        return found
+
+    def close(self, file: int) -> None:
+        self._of(file)
+        del self._open[file]
+
+    def dup(self, file: int) -> int:
+        """An fsync of the new one covers what was written before: it stands for one that begins now, and takes time."""
+        found = self._of(file)
+        twin = _Descriptor(found.file, found.flags)
+        twin.position, twin.covers = found.position, found.file.count_synced + len(found.file.unsynced)
+        self._open[self._next] = twin
+        self._next += 1
+        return self._next - 1
+
+    def size(self, file: int) -> int:
+        return len(self._of(file).file.data)
+
+    def pread(self, file: int, size: int, position: int) -> bytes:
+        found = self._of(file, to_read=True)
+        return bytes(found.file.data[position : position + size])
+
+    def map(self, file: int, size: int) -> bytes:
+        found = self._of(file)
+        if len(found.file.data) < size:
+            raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
+        if found.flags & os.O_WRONLY:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return bytes(found.file.data[:size])
+
+    def write(self, file: int, data: bytes | memoryview) -> int:
+        found = self._of(file, to_write=True)
+        self._before_change()
+        if self.is_full:
+            self.has_refused = True
+            if len(data) < 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            data = data[: len(data) // 2]
+        if not data:
+            return 0
+        at = len(found.file.data) if found.flags & os.O_APPEND else found.position
+        self._change(found.file, at, bytes(found.file.data[at : at + len(data)]), data)
+        found.position = at + len(data)
+        return len(data)
+
+    def _change(self, file: SimFile, position: int, before: bytes, data: bytes | memoryview) -> None:
+        if position > len(file.data):  # A hole.
+            data, position = bytes(position - len(file.data)) + bytes(data), len(file.data)
+        file.change(position, before, data)
+        self.unsynced[file] = None
+
+    def ftruncate(self, file: int, size: int) -> None:
+        found = self._of(file, to_write=True).file
+        self._before_change()
+        if size < len(found.data):
+            self._change(found, size, bytes(found.data[size:]), b"")
+        elif size > len(found.data):
+            self._change(found, len(found.data), b"", bytes(size - len(found.data)))
+
+    def fchmod(self, file: int, mode: int) -> None:
+        """There are no rights."""
+
+    def fsync(self, file: int) -> None:
+        self._before_change()
+        found = self._of(file)
+        if found.covers == NEVER:
+            found.file.settle()
+        else:
+            found.file.sync(found.covers)
+        if not found.file.unsynced:
+            self.unsynced.pop(found.file, None)
+
+    def lock(self, file: int) -> bool:
+        """The one process that there is holds whatever is locked."""
+        self._of(file, to_write=True)
+        return True
+
+    # Names.
+
+    def is_there(self, path: Path) -> bool:
+        return self._find(path) is not None
+
+    def names(self, folder: Path) -> list[str]:
+        return [*self.folder(folder).entries]
+
+    def size_of(self, path: Path) -> int:
+        return len(self.file(path).data)
+
+    def replace(self, source: Path, target: Path) -> None:
+        folder, name = self._parent(source)
+        other, new_name = self._parent(target)
+        entry = folder.entries.get(name)
+        if entry is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
+        if folder is not other:
+            raise OSError(errno.EXDEV, "only within a folder")
+        self._before_change()
+        if name != new_name:
+            folder.change((new_name, entry), (name, None))
+
+    def unlink(self, path: Path) -> None:
+        folder, name = self._parent(path)
+        entry = folder.entries.get(name)
+        if entry is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        if isinstance(entry, SimFolder):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        self._before_change()
+        folder.change((name, None))
+
+    def mkdir(self, folder: Path) -> None:
+        parent = self.root
+        for name in str(folder).split("/"):
+            if name:
+                entry = parent.entries.get(name)
+                if entry is None:
+                    self._before_change()
+                    entry = SimFolder()
+                    parent.change((name, entry))
+                elif isinstance(entry, SimFile):
+                    raise FileExistsError(errno.EEXIST, "File exists", str(folder))
+                parent = entry
+
+    def fsync_folder(self, folder: Path) -> None:
+        self._before_change()
+        found = self.folder(folder)
+        replaced = [entry for names in found.unsynced for _, entry in names if entry in self.unsynced]
+        found.unsynced.clear()
+        for entry in replaced:
+            if isinstance(entry, SimFile) and entry not in found.entries.values():
+                self.unsynced.pop(entry, None)  # No power cut brings it back.
