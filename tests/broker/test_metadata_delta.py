@@ -103,7 +103,7 @@ class Cluster:
                 assert partition.role not in (Role.LEADER, Role.FOLLOWER), (key, partition.role)
                 continue
             assert partition.role is (Role.LEADER if state.leader == OWN else Role.FOLLOWER), (key, partition.role)
-            told = partition.told
+            told = partition.received
             assert told is not None and told.topic_id == self.names[state.topic]
             assert (told.leader, told.leader_epoch, told.isr) == (state.leader, state.leader_epoch, state.isr)
             assert (told.replicas, told.partition_epoch) == (state.replicas, state.partition_epoch)

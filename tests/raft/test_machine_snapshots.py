@@ -101,7 +101,7 @@ def test_a_snapshot_is_made_durable_in_another_thread(tmp_path: Path, monkeypatc
         log.begin_snapshot(at)
         log.append_snapshot(at, b"state")
         synced: list[int] = []
-        monkeypatch.setattr("kcore.storage.raft_log.os.fsync", lambda file: synced.append(file))
+        monkeypatch.setattr("kcore.storage.files.os.fsync", lambda file: synced.append(file))
         make_durable = log.snapshot_flush(at)
         log.drop_snapshot(at)
         assert synced == []

@@ -98,7 +98,7 @@ class Partition:
         self.key, self.broker_id, self.limits, self._is_alive = key, broker_id, limits, is_alive
         self.role = Role.NONE
         self.settings = TopicSettings()
-        self.received: Replica | None = None  # By the last LeaderAndIsr; its ISR is the committed one.
+        self.received: Replica | None = None  # The last state it was given; its ISR is the committed one.
         self.pending: IsrChange | None = None
         self.followers: dict[int, Follower] = {}
         self.log: ReplicaLog | None = None
