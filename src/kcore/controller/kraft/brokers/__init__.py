@@ -1,0 +1,1 @@
+"""Brokers of the cluster: registration, heartbeats, fencing, controlled shutdown."""

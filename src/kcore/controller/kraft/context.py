@@ -1,0 +1,79 @@
+"""What the active controller knows, for all of its subjects: the state, the settings, and what is in no record."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.decision import Decision
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.replication.java_random import JavaRandom
+from kcore.replication.levels import Level, level_of
+from kcore.schema.structure import MetadataRecord
+from kcore.types import Uuid
+
+
+class RequestInfo(NamedTuple):
+    """What a handler may know of a request beside its message."""
+
+    version: int
+    now_ms: int  # Of the controller's clock, which only goes forward.
+    wall_ms: int = 0  # Of the wall clock: time stamps of tokens.
+    principal: KafkaPrincipal = ANONYMOUS  # The original one, behind an envelope.
+    client_address: str = "127.0.0.1"
+    is_forwarded: bool = False  # It came in an envelope.
+
+
+class ControllerContext:
+    """Handlers read it and change nothing but the random numbers, the dice and the heartbeats' contact times.
+
+    `image` is the state that was decided, committed or not. A request's records are replayed before the next one is
+    decided, by `apply`.
+    """
+
+    def __init__(
+        self, config: KraftControllerConfig, image: ClusterImage, random: JavaRandom, new_uuid: Callable[[], Uuid]
+    ) -> None:
+        """`random`: draws the placements (StripedReplicaPlacer); `new_uuid`: ids of topics and ACLs."""
+        self.config = config
+        self.image = image
+        self.random = random
+        self.new_uuid = new_uuid
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
+
+    @property
+    def version(self) -> MetadataVersion:
+        """The metadata.version that is finalized, as the configured release understands it."""
+        return _version(self.image.features[FEATURE_NAME], self.config.release)
+
+    @property
+    def level(self) -> Level:
+        """Whose rules decide."""
+        return level_of(f"{self.version.name}@{self.config.release}")
+
+    @property
+    def next_offset(self) -> int:
+        """Where the first record of the next decision will stand in the log."""
+        return self.image.end_offset
+
+    def activate(self, now_ms: int) -> None:
+        """The node leads: every registered broker counts as heard of now (ClusterControlManager.activate)."""
+        self.heartbeats = BrokerHeartbeats(self.config.broker_session_timeout_ms)
+        for broker_id in self.image.brokers:
+            self.heartbeats.touch(self.image.brokers[broker_id], now_ms)
+
+    def apply(self, record: MetadataRecord, offset: int, now_ms: int) -> None:
+        """A record of the log takes effect, on the state and on what is in no record."""
+        self.image.apply(record, offset)
+        self.heartbeats.on_record(record, self.image, now_ms)
+
+
+Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision]  # Any: a request of its type.
+
+
+@lru_cache(maxsize=64)
+def _version(level: int, release: str) -> MetadataVersion:
+    return MetadataVersion.of_level(level, release)
