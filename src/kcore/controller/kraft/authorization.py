@@ -13,7 +13,11 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 def is_authorized(
-    context: ControllerContext, info: RequestInfo, operation: int, resource_type: int = CLUSTER, name: str = CLUSTER_NAME
+    context: ControllerContext,
+    info: RequestInfo,
+    operation: int,
+    resource_type: int = CLUSTER,
+    name: str = CLUSTER_NAME,
 ) -> bool:
     """Whether who asks may do that to the resource. Without an authorizer everybody may do everything."""
     return not context.config.has_authorizer or f"{info.principal}" in context.config.super_users
