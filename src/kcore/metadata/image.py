@@ -24,6 +24,7 @@ from kcore.metadata.journal import Journal
 from kcore.metadata.kraft_changes import apply_kraft_changes
 from kcore.metadata.partition_state import PartitionRegistration
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.recent_keys import RecentKeys
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.topics import TopicTable
 from kcore.schema import metadata_records_log as log_records
@@ -65,6 +66,7 @@ class ClusterImage:
     epoch: int = -1  # Of the last batch, or of the snapshot.
     _transaction: list[MetadataRecord] | None = None
     _recorder: Recorder | None = None
+    _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
 
     @property
     def topics(self) -> TopicTable:
@@ -166,6 +168,15 @@ class ClusterImage:
             values.pop(key, None)
         else:
             values[key] = value
+        self.key_changed(part, key)
+
+    def key_changed(self, part: str, key: Any) -> None:
+        """An entry of one of the dicts is no longer what it was."""
+        self._changed_keys.setdefault(part, RecentKeys()).add(key)
+
+    def changed_keys(self, part: str) -> RecentKeys:
+        """The keys of one of the dicts that were written, removed or taken back last."""
+        return self._changed_keys.setdefault(part, RecentKeys())
 
     def dict_of(self, part: str) -> dict[Any, Any]:
         """One of the dicts by its name."""

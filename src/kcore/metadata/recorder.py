@@ -62,3 +62,4 @@ def _restore_key(image: "ClusterImage", part: str, key: Any, value: Any) -> None
         values.pop(key, None)
     else:
         values[key] = value
+    image.key_changed(part, key)
