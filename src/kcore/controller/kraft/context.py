@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
@@ -43,6 +44,7 @@ class ControllerContext:
         self.random = random
         self.new_uuid = new_uuid
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
+        self.acls = AclIndex()  # Of `image`, for `authorization`.
 
     @property
     def version(self) -> MetadataVersion:
