@@ -8,6 +8,7 @@ from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.settings_of_topics import ElectionSettings
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
@@ -44,6 +45,7 @@ class ControllerContext:
         self.random = random
         self.new_uuid = new_uuid
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
+        self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
 
     @property
