@@ -1,0 +1,42 @@
+"""Java's String.hashCode and the order in which java.util.HashMap lists its keys.
+
+Kafka's controller answers, and orders records, as its HashMaps happen to list names. Of two names that share a bucket
+the one that was put first comes first; buckets that Java turns into trees (8 entries and more) keep that order, too.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeVar
+
+Key = TypeVar("Key")
+
+
+@lru_cache(maxsize=4096)
+def string_hash(text: str) -> int:
+    """String.hashCode, as 32 bits without a sign."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (value * 31 + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
+    return value
+
+
+def hash_map_order(
+    keys: Iterable[Key],
+    hash_of: Callable[[Key], int] = string_hash,
+    capacity: int = 16,
+) -> list[Key]:
+    """Distinct keys, given in the order in which they are put, as `new HashMap(capacity)` lists them.
+
+    `hash_of` is the key's hashCode, as 32 bits without a sign.
+    """
+    listed = list(keys)
+    buckets = 1 << (max(capacity, 1) - 1).bit_length()
+    while len(listed) * 4 > buckets * 3:
+        buckets *= 2
+
+    def bucket(key: Key) -> int:
+        value = hash_of(key)
+        return (value ^ value >> 16) & buckets - 1
+
+    return sorted(listed, key=bucket)
