@@ -99,7 +99,7 @@ class Follower:
                 self.context.activate(self.now_ms)
 
     def _compared(self, place: int, step: Json) -> Iterator[Difference]:
-        if step["api"] in OF_THE_NODE or step.get("closed"):  # Closed: it is refused before anything is decided.
+        if step["api"] in OF_THE_NODE or _refused_before(step):
             return
         message = message_class(step["api"] + "Request")
         if (handler := HANDLERS.get(message)) is None:
@@ -127,7 +127,7 @@ class Follower:
     def _records(self, decision: Decision) -> Iterator[Json]:
         context, values = self.context, []
         for each in encoded(context.image, decision.records, context.version):
-            values += [each.at(k) for k in range(len(each))]
+            values += each
         for value in values:
             record, version = decode_metadata_record(value)
             yield {"type": type(record).__name__, "version": version, "json": kcore.to_json(record, version)}
@@ -152,6 +152,11 @@ def config_of(story: Json) -> KraftControllerConfig:
         allow_everyone_if_no_acl_found=given.get("allow.everyone.if.no.acl.found") == "true",
         static_configs=given,
     )
+
+
+def _refused_before(step: Json) -> bool:
+    """Whether nothing came to be decided: the connection was closed, or the envelope was refused."""
+    return bool(step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
 
 
 def info_of(step: Json, now_ms: int) -> RequestInfo:
