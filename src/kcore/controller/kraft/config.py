@@ -30,5 +30,8 @@ class KraftControllerConfig:
     has_authorizer: bool = False
     super_users: tuple[str, ...] = ()
     allow_everyone_if_no_acl_found: bool = False
+    metadata_max_idle_interval_ms: int = 500  # Between no-ops; 0: none.
+    metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
+    metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: age alone makes no snapshot.
     static_configs: Mapping[str, str] = field(default_factory=dict)  # Others of server.properties, by Kafka's names.
     kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched off; see `departures.py`.

@@ -35,6 +35,7 @@ class Decision:
     response: Message | None = None  # None: the connection is closed, or nobody asked.
     records: Sequence[Records] = field(default_factory=tuple)
     is_atomic: bool = True  # All records or none: a transaction, where they are more than fit one batch.
+    kraft_version: int | None = None  # The raft layer shall write this level, and the voters, before the records.
 
 
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
