@@ -145,12 +145,28 @@ def _reassign(request: partitions.AlterPartitionReassignmentsRequest, code: int,
     return partitions.AlterPartitionReassignmentsResponse(error_code=code, error_message=message, responses=rows)
 
 
+def _list_reassignments(
+    request: partitions.ListPartitionReassignmentsRequest, code: int, message: str | None
+) -> Message:
+    rows = [
+        partitions.OngoingTopicReassignment(
+            name=each.name,
+            partitions=[
+                partitions.OngoingPartitionReassignment(partition_index=index) for index in each.partition_indexes
+            ],
+        )
+        for each in request.topics or ()
+    ]
+    return partitions.ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=rows)
+
+
 _BY_ITEM: Final[dict[type[Message], Refuse]] = {
     topics.CreateTopicsRequest: _create_topics,
     topics.DeleteTopicsRequest: _delete_topics,
     partitions.CreatePartitionsRequest: _create_partitions,
     partitions.ElectLeadersRequest: _elect_leaders,
     partitions.AlterPartitionReassignmentsRequest: _reassign,
+    partitions.ListPartitionReassignmentsRequest: _list_reassignments,
     configs.AlterConfigsRequest: _configs(configs.AlterConfigsResponse),
     configs.IncrementalAlterConfigsRequest: _configs(configs.IncrementalAlterConfigsResponse),
     configs.DescribeConfigsRequest: _describe_configs,
