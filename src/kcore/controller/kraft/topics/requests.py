@@ -2,7 +2,8 @@
 
 from typing import Final
 
+from kcore.controller.kraft.admin.configs import HANDLERS as CONFIGS
 from kcore.controller.kraft.context import Handler
 from kcore.schema.structure import Message
 
-HANDLERS: Final[dict[type[Message], Handler]] = {}
+HANDLERS: Final[dict[type[Message], Handler]] = {**CONFIGS}
