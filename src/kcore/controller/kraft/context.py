@@ -44,7 +44,8 @@ class ControllerContext:
         self.image = image
         self.random = random
         self.new_uuid = new_uuid
-        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
+        self.kraft_version = 0  # Finalized by raft's control records; the image has the other features.
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release)
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
 
@@ -64,10 +65,8 @@ class ControllerContext:
         return self.image.end_offset
 
     def activate(self, now_ms: int) -> None:
-        """The node leads: every registered broker counts as heard of now (ClusterControlManager.activate)."""
-        self.heartbeats = BrokerHeartbeats(self.config.broker_session_timeout_ms)
-        for broker_id in self.image.brokers:
-            self.heartbeats.touch(self.image.brokers[broker_id], now_ms)
+        """The node leads: every unfenced broker counts as heard of now (ClusterControlManager.activate)."""
+        self.heartbeats.activate(self.image, now_ms)
 
     def apply(self, record: MetadataRecord, offset: int, now_ms: int) -> None:
         """A record of the log takes effect, on the state and on what is in no record."""

@@ -1,0 +1,48 @@
+"""Brokers that are not heard of any more are fenced.
+
+Source: ReplicationControlManager.maybeFenceOneStaleBroker.
+"""
+
+from collections.abc import Iterator
+
+from kcore.controller.kraft.brokers import records as broker_records
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.controller.kraft.brokers.heartbeats import Expired
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+
+
+def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | None:
+    """Fences every broker whose session is over, in one decision; None where there is none.
+
+    Kafka's way ("fences-one-by-one") is one broker a call, until the answer is None. Then each elects among brokers
+    whose sessions are over as well, and all but the last leave their ISRs. Together, none of them is elected and an ISR
+    that has only such members stays as it is, so that any of them may lead when it is back.
+    """
+    if FENCES_ONE_BY_ONE in context.config.kafka_way:
+        expired = _first_expired(context, now_ms)
+    else:
+        expired = sorted(_expired(context, now_ms))
+    return Decision(records=broker_records.fenced(context, expired), is_atomic=False) if expired else None
+
+
+def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:
+    for expired in context.heartbeats.expire(context.image, now_ms):
+        if _is_fenced_now(context, expired):
+            yield expired.broker_id
+
+
+def _first_expired(context: ControllerContext, now_ms: int) -> list[int]:
+    while (expired := context.heartbeats.expire_first(context.image, now_ms)) is not None:
+        if _is_fenced_now(context, expired):
+            return [expired.broker_id]
+    return []
+
+
+def _is_fenced_now(context: ControllerContext, expired: Expired) -> bool:
+    """Whether the end of the broker's session is written; that of a fenced broker is, too, as in Kafka."""
+    brokers = context.image.brokers
+    if (row := registered_row(brokers, expired.broker_id)) is None:
+        return False
+    return not brokers.fenced__b[row] or expired.had_session
