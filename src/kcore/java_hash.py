@@ -40,3 +40,22 @@ def hash_map_order(
         return (value ^ value >> 16) & buckets - 1
 
     return sorted(listed, key=bucket)
+
+
+def timeline_order(keys: Iterable[int], *, replaced: bool = False) -> list[int]:
+    """Distinct ids, in the order in which they are put, as Kafka's TimelineHashMap lists them (BaseHashTable).
+
+    `replaced`: values were put again under ids that were there; the map then grows as if one more were new.
+    """
+    slots: list[list[int]] = [[], []]
+    listed = list(keys)
+    while (len(listed) + replaced) * 3 > len(slots) * 4:
+        slots += [[] for _ in slots]
+    for key in listed:
+        slots[_slot(key, len(slots))].append(key)
+    return [key for slot in slots for key in reversed(slot)]
+
+
+def _slot(key: int, count: int) -> int:
+    """Some of the highest bits of Knuth's multiplicative hash."""
+    return (key * -7046029254386353131 & 0xFFFFFFFFFFFFFFFF) >> 65 - count.bit_length()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.java_hash import hash_map_order, string_hash
+from kcore.java_hash import hash_map_order, string_hash, timeline_order
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,10 @@ def test_a_map_grows_beyond_three_quarters() -> None:
     more = range(100, 100 + 13)
     assert hash_map_order(more, lambda number: number) == sorted(more, key=lambda n: n & 31)
     assert hash_map_order([33, 1], lambda number: number, capacity=64) == [1, 33]
+
+
+def test_ids_are_listed_by_the_highest_bits_of_their_hash() -> None:
+    assert timeline_order([1, 2, 3, 4]) == [2, 4, 1, 3]  # As recorded controllers went through their brokers.
+    assert timeline_order([0, 1, 2, 3, 4], replaced=True) == [0, 2, 4, 1, 3]
+    assert timeline_order([0, 1, 2, 3, 4]) == [2, 0, 4, 1, 3]
+    assert timeline_order([]) == []

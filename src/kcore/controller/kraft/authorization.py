@@ -13,6 +13,10 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS = range(3, 12)
 ALL: Final = 2
+OPERATION_NAMES: Final = {
+    **{READ: "READ", WRITE: "WRITE", CREATE: "CREATE", DELETE: "DELETE", ALTER: "ALTER", DESCRIBE: "DESCRIBE"},
+    **{CLUSTER_ACTION: "CLUSTER_ACTION", DESCRIBE_CONFIGS: "DESCRIBE_CONFIGS", ALTER_CONFIGS: "ALTER_CONFIGS"},
+}
 IDEMPOTENT_WRITE, CREATE_TOKENS, DESCRIBE_TOKENS = range(12, 15)
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(2, 8)
 CLUSTER_NAME: Final = "kafka-cluster"
@@ -56,6 +60,11 @@ def filter_by_authorized(
 ) -> set[str]:
     """Those of the names that is_authorized (AuthHelper.filterByAuthorized)."""
     return {name for name in set(names) if is_authorized(context, info, operation, resource_type, name)}
+
+
+def refusal(info: RequestInfo, operation: int) -> str:
+    """What is told to whoever is not authorized to do that to the cluster (AuthHelper.authorizeClusterOperation)."""
+    return f"Principal {info.principal} needs {OPERATION_NAMES[operation]} permission."
 
 
 def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:

@@ -9,6 +9,7 @@ from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.settings_of_topics import ElectionSettings
+from kcore.controller.kraft.token_index import TokenIndex
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
@@ -27,6 +28,8 @@ class RequestInfo(NamedTuple):
     principal: KafkaPrincipal = ANONYMOUS  # The original one, behind an envelope.
     client_address: str = "127.0.0.1"
     is_forwarded: bool = False  # It came in an envelope.
+    is_token_authenticated: bool = False  # The principal showed a delegation token.
+    listener: str = "CONTROLLER"  # On which the request came.
 
 
 class ControllerContext:
@@ -48,6 +51,8 @@ class ControllerContext:
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release)
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
+        self.tokens = TokenIndex(config.delegation_token_secret_key)  # Of `image`, for `admin/tokens.py`.
+        self.wall_ahead_ms = 0  # What the wall clock says above the controller's own, for periodic work.
 
     @property
     def version(self) -> MetadataVersion:
