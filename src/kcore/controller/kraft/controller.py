@@ -118,6 +118,7 @@ class KraftController:
         self.committed = 0  # All records below it are committed.
         self.snapshots = SnapshotNeed(config)
         self.epoch: int | None = None  # That it leads.
+        self._kraft_version = 0
         self.periodic = PeriodicTasks(tasks)
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
         self._is_empty = True  # No record was replayed yet.
@@ -130,6 +131,17 @@ class KraftController:
     def _begin_with(self, image: ClusterImage) -> None:
         image.keep_journal()
         self.context = ControllerContext(self.config, image, self._random, self._new_uuid)
+        self.context.kraft_version = self._kraft_version
+        self.context.wall_ahead_ms = self._clocks.wall_ms() - self._clocks.now_ms()
+
+    @property
+    def kraft_version(self) -> int:
+        """Raft's own level, as the edge knows it."""
+        return self._kraft_version
+
+    @kraft_version.setter
+    def kraft_version(self, version: int) -> None:
+        self._kraft_version = self.context.kraft_version = version
 
     @property
     def image(self) -> ClusterImage:
@@ -236,6 +248,7 @@ class KraftController:
         outputs: list[Output] = []
         while self.epoch is not None:
             now_ms = self._clocks.now_ms()
+            self.context.wall_ahead_ms = self._clocks.wall_ms() - now_ms
             task = self.periodic.due(now_ms)
             if task is None:
                 break
@@ -269,7 +282,7 @@ class KraftController:
     def _begin_context(self) -> None:
         """What is kept beside the state is made anew: as a standby nobody kept it up to date."""
         heartbeats = self.context.heartbeats
-        self.context = ControllerContext(self.config, self.image, self._random, self._new_uuid)
+        self._begin_with(self.image)
         self.context.heartbeats = heartbeats
 
     def _activation(self, outputs: list[Output]) -> Decision:

@@ -114,11 +114,20 @@ def _is_leaderless(context: ControllerContext) -> bool:
 
 def _is_imbalanced(context: ControllerContext) -> bool:
     table = context.image.table
+    if not table.partition_count:
+        return False
     return bool(((table.leader__p != table.replicas__ps[:, 0]) & (table.topic_row__p != NO_TOPIC)).any())
 
 
 def _next_session_end(context: ControllerContext) -> int | None:
-    return context.heartbeats.next_deadline_ms()
+    """Of the unfenced broker that has been silent longest (BrokerHeartbeatManager.nextCheckTimeNs of 3.9.1)."""
+    brokers, heartbeats = context.image.brokers, context.heartbeats
+    contacts = [
+        state.last_contact_ms
+        for broker_id, state in heartbeats.brokers.items()
+        if broker_id in brokers and not brokers.fenced__b[brokers.row(broker_id)]
+    ]
+    return min(contacts) + heartbeats.session_timeout_ms if contacts else None
 
 
 def tasks_of(
