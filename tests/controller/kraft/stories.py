@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kcore
+from controller.kraft.advances import Advances
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, encoded
+from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import ApiException
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.catalogue import message_class
+from kcore.schema.metadata_records_security import DelegationTokenRecord
 from kcore.schema.structure import Message, MetadataRecord
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
@@ -33,6 +36,8 @@ OF_THE_NODE = frozenset(  # What no handler of the controller decides: raft's re
         *("SaslHandshake", "SaslAuthenticate", "ControlledShutdown", "Metadata", "DescribeClientQuotas"),
     }
 )
+VOLATILE = frozenset({"BrokerHeartbeat"})  # What it tells is in no record, and others depend on it: always decided.
+BY_TOKEN = " by token"  # Behind the name of a principal that showed a delegation token.
 CONTROL = frozenset({"LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"})
 SKIPPED = frozenset({"BeginTransactionRecord", "EndTransactionRecord"})  # Of a whole batch: raft's affair, not ours.
 
@@ -67,6 +72,7 @@ class Follower:
     story: Json
     context: ControllerContext = field(init=False)
     now_ms: int = BEGIN_MS
+    wall_ms: int = BEGIN_MS  # Tokens have the system's time, whatever the recorder does to the controller's clock.
 
     def __post_init__(self) -> None:
         ids = iter(range(1, 1 << 62))
@@ -78,25 +84,45 @@ class Follower:
         )
         self._replay(self.story["bootstrap"])
         self.context.activate(self.now_ms)
+        self.advances = Advances(self.context, self.now_ms)
 
     def _replay(self, batches: list[Json]) -> None:
         for each in records_in(batches):
             record = kcore.from_json(each["type"], each["version"], each["json"])
             assert isinstance(record, MetadataRecord)
+            if isinstance(record, DelegationTokenRecord):
+                self.wall_ms = max(self.wall_ms, record.issue_timestamp)
             self.context.apply(record, each["offset"], self.now_ms)
         for batch in batches:  # Control records take offsets, too.
+            for each in batch["records"]:
+                if each["type"] == "KRaftVersionRecord":
+                    self.context.kraft_version = each["json"]["kRaftVersion"]
             self.context.image.end_offset = max(self.context.image.end_offset, batch["records"][-1]["offset"] + 1)
 
     def differences(self, apis: frozenset[str] | None = None) -> Iterator[Difference]:
         """All of the story; of the requests in `apis` alone, if given."""
         for place, step in enumerate(self.story["steps"]):
             if step["kind"] == "advance":
-                self.now_ms += step["ms"]
-            elif step.get("request") is not None and (apis is None or step["api"] in apis):
-                yield from self._compared(place, step)
+                differences = self._advanced(place, step)
+                yield from (each for each in differences if apis is None or each.api in apis)
+            elif step.get("request") is not None:
+                differences = self._compared(place, step) if apis is None or step["api"] in apis | VOLATILE else ()
+                yield from (each for each in differences if apis is None or each.api in apis)
             self._replay(step["batches"])
             if step.get("renounced"):
                 self.context.activate(self.now_ms)
+                self.advances.activate(self.now_ms)
+            self.advances.on_change(self.now_ms)
+
+    def _advanced(self, place: int, step: Json) -> Iterator[Difference]:
+        """What runs by itself when time passes; how several events share batches is chance, and so is their order."""
+        self.context.wall_ahead_ms = self.wall_ms - self.now_ms - step["ms"]
+        self.now_ms, found = self.advances.advance(self.now_ms, step["ms"])
+        wanted, given = (masked(step, None, each)[1] for each in (list(records_in(step["batches"])), found))
+        left, right = sorted(map(repr, wanted)), sorted(map(repr, given))
+        if left != right:
+            missing, more = ([each for each in a if each not in b] for a, b in ((left, right), (right, left)))
+            yield Difference(self.story["story"], place, "advance", "records", missing, more, step.get("note"))
 
     def _compared(self, place: int, step: Json) -> Iterator[Difference]:
         if step["api"] in OF_THE_NODE or _refused_before(step):
@@ -108,7 +134,7 @@ class Follower:
         request = kcore.from_json(message, step["version"], step["request"])
         name = self.story["story"], place, step["api"]
         try:
-            decision = handler(self.context, request, info_of(step, self.now_ms))
+            decision = handler(self.context, request, info_of(step, self.now_ms, self.wall_ms))
             response = None if decision.response is None else kcore.to_json(decision.response, step["version"])
             found = [each for each in self._records(decision) if each["type"] not in SKIPPED]
         except ApiException as error:  # A handler answers with a response of its own.
@@ -118,7 +144,8 @@ class Follower:
             if found:
                 yield Difference(*name, "records", [], found, step.get("note"))
             return
-        expected = [each for each in records_in(step["batches"]) if each["type"] not in SKIPPED]
+        answered = step["batches"][:-1] if step.get("after") else step["batches"]  # After: the controller's own.
+        expected = [each for each in records_in(answered) if each["type"] not in SKIPPED]
         wanted, given = masked(step, step["response"], expected), masked(step, response, found)
         for what, left, right in zip(("response", "records"), wanted, given, strict=True):
             if left != right:
@@ -151,6 +178,8 @@ def config_of(story: Json) -> KraftControllerConfig:
         super_users=tuple(filter(None, given.get("super.users", "").split(";"))),
         allow_everyone_if_no_acl_found=given.get("allow.everyone.if.no.acl.found") == "true",
         static_configs=given,
+        metadata_max_idle_interval_ms=0,
+        kafka_way=KAFKA_WAY,
     )
 
 
@@ -159,14 +188,20 @@ def _refused_before(step: Json) -> bool:
     return bool(step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
 
 
-def info_of(step: Json, now_ms: int) -> RequestInfo:
+def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:
     """Who asked, from where."""
     envelope = step.get("envelope")
     if envelope is None:
-        return RequestInfo(step["version"], now_ms, now_ms)
-    kind, _, name = envelope["principal"].partition(":")
+        return RequestInfo(step["version"], now_ms, wall_ms)
+    kind, _, name = envelope["principal"].removesuffix(BY_TOKEN).partition(":")
     return RequestInfo(
-        step["version"], now_ms, now_ms, KafkaPrincipal(name, kind), envelope["clientAddress"], is_forwarded=True
+        step["version"],
+        now_ms,
+        wall_ms,
+        KafkaPrincipal(name, kind),
+        envelope["clientAddress"],
+        is_forwarded=True,
+        is_token_authenticated=envelope["principal"].endswith(BY_TOKEN),
     )
 
 
