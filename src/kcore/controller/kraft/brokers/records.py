@@ -7,9 +7,12 @@ handleDirectoriesCordoned of ReplicationControlManager.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
+
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Records, Versioned
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.replication import kraft_events
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.metadata_records_brokers import (
@@ -17,7 +20,7 @@ from kcore.schema.metadata_records_brokers import (
     FenceBrokerRecord,
     UnfenceBrokerRecord,
 )
-from kcore.types import Uuid
+from kcore.types import Int32s, Uuid
 
 FENCE: Final = 1  # BrokerRegistrationFencingChange
 UNFENCE: Final = -1
@@ -57,20 +60,37 @@ def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Reco
 def directories_offline(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
     """Directories that the broker's registration lists are offline; the others of `offline` are passed over.
 
-    A topic that was deleted since has no partition in any directory: Kafka falls over one whose ISR was empty.
+    The broker goes out of the ISR wherever a replica is in such a directory, be it another broker's: a directory may
+    have been registered by a broker that was unregistered since. A topic that was deleted has no partition in any
+    directory: Kafka falls over one whose ISR was empty.
     """
     table, brokers = context.image.table, context.image.brokers
     row, uuids, said = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
     newly_offline = [each for each in brokers.directories[row] if uuids[each] in said]
     if not newly_offline:
         return []
-    changes = kraft_events.directories_failed(table, kraft_settings(context), broker_id, newly_offline)
+    changes = (
+        kraft_events.replicas_lost(table, kraft_settings(context), broker_id, rows)
+        for rows in _rows_by_directory(table, newly_offline)
+    )
     record = BrokerRegistrationChangeRecord(
         broker_id=broker_id,
         broker_epoch=int(brokers.epochs[row]),
         log_dirs=[uuids[each] for each in brokers.directories[row] if uuids[each] not in said],
     )
-    return [*_if_any(changes), Versioned(record, 2)]
+    return [*(each for each in changes if len(each)), Versioned(record, 2)]
+
+
+def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Iterator[Int32s]:
+    """The partitions that have a replica in each of these directories. Looks at all partitions once."""
+    if table.directories__ps is None:
+        return
+    is_meant__d = np.zeros(len(table.directories), np.bool_)
+    is_meant__d[list(directories)] = True
+    is_there = is_meant__d[table.directories__ps].any(axis=1) & (table.topic_row__p != NO_TOPIC)
+    rows = np.flatnonzero(is_there).astype(np.int32)
+    for directory in directories:
+        yield rows[(table.directories__ps[rows] == directory).any(axis=1)]
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
