@@ -53,7 +53,7 @@ class Advances:
             decision = task.work(self.context, now_ms) or Decision()
             written = list(self._written(decision, now_ms))
             found += written
-            self._periodic.ran(task, self.context, now_ms, decided=bool(written))
+            self._periodic.ran(task, self.context, now_ms, written=len(written))
             self._periodic.on_change(self.context, now_ms)
 
     def _written(self, decision: Decision, now_ms: int) -> Iterator[Json]:

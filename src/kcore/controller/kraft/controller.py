@@ -261,8 +261,8 @@ class KraftController:
         end = self.image.end_offset
         self._decide(opened, outputs)
         failed = any(isinstance(each, Told) and each.level == logging.ERROR for each in outputs[before:])
-        decided = self.image.end_offset > end
-        self.periodic.ran(task, self.context, now_ms, decided=decided, failed=failed)
+        written = self.image.end_offset - end
+        self.periodic.ran(task, self.context, now_ms, written=written, failed=failed)
         self.periodic.on_change(self.context, now_ms)
 
     # What the node tells (kcore.raft.state_machine.StateMachine).
@@ -365,13 +365,15 @@ class KraftController:
             return ()
         batches = next(reader, None)
         if batches is not None:
-            replay(loading, decode_records(batches))
+            records = decode_records(batches)
+            replay(loading, records)
+            self._is_empty = self._is_empty and bool((records.control_type >= 0).all())
             return [ReadOn()]
         self._reader = self._loading = None
         if reader.is_lost:
             return ()
         loading.end_offset, loading.epoch = reader.snapshot.offset, reader.snapshot.epoch
-        self.committed, self._is_empty = reader.snapshot.offset, False
+        self.committed = reader.snapshot.offset
         self._begin_with(loading)
         self.image.commit(reader.snapshot.offset)
         self.snapshots.begin(reader.snapshot.offset, self._clocks.wall_ms())

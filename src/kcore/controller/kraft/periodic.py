@@ -18,6 +18,7 @@ from kcore.metadata.columns import NO_TOPIC
 from kcore.schema.metadata_records_log import NoOpRecord
 
 AGAIN_MS: Final = 10
+MOST_ELECTIONS: Final = 10_000  # Of one task at once; Kafka's are 1,000 (MAX_ELECTIONS_PER_IMBALANCE).
 AFTER_FAULT_MS: Final = 5 * 60 * 1000
 FENCING: Final = "maybeFenceStaleBroker"
 BALANCING: Final = "electPreferred"
@@ -36,7 +37,7 @@ class Task:
     name: str
     period_ms: int
     work: Work
-    continues: bool = False  # After a decision it may have more to do at once.
+    continues_from: int | None = None  # Having written so many records it may have more to do at once.
     is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: it waits only while this holds.
     next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when it has something to do.
 
@@ -87,12 +88,12 @@ class PeriodicTasks:
             return None
         return self._tasks[name]
 
-    def ran(self, task: Task, context: ControllerContext, now_ms: int, *, decided: bool, failed: bool = False) -> None:
-        """It was done at `now_ms`; when it is due next."""
+    def ran(self, task: Task, context: ControllerContext, now_ms: int, *, written: int, failed: bool = False) -> None:
+        """It was done at `now_ms` and wrote so many records; when it is due next."""
         self._due_ms.pop(task.name, None)
         if failed:
             self._set(task, now_ms + AFTER_FAULT_MS)
-        elif task.continues and decided:
+        elif task.continues_from is not None and written >= task.continues_from:
             self._set(task, now_ms + AGAIN_MS)
         else:
             self._wait(task, context, now_ms)
@@ -141,19 +142,21 @@ def tasks_of(
             UNCLEAN,
             config.unclean_leader_election_interval_ms,
             elect_unclean,
+            continues_from=MOST_ELECTIONS,
             is_wanted=_is_leaderless if is_old else None,
         ),
         Task(
             FENCING,
             max(1, config.broker_session_timeout_ms // SAMPLES),
             fence,
-            continues=not is_old,
+            continues_from=None if is_old else 1,
             next_ms=_next_session_end if is_old else None,
         ),
     ]
     if config.auto_leader_rebalance_enable:
         period_ms = config.leader_imbalance_check_interval_seconds * 1000
-        tasks.insert(1, Task(BALANCING, period_ms, balance, is_wanted=_is_imbalanced if is_old else None))
+        wanted = _is_imbalanced if is_old else None
+        tasks.insert(1, Task(BALANCING, period_ms, balance, continues_from=MOST_ELECTIONS, is_wanted=wanted))
     if config.metadata_max_idle_interval_ms > 0:
         tasks.append(Task(NO_OP, config.metadata_max_idle_interval_ms, no_op))
     return tasks

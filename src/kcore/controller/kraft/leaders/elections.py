@@ -11,25 +11,23 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
-from kcore.controller.kraft.authorization import ALTER, is_authorized
+from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
-    ALTER_PERMISSION,
-    RECORD_LIMIT,
-    TOO_MANY_RECORDS,
     in_runs,
-    limits_records,
     mark,
     named_too_often,
-    refusal,
+    places_of,
     rows_named,
     topic_rows_by_name,
 )
+from kcore.controller.kraft.periodic import MOST_ELECTIONS
+from kcore.controller.kraft.record_limits import check_records
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.partition_table import PartitionTable
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import ApiException, Errors
 from kcore.replication.elections import rows_not_led_by_first
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import leaderless_rows, leaders_elected
@@ -41,11 +39,10 @@ from kcore.schema.partitions import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-from kcore.types import Bools, Int16s, Int32s, Int64s
+from kcore.types import Bools, Int16s, Int32s
 
 _Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
 PREFERRED, UNCLEAN = 0, 1  # ElectionType
-MOST_ELECTIONS: Final = 10_000  # Partitions that a periodic task decides at once; Kafka's tasks elect 1,000.
 _MESSAGES: Final[dict[int, str | None]] = {
     Errors.NONE: None,
     Errors.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
@@ -57,8 +54,7 @@ _MESSAGES: Final[dict[int, str | None]] = {
 def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Decision:
     """An administrator asks for elections; a request without partitions asks for all. One bulk decision."""
     if not is_authorized(context, info, ALTER):
-        message = refusal(info, "ElectLeaders", ALTER_PERMISSION)
-        return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, message)
+        return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     if request.topic_partitions is not None and not request.topic_partitions:
         return Decision(ElectLeadersResponse())
     if request.election_type not in (PREFERRED, UNCLEAN):
@@ -68,8 +64,10 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
         response, elected = _elect_everywhere(context, request.election_type == UNCLEAN)
     else:
         response, elected = _elect_these(context, request.topic_partitions, request.election_type == UNCLEAN)
-    if limits_records(context) and sum(map(len, elected)) > RECORD_LIMIT:
-        return _all_refused(request, info, Errors.POLICY_VIOLATION, TOO_MANY_RECORDS)
+    try:
+        check_records(context, sum(map(len, elected)))
+    except ApiException as error:
+        return _all_refused(request, info, error.error, str(error))
     return Decision(response, elected, is_atomic=False)
 
 
@@ -97,14 +95,14 @@ def _elect_these(context: ControllerContext, topics: Sequence[TopicPartitions], 
     for places in in_runs(rows[wanted]):
         chosen = wanted[places]
         changes = leaders_elected(table, settings, rows[chosen], unclean=unclean)
-        _mark_failed(errors, chosen[~np.isin(rows[chosen], changes.rows, assume_unique=True)], unclean)
+        errors[chosen] = _failure(unclean)
+        errors[chosen[places_of(changes, rows[chosen])]] = Errors.NONE
         elected += [changes] if len(changes) else []
     return _response(topics, topic_rows, indexes, errors), elected
 
 
-def _mark_failed(errors: Int16s, places: Int64s, unclean: bool) -> None:
-    """Of those places nobody could be elected."""
-    errors[places] = Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else Errors.PREFERRED_LEADER_NOT_AVAILABLE
+def _failure(unclean: bool) -> Errors:
+    return Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else Errors.PREFERRED_LEADER_NOT_AVAILABLE
 
 
 def _needed(table: PartitionTable, rows: Int32s, unclean: bool) -> Bools:
@@ -144,8 +142,8 @@ def _elect_everywhere(context: ControllerContext, unclean: bool) -> _Elected:
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
     changes = leaders_elected(table, settings, rows, unclean=unclean)
-    errors = np.zeros(len(rows), np.int16)
-    _mark_failed(errors, np.flatnonzero(~np.isin(rows, changes.rows, assume_unique=True)), unclean)
+    errors = np.full(len(rows), _failure(unclean), np.int16)
+    errors[places_of(changes, rows)] = Errors.NONE
     found: dict[int, list[PartitionResult]] = {}
     columns = table.topic_row__p[rows].tolist(), table.partition_index__p[rows].tolist(), errors.tolist()
     for topic_row, index, error in zip(*columns, strict=True):
@@ -163,24 +161,22 @@ def _elect_everywhere(context: ControllerContext, unclean: bool) -> _Elected:
 
 
 def elect_unclean(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Unclean elections for partitions without a leader whose topics allow them: MOST_ELECTIONS partitions at once.
+    """Unclean elections for partitions without a leader whose topics allow them; None where nobody can be elected.
 
-    None where nobody can be elected. What is decided may not be all: whoever applies it asks again at once, until None.
-    Source: ReplicationControlManager.maybeElectUncleanLeaders.
+    MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeElectUncleanLeaders.
     """
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table)
-    return _first_of(_elections(table, settings, rows[settings.allows_unclean(table, rows)], unclean=True))
+    return _several(_elections(table, settings, rows[settings.allows_unclean(table, rows)], unclean=True))
 
 
 def balance_leaders(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Preferred leaders, where they are not the leaders and can be: MOST_ELECTIONS partitions at once.
+    """Preferred leaders, where they are not the leaders and can be; None where nobody can be elected.
 
-    None where nobody can be elected. What is decided may not be all: whoever applies it asks again at once, until None.
-    Source: ReplicationControlManager.maybeBalancePartitionLeaders.
+    MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeBalancePartitionLeaders.
     """
     table = context.image.table
-    return _first_of(_elections(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
+    return _several(_elections(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
 
 
 def _elections(
@@ -190,6 +186,11 @@ def _elections(
         yield leaders_elected(table, settings, rows[start : start + MOST_ELECTIONS], unclean=unclean)
 
 
-def _first_of(elections: Iterator[KraftElections]) -> Decision | None:
-    changes = next(filter(len, elections), None)
-    return None if changes is None else Decision(records=[changes], is_atomic=False)
+def _several(elections: Iterator[KraftElections]) -> Decision | None:
+    """The first of them that make MOST_ELECTIONS records, or all."""
+    records: list[KraftElections] = []
+    for changes in elections:
+        records += [changes] if len(changes) else []
+        if sum(map(len, records)) >= MOST_ELECTIONS:
+            break
+    return Decision(records=records, is_atomic=False) if records else None

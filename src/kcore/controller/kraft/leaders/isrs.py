@@ -18,6 +18,7 @@ from kcore.controller.kraft.leaders.named import (
     is_current_epoch,
     mark,
     named_too_often,
+    places_of,
     rows_named,
     topic_rows_by_id,
     topic_rows_by_name,
@@ -201,8 +202,8 @@ class _Answers:
 
     def add(self, table: PartitionTable, rows: Int32s, places: Int64s, changes: KraftElections) -> None:
         """As the changes have it; as the table has it where nothing changes."""
-        chosen = rows[places]
-        is_changed = np.isin(chosen, changes.rows, assume_unique=True)
+        is_changed = np.zeros(len(places), np.bool_)
+        is_changed[places_of(changes, rows[places])] = True
         same, other = places[~is_changed], places[is_changed]
         ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))
         stays = rows[same]
@@ -220,10 +221,9 @@ class _Answers:
         self, rows: Int32s, places: Int64s, changes: KraftElections, broker_id: int, version: int
     ) -> None:
         """A leader whose change made another one leader, by completing a reassignment, must fetch metadata first."""
-        is_changed = np.isin(rows[places], changes.rows, assume_unique=True)
         is_other = ((changes.fields & ChangedFields.LEADER) != 0) & (changes.leaders != broker_id)
         error = Errors.NEW_LEADER_ELECTED if version >= _TOPIC_IDS else Errors.FENCED_LEADER_EPOCH
-        self.errors[places[is_changed][is_other]] = error
+        self.errors[places[places_of(changes, rows[places])][is_other]] = error
 
 
 def _response(request: AlterPartitionRequest, asked: _Asked, answers: _Answers) -> AlterPartitionResponse:

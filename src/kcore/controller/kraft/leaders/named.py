@@ -5,27 +5,14 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.metadata.arrays import numbered
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
+from kcore.replication.kraft_results import KraftElections
 from kcore.types import Bools, Int16s, Int32s, Int64s, Uuid
 
 MOST_RUNS: Final = 64  # So many decisions a request cost nothing; a partition may be named so often.
-RECORD_LIMIT: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP: Kafka's way, not ours.
-TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
-ALTER_PERMISSION, DESCRIBE_PERMISSION = "ALTER", "DESCRIBE"
-
-
-def refusal(info: RequestInfo, request: str, permission: str) -> str:
-    """The message for whoever may not do what it asks for; Kafka prints the whole request object."""
-    return f"{request} of {info.principal} needs {permission} permission."
-
-
-def limits_records(context: ControllerContext) -> bool:
-    """Whether a request may make 10,000 records at the most, as in Kafka."""
-    return "record-limits" in context.config.kafka_way
 
 
 def rows_named(
@@ -93,3 +80,8 @@ def in_runs(rows: Int32s, kinds: Int16s | None = None) -> Iterator[Int64s]:
 def mark(errors: Int16s, wrong: Bools, error: Errors) -> None:
     """The entries that are `wrong` get that error, where they have none yet: checks come in Kafka's order."""
     errors[wrong & (errors == 0)] = error
+
+
+def places_of(changes: KraftElections, rows: Int32s) -> Int64s:
+    """Where among `rows`, ascending, the partitions are that change; the others are as they were."""
+    return np.searchsorted(rows, changes.rows)

@@ -5,11 +5,11 @@ Source: ControllerApis.handleListPartitionReassignments, ReplicationControlManag
 
 from collections.abc import Iterable, Sequence
 
-from kcore.controller.kraft.authorization import DESCRIBE, is_authorized
+from kcore.controller.kraft.authorization import DESCRIBE, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.kraft.leaders.named import DESCRIBE_PERMISSION, refusal, topic_rows_by_name
+from kcore.controller.kraft.leaders.named import topic_rows_by_name
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import (
@@ -26,8 +26,7 @@ def on_list_partition_reassignments(
 ) -> Decision:
     """The cost is that of what moves, or of what the request names."""
     if not is_authorized(context, info, DESCRIBE):
-        message = refusal(info, "ListPartitionReassignments", DESCRIBE_PERMISSION)
-        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, message))
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     table = context.image.table
     topics = _all_moving(table) if request.topics is None else _these(table, request.topics)
     return Decision(ListPartitionReassignmentsResponse(error_message=None, topics=topics))

@@ -11,21 +11,19 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.authorization import ALTER, is_authorized
+from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
-    ALTER_PERMISSION,
     MOST_RUNS,
-    RECORD_LIMIT,
     in_runs,
-    limits_records,
     named_too_often,
-    refusal,
+    places_of,
     rows_named,
     topic_rows_by_name,
 )
+from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable
@@ -92,17 +90,16 @@ def on_alter_partition_reassignments(
 ) -> Decision:
     """Moves begun and cancelled: those without a problem are one bulk decision, or as many as the order asks for."""
     if not is_authorized(context, info, ALTER):
-        message = refusal(info, "AlterPartitionReassignments", ALTER_PERMISSION)
-        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, message))
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
         return Decision(AlterPartitionReassignmentsResponse())
     table = context.image.table
     asked = _Asked.of(table, request)
     problems = _problems(table, asked)
     decided = _decided(table, kraft_settings(context), asked, problems)
-    if limits_records(context) and sum(len(changes) for _, changes in decided) > RECORD_LIMIT:
-        changed = [place for places, changes in decided for place in _changed(asked.rows, places, changes)]
-        problems |= dict.fromkeys(changed[RECORD_LIMIT:], _OVER_LIMIT)
+    if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
+        changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
+        problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
         decided = _decided(table, kraft_settings(context), asked, problems)
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -243,9 +240,3 @@ def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem
         "unclean leader election."
     )
     return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, message)
-
-
-def _changed(rows: Int32s, places: Int64s, changes: KraftElections) -> list[int]:
-    """Those of the places whose partitions change."""
-    found: list[int] = places[np.isin(rows[places], changes.rows, assume_unique=True)].tolist()
-    return found
