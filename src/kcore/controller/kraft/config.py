@@ -23,7 +23,7 @@ class KraftControllerConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     unclean_leader_election_interval_ms: int = 300_000
-    delegation_token_secret_key: str | None = None
+    delegation_token_secret_key: str | None = field(default=None, repr=False)
     delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
     delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
     delegation_token_expiry_check_interval_ms: int = 3600 * 1000
@@ -33,5 +33,6 @@ class KraftControllerConfig:
     metadata_max_idle_interval_ms: int = 500  # Between no-ops; 0: none.
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
     metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: age alone makes no snapshot.
-    static_configs: Mapping[str, str] = field(default_factory=dict)  # Others of server.properties, by Kafka's names.
+    # Others of server.properties, by Kafka's names. Passwords may be among them.
+    static_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched off; see `departures.py`.
