@@ -4,6 +4,7 @@ from typing import Any
 
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.replication.java_random import JavaRandom
@@ -24,3 +25,10 @@ def a_context(level: int = 29, **settings: Any) -> ControllerContext:
     )
     context.image.apply(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
     return context
+
+
+def applied(context: ControllerContext, decision: Decision) -> None:
+    """The records of a decision take effect."""
+    for each in decision.records:
+        assert isinstance(each, Versioned)
+        context.apply(each.record, context.next_offset, 0)

@@ -103,6 +103,20 @@ def test_an_entry_of_a_host() -> None:
     assert not is_authorized(context, asked_by(address="10.0.0.2"), READ, TOPIC, "t")
 
 
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("fe80::a:b", "fe80:0:0:0:0:0:a:b"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_hosts_are_named_as_java_names_them(address: str, host: str) -> None:
+    assert is_authorized(a_world(entry("t", host=host)), asked_by(address=address), READ, TOPIC, "t")
+
+
 def test_names_that_are_authorized() -> None:
     context = a_world(entry("logs-", pattern=PREFIXED), entry("logs-secret", permission=DENY))
     names = ["logs-a", "logs-secret", "log", "logs-a"]

@@ -6,6 +6,9 @@ ResourceType's codes.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv6Address
+from struct import Struct
 from typing import Final
 
 from kcore.controller.kraft.acl_index import WILDCARD, Acl
@@ -22,6 +25,7 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(2, 8)
 CLUSTER_NAME: Final = "kafka-cluster"
 ALLOW: Final = 3
 WILDCARD_PRINCIPAL: Final = "User:*"
+EIGHT_GROUPS: Final = Struct(">8H")  # Of an IPv6 address.
 _IMPLY: Final = {  # Which operations a principal may do because it is allowed another one; DENY implies nothing.
     DESCRIBE: frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER}),
     DESCRIBE_CONFIGS: frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS}),
@@ -45,10 +49,11 @@ def is_authorized(
     principal = str(info.principal)
     if principal in config.super_users:
         return True
+    host = as_java_says(info.client_address)
     has_entries = is_allowed = False
     for acl in context.acls.of(context.image).of_resource(resource_type, name):
         has_entries = True
-        if _matches(acl, principal, info.client_address, operation):
+        if _matches(acl, principal, host, operation):
             if acl.permission_type != ALLOW:
                 return False
             is_allowed = True
@@ -60,6 +65,23 @@ def filter_by_authorized(
 ) -> set[str]:
     """Those of the names that is_authorized (AuthHelper.filterByAuthorized)."""
     return {name for name in set(names) if is_authorized(context, info, operation, resource_type, name)}
+
+
+@lru_cache(maxsize=4096)
+def as_java_says(address: str) -> str:
+    """An address as ACLs name it: InetAddress.getHostAddress writes all eight groups of IPv6, and IPv4 that is mapped
+    into IPv6 as IPv4.
+    """
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    groups = ":".join(f"{number:x}" for number in EIGHT_GROUPS.unpack(parsed.packed))
+    return f"{groups}%{parsed.scope_id}" if parsed.scope_id else groups
 
 
 def refusal(info: RequestInfo, operation: int) -> str:

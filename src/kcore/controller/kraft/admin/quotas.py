@@ -151,7 +151,7 @@ def _is_address(text: str) -> bool:
     Kafka resolves other names, and stands still meanwhile; a controller of kcore asks no name server.
     """
     try:
-        ipaddress.ip_address(text.removeprefix("[").removesuffix("]") if text.startswith("[") else text)
+        ipaddress.ip_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
     except ValueError:
         return text == "localhost"
     return True
