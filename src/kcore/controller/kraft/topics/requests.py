@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kcore.controller.kraft.admin.config_descriptions import HANDLERS as DESCRIPTIONS
 from kcore.controller.kraft.admin.configs import HANDLERS as CONFIGS
 from kcore.controller.kraft.context import Handler
 from kcore.controller.kraft.topics.creation import on_create_topics
@@ -13,6 +14,7 @@ from kcore.schema.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 HANDLERS: Final[dict[type[Message], Handler]] = {
     **CONFIGS,
+    **DESCRIPTIONS,
     CreateTopicsRequest: on_create_topics,
     CreatePartitionsRequest: on_create_partitions,
     DeleteTopicsRequest: on_delete_topics,
