@@ -189,8 +189,7 @@ def _wrong_target(what: str) -> _Problem:
 
 def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | None:
     """The replication factor stays what it was before the move (validatePartitionReplicationFactorUnchanged)."""
-    moving = table.removing.get(row, ())
-    present = np.count_nonzero(table.replicas__ps[row] != NO_BROKER_ROW) - len(moving)
+    present = table.replica_count(row) - len(table.removing.get(row, ()))
     if size == present:
         return None
     message = f"The replication factor is changed from {present} to {size}"
@@ -232,11 +231,11 @@ def _broker_rows(brokers: BrokerTable, targets: Sequence[Sequence[int]]) -> Int1
 
 def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem:
     """Source: PartitionReassignmentRevert, cancelPartitionReassignment."""
-    state = table.state(int(asked.rows[place]))
-    if {*state.replicas} <= {*state.adding}:
+    row = int(asked.rows[place])
+    if {*table.replicas__ps[row].tolist()} - {NO_BROKER_ROW} <= {*table.adding.get(row, ())}:
         return _ALL_ADDED
     message = (
-        f"Unable to revert partition assignment for {state.topic}:{state.partition} because it would require an "
-        "unclean leader election."
+        f"Unable to revert partition assignment for {asked.topics[place]}:{asked.partitions[place].partition_index} "
+        "because it would require an unclean leader election."
     )
     return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, message)
