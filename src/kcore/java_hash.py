@@ -5,32 +5,36 @@ the one that was put first comes first; buckets that Java turns into trees (8 en
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 Key = TypeVar("Key")
 
 
-@lru_cache(maxsize=4096)
 def string_hash(text: str) -> int:
     """String.hashCode, as 32 bits without a sign."""
+    units = text.encode() if text.isascii() else memoryview(text.encode("utf-16", "surrogatepass")).cast("H")[1:]
     value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (value * 31 + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
+    for unit in units:
+        value = value * 31 + unit & 0xFFFFFFFF
     return value
 
 
-def hash_map_order(
-    keys: Iterable[Key],
-    hash_of: Callable[[Key], int] = string_hash,
-    capacity: int = 16,
-) -> list[Key]:
+@overload
+def hash_map_order(keys: Iterable[str], *, capacity: int = 16) -> list[str]: ...
+
+
+@overload
+def hash_map_order(keys: Iterable[Key], hash_of: Callable[[Key], int], capacity: int = 16) -> list[Key]: ...
+
+
+def hash_map_order(keys: Iterable[Any], hash_of: Callable[[Any], int] = string_hash, capacity: int = 16) -> list[Any]:
     """Distinct keys, given in the order in which they are put, as `new HashMap(capacity)` lists them.
 
     `hash_of` is the key's hashCode, as 32 bits without a sign.
     """
     listed = list(keys)
+    if len(listed) < 2:
+        return listed
     buckets = 1 << (max(capacity, 1) - 1).bit_length()
     while len(listed) * 4 > buckets * 3:
         buckets *= 2
