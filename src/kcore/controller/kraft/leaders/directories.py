@@ -79,16 +79,12 @@ def _size(topic: AssignReplicasToDirsRequestTopicData) -> int:
 def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) -> Int32s:
     """The row of directory `uuids[place]` for each of the places.
 
-    A directory that nobody has named gets a row. That changes no state: a row in which nothing is means nothing, so the
-    journal need not take it back.
+    A directory that nobody has named gets a row, as records are columns that name directories by row. That changes no
+    state: a row in which nothing is means nothing.
     """
     used = np.unique(places).tolist()
     by_place = np.zeros(len(uuids), np.int32)
-    if image.recorder is None:
-        by_place[used] = image.directories.name(uuids[place] for place in used)
-    else:
-        with image.recorder.silenced():
-            by_place[used] = image.directories.name(uuids[place] for place in used)
+    by_place[used] = image.directories.name(uuids[place] for place in used)
     return by_place[places]
 
 
