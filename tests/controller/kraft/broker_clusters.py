@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from controller.kraft.contexts import CLUSTER_ID, a_context
+from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
@@ -47,7 +48,7 @@ def a_cluster(brokers: Iterable[int] = (1, 2, 3), **settings: Any) -> Controller
                 incarnation_id=uuid(broker_id),
                 broker_epoch=context.next_offset,
                 fenced=False,
-                log_dirs=[uuid(1000 + broker_id)],
+                log_dirs=[uuid(1000 + broker_id)] if context.version.directories_supported else [],
             ),
         )
     context.activate(BEGIN_MS)
@@ -67,6 +68,7 @@ def a_topic(
     """A topic of so many partitions, all alike; the leader is the first of the ISR."""
     topic_id, members = uuid(5000 + number), replicas if isr is None else isr
     image, padding = context.image, [-1] * len(replicas)
+    homes = [image.directories.row(uuid(1000 + each)) for each in replicas]
     created = PartitionCreations(
         names=[f"topic-{number}"],
         topic_ids=[topic_id],
@@ -76,7 +78,7 @@ def a_topic(
         replicas=np.tile(np.array(replicas, np.int32), (count, 1)),
         isr=np.tile(np.array([*members, *padding][: len(replicas)], np.int32), (count, 1)),
         leaders=np.full(count, members[0] if members else -1, np.int32),
-        directories=np.tile([image.directories.row(uuid(1000 + each)) for each in replicas], (count, 1)),
+        directories=np.tile(homes, (count, 1)) if context.version.directories_supported else None,
     )
     values = records_of_creation(image.brokers, created, context.version)
     for batch in values.batches(context.next_offset, epoch=1, timestamp=0):
@@ -109,6 +111,12 @@ def beat(context: ControllerContext, broker_id: int, now_ms: int = BEGIN_MS, **g
     response = take_effect(context, ask(context, a_heartbeat(context, broker_id, **given), now_ms), now_ms).response
     assert isinstance(response, BrokerHeartbeatResponse)
     return response
+
+
+def look(context: ControllerContext, now_ms: int) -> Decision | None:
+    """The look for stale brokers at that time, after one a little earlier that fenced nobody."""
+    context.heartbeats.was_listening(now_ms - SESSION_MS // 8)
+    return fence_stale_brokers(context, now_ms)
 
 
 def a_heartbeat(context: ControllerContext, broker_id: int, **given: Any) -> BrokerHeartbeatRequest:

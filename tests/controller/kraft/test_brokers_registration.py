@@ -30,7 +30,7 @@ from kcore.schema.broker_lifecycle import (
     UnregisterBrokerResponse,
 )
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord, UnregisterBrokerRecord
-from kcore.schema.metadata_records_settings import ProducerIdsRecord
+from kcore.schema.metadata_records_settings import FeatureLevelRecord, ProducerIdsRecord
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.types import Uuid
 
@@ -68,6 +68,19 @@ def test_what_kafka_refuses_or_falls_over_is_refused(what: str) -> None:
     given = {"broker_id": 9} | HOSTILE[what]
     decision = ask(context, a_registration(given.pop("broker_id"), 90, **given))
     assert error_of(decision) is Errors.INVALID_REGISTRATION
+
+
+def test_a_broker_of_another_cluster_is_refused() -> None:
+    """E26, KAFKA-13528; a feature that a broker lacks is KAFKA-17305, below."""
+    decision = ask(a_cluster(), a_registration(9, 90, cluster_id="another"))
+    assert error_of(decision) is Errors.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_broker_that_does_not_name_a_finalized_feature_is_refused() -> None:
+    """E26, KAFKA-17305."""
+    context = a_cluster()
+    put(context, FeatureLevelRecord(name="group.version", feature_level=1))
+    assert error_of(ask(context, a_registration(9, 90))) is Errors.UNSUPPORTED_VERSION
 
 
 def test_directories_that_are_not_reserved_are_taken() -> None:
@@ -125,6 +138,7 @@ def test_a_new_incarnation_leaves_the_isr_before_it_is_registered() -> None:
 @pytest.mark.parametrize("kafka_way", [frozenset(), WAITS])
 @pytest.mark.parametrize("leads", [False, True])
 def test_a_broker_that_stopped_as_told_is_taken_in_again(leads: bool, kafka_way: frozenset[str]) -> None:
+    """E14: KAFKA-19047, KAFKA-19130."""
     context = a_cluster(kafka_way=kafka_way)
     if leads:
         a_topic(context, 1, [1, 2])

@@ -16,6 +16,7 @@ from controller.kraft.broker_clusters import (
     beat,
     changes_of,
     error_of,
+    look,
     put,
     records_of,
     take_effect,
@@ -56,7 +57,7 @@ def test_heartbeats_keep_one_deadline_a_broker() -> None:
     for turn in range(200):
         for broker_id in range(20):
             beat(context, broker_id, BEGIN_MS + 100 * turn)
-        assert fence_stale_brokers(context, BEGIN_MS + 100 * turn) is None
+        assert look(context, BEGIN_MS + 100 * turn) is None
     assert len(context.heartbeats._deadlines) <= 20
 
 
@@ -83,7 +84,7 @@ def test_brokers_whose_sessions_end_together_are_fenced_in_one_decision() -> Non
     topic_id = a_topic(context, 20_000, [1, 2, 100])
     a_topic(context, 1, [3, 4, 5], number=2)
     beat(context, 100, BEGIN_MS + 5_000)
-    decision = fence_stale_brokers(context, LATER_MS)
+    decision = look(context, LATER_MS)
     assert decision is not None
     [changes] = changes_of(decision)
     assert len(changes) == 20_001
@@ -94,15 +95,15 @@ def test_brokers_whose_sessions_end_together_are_fenced_in_one_decision() -> Non
     assert (moved.leader, moved.isr) == (100, (100,)) and topic_id
     lost = context.image.partition("topic-2", 0)
     assert (lost.leader, lost.isr) == (-1, (3, 4, 5)), "any of them may lead when it is back"
-    assert fence_stale_brokers(context, LATER_MS) is None
-    assert fence_stale_brokers(context, LATER_MS + 10 * SESSION_MS) is not None, "100 fell silent, too"
+    assert look(context, LATER_MS) is None
+    assert look(context, LATER_MS + 10 * SESSION_MS) is not None, "100 fell silent, too"
 
 
 def test_kafka_fences_one_by_one_and_elects_who_is_fenced_next() -> None:
     context = a_cluster((1, 2, 3), kafka_way=frozenset({FENCES_ONE_BY_ONE}))
     a_topic(context, 1, [1, 2, 3])
     fenced = []
-    while (decision := fence_stale_brokers(context, LATER_MS)) is not None:
+    while (decision := look(context, LATER_MS)) is not None:
         take_effect(context, decision, LATER_MS)
         [record] = records_of(decision)
         assert isinstance(record, BrokerRegistrationChangeRecord)
@@ -116,21 +117,21 @@ def test_kafka_fences_one_by_one_and_elects_who_is_fenced_next() -> None:
 @pytest.mark.parametrize("kafka_way", [frozenset(), frozenset({FENCES_ONE_BY_ONE})])
 def test_a_fencing_that_was_not_written_is_decided_again(kafka_way: frozenset[str]) -> None:
     context = a_cluster((1,), kafka_way=kafka_way)
-    assert fence_stale_brokers(context, LATER_MS) is not None, "and the append is refused"
-    again = fence_stale_brokers(context, LATER_MS)
+    assert look(context, LATER_MS) is not None, "and the append is refused"
+    again = look(context, LATER_MS)
     assert again is not None
     take_effect(context, again, LATER_MS)
-    assert fence_stale_brokers(context, LATER_MS + 2 * SESSION_MS) is None
+    assert look(context, LATER_MS + 2 * SESSION_MS) is None
     assert context.heartbeats.next_deadline_ms() is None
 
 
 def test_a_broker_that_is_heard_again_before_its_fencing_is_written_stays() -> None:
     context = a_cluster((1,))
-    assert fence_stale_brokers(context, LATER_MS) is not None, "and the append is refused"
+    assert look(context, LATER_MS) is not None, "and the append is refused"
     beat(context, 1, LATER_MS)
-    assert fence_stale_brokers(context, LATER_MS) is None
-    assert fence_stale_brokers(context, LATER_MS + SESSION_MS) is None
-    assert fence_stale_brokers(context, LATER_MS + SESSION_MS + 1) is not None
+    assert look(context, LATER_MS) is None
+    assert look(context, LATER_MS + SESSION_MS) is None
+    assert look(context, LATER_MS + SESSION_MS + 1) is not None
 
 
 def _fenced_by_its_own_wish(release: str) -> ControllerContext:
@@ -142,24 +143,24 @@ def _fenced_by_its_own_wish(release: str) -> ControllerContext:
 
 def test_the_end_of_a_fenced_brokers_session_is_written_once() -> None:
     context = _fenced_by_its_own_wish("4.3.1")
-    assert fence_stale_brokers(context, LATER_MS) is None
-    decision = fence_stale_brokers(context, LATER_MS + 1)
+    assert look(context, LATER_MS) is None
+    decision = look(context, LATER_MS + 1)
     assert decision is not None and len(records_of(decision)) == 1
     take_effect(context, decision, LATER_MS + 1)
-    assert fence_stale_brokers(context, LATER_MS + 10 * SESSION_MS) is None
+    assert look(context, LATER_MS + 10 * SESSION_MS) is None
 
 
 def test_in_3_9_a_fenced_broker_has_no_session() -> None:
     context = _fenced_by_its_own_wish("3.9.1")
-    assert fence_stale_brokers(context, LATER_MS + 1) is None
+    assert look(context, LATER_MS + 1) is None
     assert error_of(ask(context, a_registration(1, 77))) is Errors.NONE
 
 
 def test_a_new_leader_waits_a_whole_session_for_everybody() -> None:
     context = a_cluster((1, 2))
     context.activate(LATER_MS)
-    assert fence_stale_brokers(context, LATER_MS + SESSION_MS) is None
-    decision = fence_stale_brokers(context, LATER_MS + SESSION_MS + 1)
+    assert look(context, LATER_MS + SESSION_MS) is None
+    decision = look(context, LATER_MS + SESSION_MS + 1)
     assert decision is not None and len(records_of(decision)) == 2
 
 
@@ -170,3 +171,21 @@ def test_a_registration_alone_begins_no_session() -> None:
     beat(context, 7)
     assert error_of(ask(context, a_registration(7, 71))) is Errors.DUPLICATE_BROKER_REGISTRATION
     assert error_of(ask(context, a_registration(7, 71), LATER_MS)) is Errors.NONE
+
+
+def test_heartbeats_that_waited_behind_a_long_event_are_read_before_anybody_is_fenced() -> None:
+    """E13: KAFKA-15019, KAFKA-17793, KAFKA-19294."""
+    context = a_cluster((1, 2))
+    look(context, BEGIN_MS)
+    assert fence_stale_brokers(context, LATER_MS) is None, "the controller did nothing else for a whole session"
+    beat(context, 1, LATER_MS)
+    decision = fence_stale_brokers(context, LATER_MS + SESSION_MS // 8)
+    assert decision is not None
+    [record] = records_of(decision)
+    assert isinstance(record, BrokerRegistrationChangeRecord) and record.broker_id == 2, "it is silent indeed"
+
+
+def test_an_event_that_leaves_time_for_heartbeats_delays_no_fencing() -> None:
+    context = a_cluster((1,))
+    look(context, BEGIN_MS + SESSION_MS // 2)
+    assert fence_stale_brokers(context, LATER_MS) is not None

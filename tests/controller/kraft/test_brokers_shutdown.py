@@ -21,8 +21,11 @@ from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import BrokerHeartbeatResponse
 from kcore.schema.metadata_records_brokers import (
     BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
 
 
@@ -37,6 +40,44 @@ def test_a_broker_may_stop_once_all_others_know_who_leads() -> None:
         beat(context, broker_id, current_metadata_offset=last)
         response = beat(context, 1, want_shut_down=True)
         assert response.should_shut_down == (broker_id == 4) and response.is_fenced == (broker_id == 4)
+
+
+def test_a_controlled_shutdown_ends_while_the_log_goes_on() -> None:
+    """E12, KAFKA-14292: each heartbeat pushed the offset on that all others had to reach."""
+    context = a_cluster()
+    a_topic(context, 1, [1, 2])
+    beat(context, 1, want_shut_down=True)
+    last = context.next_offset - 1
+    for _ in range(3):
+        put(context, NoOpRecord())
+        assert not beat(context, 1, want_shut_down=True).should_shut_down
+    for broker_id in (2, 3):
+        beat(context, broker_id, current_metadata_offset=last)
+    assert beat(context, 1, want_shut_down=True).should_shut_down
+
+
+def test_a_broker_behind_the_end_of_a_busy_log_is_unfenced() -> None:
+    """E11, KAFKA-13959: with a no-op every 500 ms no broker ever has the last record."""
+    context = a_cluster()
+    take_effect(context, ask(context, a_registration(7, 70)))
+    registered = context.next_offset - 1
+    for _ in range(3):
+        put(context, NoOpRecord())
+    assert not beat(context, 7, current_metadata_offset=registered).is_fenced
+
+
+def test_levels_before_the_log_knew_of_controlled_shutdowns() -> None:
+    context = a_cluster(level=3, release="3.9.1")
+    a_topic(context, 1, [1, 2])
+    decision = take_effect(context, ask(context, a_heartbeat(context, 1, want_shut_down=True)))
+    assert not records_of(decision) and len(changes_of(decision)) == 1
+    assert not ask(context, a_heartbeat(context, 1, want_shut_down=True)).records, "it goes on"
+    for broker_id in (2, 3):
+        beat(context, broker_id)
+    [fencing] = records_of(take_effect(context, ask(context, a_heartbeat(context, 1, want_shut_down=True))))
+    assert isinstance(fencing, FenceBrokerRecord)
+    [unfencing] = records_of(ask(context, a_heartbeat(context, 1)))
+    assert isinstance(unfencing, UnfenceBrokerRecord)
 
 
 def test_neither_fenced_nor_leaving_brokers_are_waited_for() -> None:

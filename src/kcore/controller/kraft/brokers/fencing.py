@@ -19,7 +19,12 @@ def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | N
     Kafka's way ("fences-one-by-one") is one broker a call, until the answer is None. Then each elects among brokers
     whose sessions are over as well, and all but the last leave their ISRs. Together, none of them is elected and an ISR
     that has only such members stays as it is, so that any of them may lead when it is back.
+
+    Kafka notes a heartbeat when it comes, in a thread of its own (KAFKA-15019, KAFKA-19294). Here one loop does all, so
+    the first look after a time without looks fences nobody: heartbeats that came meanwhile are read first.
     """
+    if not context.heartbeats.was_listening(now_ms):
+        return None
     if FENCES_ONE_BY_ONE in context.config.kafka_way:
         expired = _first_expired(context, now_ms)
     else:

@@ -65,6 +65,7 @@ class BrokerHeartbeats:
         self.is_of_3_9 = release == "3.9.1"
         self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
         self._entries = self._places = 0
+        self._checked_ms = NEVER  # When sessions were looked at last.
 
     def activate(self, image: ClusterImage, now_ms: int) -> None:
         """The node leads: what brokers said to another leader is unknown, and unfenced brokers count as heard of now.
@@ -72,7 +73,7 @@ class BrokerHeartbeats:
         Source: ClusterControlManager.activate.
         """
         known = self.brokers
-        self.brokers, self._deadlines = {}, []
+        self.brokers, self._deadlines, self._checked_ms = {}, [], now_ms
         table = image.brokers
         for broker_id in sorted(table):
             row = table.row(broker_id)
@@ -118,6 +119,15 @@ class BrokerHeartbeats:
 
     def _is_over(self, state: BrokerHeartbeat, now_ms: int) -> bool:
         return state.last_contact_ms + self.session_timeout_ms < now_ms
+
+    def was_listening(self, now_ms: int) -> bool:
+        """Whether sessions were looked at lately, as they are eight times in a session timeout; called once a look.
+
+        If not, the controller itself was busy or stopped, and heartbeats wait to be read: nobody is silent yet. 3.9.1
+        looks when a session ends, whenever that is.
+        """
+        before, self._checked_ms = self._checked_ms, now_ms
+        return self.is_of_3_9 or (now_ms - before) * 4 <= self.session_timeout_ms * 3
 
     def next_deadline_ms(self) -> int | None:
         """When the first session ends, if nothing more is heard; None: there is no session."""

@@ -12,7 +12,7 @@ import numpy as np
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Records, Versioned
 from kcore.controller.kraft.settings_of_topics import kraft_settings
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.partition_table import PartitionTable
 from kcore.replication import kraft_events
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.metadata_records_brokers import (
@@ -87,8 +87,7 @@ def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Ite
         return
     is_meant__d = np.zeros(len(table.directories), np.bool_)
     is_meant__d[list(directories)] = True
-    is_there = is_meant__d[table.directories__ps].any(axis=1) & (table.topic_row__p != NO_TOPIC)
-    rows = np.flatnonzero(is_there).astype(np.int32)
+    rows = np.flatnonzero(is_meant__d[table.directories__ps].any(axis=1)).astype(np.int32)
     for directory in directories:
         yield rows[(table.directories__ps[rows] == directory).any(axis=1)]
 
