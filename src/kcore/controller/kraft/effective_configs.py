@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, is_valid
+from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, base_values, is_valid
 from kcore.metadata.image import ClusterImage
 from kcore.schema.topics import CreatableTopicConfigs
 
@@ -47,7 +47,7 @@ class EffectiveConfigs:
             (STATIC, config.static_configs),
         )
         self._of_all: dict[str, Effective] = {name: self._of(self.known[name]) for name in sorted(self.known)}
-        self._shared: list[CreatableTopicConfigs] | None = None
+        self._shared: dict[str, CreatableTopicConfigs] | None = None
 
     def _of(self, config: TopicConfig) -> Effective:
         for source, settings in self._layers:
@@ -65,28 +65,31 @@ class EffectiveConfigs:
         }
 
     def created(self, configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """The same as a CreateTopicsResponse tells it; topics without settings of their own share one list."""
-        if configs or self._shared is None:
-            told = [
-                CreatableTopicConfigs(name=name, value=each.value, config_source=each.source)
-                for name, each in self.of(configs).items()
-            ]
-            if configs:
-                return told
-            self._shared = told
-        return self._shared
+        """The same as a CreateTopicsResponse tells it; topics share what they have not set themselves."""
+        if self._shared is None:
+            self._shared = {name: _told(name, each) for name, each in self.of({}).items()}
+        if not configs:
+            return list(self._shared.values())
+        own = {name: _told(name, Effective(value, OF_TOPIC)) for name, value in configs.items()}
+        told = self._shared | own
+        return list(told.values()) if len(told) == len(self._shared) else [told[name] for name in sorted(told)]
 
-    def of_server(self) -> dict[str, str]:
-        """What brokers' settings say in place of a topic's defaults: those that the controller takes for itself.
+    def base_values(self) -> dict[str, str]:
+        """What a topic without settings of its own has, as Kafka prints it.
 
-        Nothing checks what is set for a broker that is not this node, so wrong values do not count.
+        Nothing checks what is set for a broker that is not this node, so wrong values do not count. Source:
+        KafkaConfig.extractLogConfigMap.
         """
         found: dict[str, str] = {}
         for name, config in self.known.items():
             value, source = self._of_all[name]
             if source != DEFAULT and value is not None and is_valid(config, value):
                 found[name] = value
-        return found
+        return base_values(self.known, found)
+
+
+def _told(name: str, effective: Effective) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(name=name, value=effective.value, config_source=effective.source)
 
 
 def _converted(text: str, unit: int) -> str:

@@ -128,27 +128,30 @@ TOPIC_CONFIGS_OF: Final[Mapping[str, TopicConfigs]] = {
 
 
 def topic_config_values(
-    configs: Mapping[str, str], known: TopicConfigs = TOPIC_CONFIGS, defaults: Mapping[str, str] | None = None
+    configs: Mapping[str, str], known: TopicConfigs = TOPIC_CONFIGS, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one.
 
-    `defaults`: what the server's own settings say in place of the defaults here.
+    `base`: what `base_values` gives, for one who asks often or has other defaults.
     """
     for name in hash_map_order(configs) if len(configs) > 1 else configs:
         if name not in known:
             Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
-    given = {**defaults, **configs} if defaults else configs
-    values = {
-        name: _printed(each, given.get(name, each.default))
-        for name, each in known.items()
-        if not each.is_internal or name in given
-    }
+    values = dict(base_values(known) if base is None else base)
+    for name in configs if len(configs) == 1 else [name for name in known if name in configs]:
+        values[name] = _printed(known[name], configs[name])
     least, most = (int(values[f"{which}.compaction.lag.ms"]) for which in ("min", "max"))
     if least > most:
         Errors.INVALID_CONFIG.raise_for(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
         )
     return values
+
+
+def base_values(known: TopicConfigs, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a topic has without overrides; `defaults`, which are valid, count before those that are `known`."""
+    given = defaults or {}
+    return {name: _printed(each, given.get(name, each.default)) for name, each in known.items() if not each.is_internal}
 
 
 def check_value(config: TopicConfig, text: str) -> str:

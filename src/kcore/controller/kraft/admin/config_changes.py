@@ -59,7 +59,7 @@ class ConfigChanges:
         self._release = context.config.release
         self._is_forwarded = is_forwarded
         self._elr = is_elr_enabled(context) and self._release != "3.9.1"
-        self._defaults: Mapping[str, str] | None = None
+        self._base: Mapping[str, str] | None = None  # What a topic has without settings of its own.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
         """Of each name what is done to it; `is_new`: the resource is made by this request.
@@ -170,9 +170,9 @@ class ConfigChanges:
         if not name:
             Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
         validate_topic_name(name)
-        if self._defaults is None:
-            self._defaults = EffectiveConfigs(self.context.config, self.context.image).of_server()
-        check_topic(self.context.config, wanted, current, self._defaults)
+        if self._base is None:
+            self._base = EffectiveConfigs(self.context.config, self.context.image).base_values()
+        check_topic(self.context.config, wanted, current, self._base)
 
     def _check_broker(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
         if not name:

@@ -84,7 +84,7 @@ class Describing:
         if name not in self._image.topics:
             Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for()
         own, known = self._own_settings(TOPIC, name), self._effective.known
-        values = topic_config_values(own, known, self._effective.of_server())
+        values = topic_config_values(own, known, self._effective.base_values())
         return [
             self._topic_entry(known[each], values[each], own)
             for each in listed(self._release, values, resource.configuration_keys)

@@ -26,7 +26,7 @@ from kcore.schema.configs import DescribeConfigsResourceResult, DescribeConfigsS
 
 _NUMBERS: Final = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
 _PER_BROKER: Final = re.compile(
-    r"(ssl|sasl)\..*|.*listeners?|listener\..*|principal\.builder\.class|cordoned\.log\.dirs"
+    r"(ssl|sasl)\..*|(advertised\.)?listeners|listener\..*|principal\.builder\.class|cordoned\.log\.dirs"
 )
 _FAMILIES: Final = (  # Settings that stand for one thing in several units.
     ("log.roll.ms", "log.roll.hours"),
@@ -85,9 +85,9 @@ class BrokerSettings:
     def synonyms(self, name: str, default: str | None) -> list[DescribeConfigsSynonym]:
         """All that is said of a setting, what counts first. Source: ConfigHelper.configSynonyms."""
         names = next((family for family in _FAMILIES if name in family), (name,))
-        told = None if is_sensitive(type_of(self.release, name)) else ""
+        hides = is_sensitive(type_of(self.release, name))
         found = [
-            DescribeConfigsSynonym(name=each, value=settings[each] if told is not None else None, source=source)
+            DescribeConfigsSynonym(name=each, value=None if hides else settings[each], source=source)
             for source, settings in ((OF_BROKER, self.of_node), (OF_ALL_BROKERS, self.of_all), (STATIC, self.static))
             for each in names
             if each in settings
@@ -104,9 +104,8 @@ class BrokerSettings:
         """A setting of this node, or of all nodes."""
         kind = type_of(self.release, name)
         synonyms = [each for each in self.synonyms(name, None) if not only_of_all or each.source == OF_ALL_BROKERS]
-        return entry(
-            name, None if is_sensitive(kind) else value, kind, synonyms, includes_synonyms, name not in DYNAMIC
-        )
+        shown = None if is_sensitive(kind) else value
+        return entry(name, shown, kind, synonyms, includes_synonyms, name not in DYNAMIC)
 
 
 def entry(

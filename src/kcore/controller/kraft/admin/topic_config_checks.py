@@ -12,13 +12,13 @@ _OF_SYSTEM: Final = "remote.log.storage.system.enable"
 
 
 def check_topic(
-    config: KraftControllerConfig, wanted: Mapping[str, str], current: Mapping[str, str], defaults: Mapping[str, str]
+    config: KraftControllerConfig, wanted: Mapping[str, str], current: Mapping[str, str], base: Mapping[str, str]
 ) -> None:
     """InvalidConfigurationException unless a topic that has `current` may have `wanted`.
 
-    `defaults`: what brokers' settings say in place of the defaults.
+    `base`: what a topic without settings of its own has.
     """
-    values = topic_config_values(wanted, TOPIC_CONFIGS_OF[config.release], defaults)
+    values = topic_config_values(wanted, TOPIC_CONFIGS_OF[config.release], base)
     if values[_REMOTE] != TRUE:
         if current.get(_REMOTE, "").lower() == TRUE and values["remote.log.delete.on.disable"] != TRUE:
             _refuse(

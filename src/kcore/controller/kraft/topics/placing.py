@@ -14,7 +14,8 @@ from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.context import ControllerContext
 from kcore.errors import PlacementError
 from kcore.protocol_errors import Errors, InvalidReplicationFactorException
-from kcore.replication.kraft_placement import UsableBrokers, place_partitions, usable_brokers
+from kcore.replication.kraft_placement import UsableBrokers, usable_brokers
+from kcore.replication.placement import Stripes, place_in_stripes, striped
 from kcore.types import Bools, Int32s
 
 MOST_PARTITIONS: Final = 10_000_000  # New ones a request: more would not fit this process.
@@ -31,6 +32,16 @@ class Placing:
     def _usable(self) -> UsableBrokers:
         shutting_down = [each for each, state in self._context.heartbeats.brokers.items() if state.is_shutting_down]
         return usable_brokers(self._brokers, self._context.level, shutting_down=shutting_down)
+
+    @cached_property
+    def _stripes(self) -> Stripes:
+        return striped(*self._usable)
+
+    @cached_property
+    def _some_may_not_lead(self) -> bool:
+        """Whether a broker gets first replicas that may not be in sync: it is shutting down, and said so to another."""
+        rows = self._brokers.rows(self._usable.ids[~self._usable.fenced])
+        return not self._active__b[rows].all()
 
     @cached_property
     def _active__b(self) -> Bools:
@@ -51,11 +62,11 @@ class Placing:
         if MAX_REPLICAS < replication_factor <= len(self._usable.ids):
             _refuse(f"Replication factor {replication_factor} is more than {MAX_REPLICAS}, the most that there may be.")
         try:
-            replicas__ps = place_partitions(self._usable, partitions, replication_factor, self._context.random)
+            replicas__ps = place_in_stripes(self._stripes, partitions, replication_factor, self._context.random)
         except PlacementError:
             self._refuse(replication_factor)
             raise
-        if not self._active__b[self._brokers.rows(replicas__ps)].any(axis=1).all():
+        if self._some_may_not_lead and not self._active__b[self._brokers.rows(replicas__ps)].any(axis=1).all():
             _refuse(f"{_unable(replication_factor)}All brokers are currently fenced or in controlled shutdown.")
         return replicas__ps
 
