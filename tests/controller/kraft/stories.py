@@ -29,6 +29,8 @@ from kcore.wire.metadata_frames import decode_metadata_record
 
 Json = dict[str, Any]
 BEGIN_MS = 1_700_000_000_000
+DAY_MS = 24 * 3600 * 1000
+ISSUED = "issueTimestampMs"  # Of a token: when it was asked for. Its other times follow from that one.
 MASKED = frozenset({"uuid", "token", "timestamp", "message"})
 OF_THE_NODE = frozenset(  # What no handler of the controller decides: raft's requests, and those that nobody serves.
     {
@@ -173,6 +175,8 @@ def config_of(story: Json) -> KraftControllerConfig:
         broker_session_timeout_ms=story["sessionTimeoutMs"],
         auto_leader_rebalance_enable=given.get("auto.leader.rebalance.enable", "true") == "true",
         delegation_token_secret_key=given.get("delegation.token.secret.key"),
+        delegation_token_max_lifetime_ms=int(given.get("delegation.token.max.lifetime.ms", 7 * DAY_MS)),
+        delegation_token_expiry_time_ms=int(given.get("delegation.token.expiry.time.ms", DAY_MS)),
         delegation_token_expiry_check_interval_ms=int(given.get("delegation.token.expiry.check.interval.ms", 3600000)),
         has_authorizer="authorizer.class.name" in given,
         super_users=tuple(filter(None, given.get("super.users", "").split(";"))),
@@ -191,6 +195,7 @@ def _refused_before(step: Json) -> bool:
 def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:
     """Who asked, from where."""
     envelope = step.get("envelope")
+    wall_ms = max(wall_ms, (step["response"] or {}).get(ISSUED, 0))
     if envelope is None:
         return RequestInfo(step["version"], now_ms, wall_ms)
     kind, _, name = envelope["principal"].removesuffix(BY_TOKEN).partition(":")
@@ -215,7 +220,7 @@ def masked(step: Json, response: Any, records: list[Json]) -> tuple[Any, list[Js
         each.pop("offset", None)
     places = _places(step)
     for free in step["free"]:
-        if free["kind"] in MASKED:
+        if free["kind"] in MASKED and not (free["kind"] == "timestamp" and ISSUED in (step["response"] or {})):
             _mask(whole, _parts(free["path"], places))
     for path in step["unordered"]:
         if path.startswith("response"):
