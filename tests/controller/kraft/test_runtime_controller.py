@@ -274,7 +274,12 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     stable = controller.stable
     handle(decides(GOOD, setting("open")))
     stage.ask(ASK(), "open")
-    data = b"".join(snapshot_slices(controller.image, stable, 1, BEGIN_MS))
+    controller.hold(stable)
+    slices = snapshot_slices(controller.image, stable, 1, BEGIN_MS, controller.release)
+    parts = [next(slices)]  # The memory is being made ready, while the log goes on.
+    stage.commit()
+    stage.ask(ASK(), "later")
+    data = b"".join([*parts, *slices])
     reader = SnapshotReader(OffsetAndEpoch(stable, 1), lambda at, size: SnapshotPiece(data[at : at + size], len(data)))
     standby = controller_of()
     outputs = standby.on_snapshot(reader)

@@ -119,6 +119,7 @@ class KraftController:
         self.snapshots = SnapshotNeed(config)
         self.epoch: int | None = None  # That it leads.
         self._kraft_version = 0
+        self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
         self._is_empty = True  # No record was replayed yet.
@@ -296,11 +297,11 @@ class KraftController:
             if batches:
                 self._replay(self.image, batches)
             self.image.end_offset = max(self.image.end_offset, end_offset)
-            self.image.commit(end_offset)
+            self._commit(end_offset)
             return ()
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
-        self.image.commit(self.stable)
+        self._commit(self.stable)
         outputs: list[Output] = []
         while self._open and self._open[0].offset <= self.stable:
             opened = self._open.popleft()
@@ -322,7 +323,7 @@ class KraftController:
             parts = [each.data for each in split_batches(first.transaction, check_crc=False)[0]]
             there = [each for each in parts if int.from_bytes(each[:8]) < self.committed]
             self._replay(self.image, b"".join(there))
-            self.image.commit(self.committed)
+            self._commit(self.committed)
         self.image.end_offset = self.committed
         self.epoch = None
         self.periodic.deactivate()
@@ -353,6 +354,18 @@ class KraftController:
         return outputs
 
     # Snapshots.
+
+    def _commit(self, offset: int) -> None:
+        """What is below cannot be taken back any more, but for a copy of the state where a snapshot needs that."""
+        self.image.commit(offset if self._held is None else min(offset, self._held))
+
+    def hold(self, offset: int) -> None:
+        """Until `release` the state at `offset`, which is `stable`, can be had from the image's journal."""
+        self._held = offset
+
+    def release(self) -> None:
+        """No snapshot needs the journal any more; at any time."""
+        self._held = None
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
         self._reader, self._loading = reader, ClusterImage()

@@ -3,7 +3,7 @@
 Source: SnapshotGenerator, SnapshotEmitter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.metadata.image import ClusterImage
@@ -41,13 +41,17 @@ class SnapshotNeed:
         self.offset, self._bytes, self._begun_ms = offset, 0, now_ms
 
 
-def snapshot_slices(image: ClusterImage, offset: int, epoch: int, wall_ms: int) -> Iterator[bytes]:
-    """Whole batches of the state before the record at `offset`, a few milliseconds of work each.
+def snapshot_slices(
+    image: ClusterImage, offset: int, epoch: int, wall_ms: int, on_frozen: Callable[[], None]
+) -> Iterator[bytes]:
+    """Whole batches of the state before the record at `offset`, a few milliseconds of work each; some are empty.
 
-    The image may change between slices; its journal must reach back to `offset`.
+    The image may change between slices. Its journal must reach back to `offset` until `on_frozen` is called.
     """
     for records in records_of(image, offset=offset):
         if not len(records):
             yield b""
+            continue
+        on_frozen()
         for batch in records.batches(0, epoch=epoch, timestamp=wall_ms):
             yield bytes(batch)

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from struct import Struct
 from typing import Final, NamedTuple
 
+from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -66,6 +67,8 @@ def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
         header, at = decode_from(RequestHeader, kind.header_version(version), data)
         request, _ = decode_from(kind, version, data, at)
     except DecodeError:
+        return Errors.UNSUPPORTED_VERSION
+    if not is_parsed(request):
         return Errors.UNSUPPORTED_VERSION
     return Forwarded(
         request, header, KafkaPrincipal(principal.name, principal.type), principal.token_authenticated, address

@@ -53,6 +53,7 @@ class ControllerFront(QuorumFront):
         self,
         release: str,
         level: str,
+        listener: str,
         take: TakeRequest,
         control: TakeControl,
         context: Callable[[], ControllerContext],
@@ -60,7 +61,7 @@ class ControllerFront(QuorumFront):
         leader_id: Callable[[], int],
     ) -> None:
         """`take`: of raft's requests; `control`: of the controller's. `clocks`: forward-only time and wall time, ms."""
-        super().__init__(level, take, DescribeClusterResponse)
+        super().__init__(level, take, DescribeClusterResponse, listener)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id = clocks, leader_id
         self._told: tuple[dict[str, int], int] | None = None

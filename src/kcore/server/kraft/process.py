@@ -95,6 +95,7 @@ class KraftServer(QuorumServer):
         return ControllerFront(
             self.controller.config.release,
             self.config.level,
+            self.config.listener,
             self._requested,
             self._asked,
             lambda: self.controller.context,
@@ -176,12 +177,15 @@ class KraftServer(QuorumServer):
                 continue
             controller.snapshots.begin(offset, wall_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
-            slices = snapshot_slices(controller.image, offset, snapshot.epoch, wall_ms)
+            controller.hold(offset)
+            slices = snapshot_slices(controller.image, offset, snapshot.epoch, wall_ms, controller.release)
             try:
                 is_written = await self.write_snapshot(snapshot, wall_ms, slices)
             except Exception:
                 logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
                 continue
+            finally:
+                controller.release()
             if is_written:
                 logger.info("snapshot %s-%s is written: %s", snapshot.offset, snapshot.epoch, why)
 

@@ -51,8 +51,18 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
 class QuorumFront:
     """The server of a node."""
 
-    def __init__(self, level: str, take: TakeRequest, describe: Callable[[], DescribeClusterResponse]) -> None:
-        """`take` gets a request that is not answered here, its version, and what `answer` is to be called with."""
+    def __init__(
+        self,
+        level: str,
+        take: TakeRequest,
+        describe: Callable[[], DescribeClusterResponse],
+        listener: str | None = None,
+    ) -> None:
+        """`take` gets a request that is not answered here, its version, and what `answer` is to be called with.
+
+        `listener`: the name that requests are told to have come in at.
+        """
+        self._listener = listener
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._ids = count()
@@ -60,7 +70,7 @@ class QuorumFront:
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        server = self._server = await serve(host, port, self._handle, self._apis())
+        server = self._server = await serve(host, port, self._handle, self._apis(), listener_name=self._listener)
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
