@@ -118,6 +118,7 @@ class KraftController:
         self.committed = 0  # All records below it are committed.
         self.snapshots = SnapshotNeed(config)
         self.epoch: int | None = None  # That it leads.
+        self.kraft_version_problem: Callable[[int], str | None] | None = None  # Set by the edge, as the context has it.
         self._kraft_version = 0
         self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
@@ -133,6 +134,8 @@ class KraftController:
         image.keep_journal()
         self.context = ControllerContext(self.config, image, self._random, self._new_uuid)
         self.context.kraft_version = self._kraft_version
+        if self.kraft_version_problem is not None:
+            self.context.kraft_version_problem = self.kraft_version_problem
         self.context.wall_ahead_ms = self._clocks.wall_ms() - self._clocks.now_ms()
 
     @property

@@ -17,6 +17,7 @@ from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import Answered, Clocks, KraftController, ReadOn, Told
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig
 from kcore.raft.driver import Told as NodeTold
 from kcore.raft.effects import Effect, LeaderChanged
@@ -73,6 +74,15 @@ class KraftServer(QuorumServer):
             store_cluster_id=store_cluster_id,
             stop_ms=stop_ms,
         )
+
+        self.controller.kraft_version_problem = self._why_no_kraft_version
+
+    def _why_no_kraft_version(self, version: int) -> str | None:
+        """Why the voters cannot do that level, or None."""
+        if not self.node.leads:
+            return "this node does not lead"
+        problem = kraft_version.upgrade(self.node, version, self._own_clock.now_ms(), validate_only=True)
+        return None if problem is None else problem[1]
 
     async def __aenter__(self) -> "KraftServer":
         await super().__aenter__()
