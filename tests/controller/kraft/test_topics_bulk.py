@@ -7,6 +7,7 @@ from controller.kraft.broker_clusters import a_cluster, ask, take_effect
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY, RECORD_LIMITS
+from kcore.controller.kraft.topics.growth import replication_factor
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
@@ -186,3 +187,16 @@ def test_what_is_only_validated_is_not_written() -> None:
     decision = ask(context, CreateTopicsRequest(topics=[a_topic("a", 5, 3)], validate_only=True), version=7)
     assert results(decision) == [(0, None)]
     assert not decision.records
+
+
+@pytest.mark.parametrize(("partitions", "first"), [(1, 0), (2, 0), (3, 2), (8, 5), (13, 0), (50, 34)])
+def test_which_partition_says_how_many_replicas_a_topic_has(partitions: int, first: int) -> None:
+    """The first that a TimelineHashMap of 4.3.1 lists, of those with the numbers from 0 on."""
+    context = a_cluster()
+    by_hand = a_topic("a", -1, -1)
+    by_hand.assignments = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2]) for index in range(partitions)
+    ]
+    table = written(context, create(context, by_hand)).image.table
+    table.set_replicas([table.row_of("a", first)], [[1, 2, 3]])
+    assert replication_factor(table, table.topics.row("a"), partitions) == 3
