@@ -102,6 +102,16 @@ def test_topics_with_settings_stand_between_those_without_in_the_requests_order(
     assert sorted(name for _, name in image.configs) == ["b", "d"]
 
 
+def test_topics_of_one_request_are_placed_as_those_of_several_are() -> None:
+    together, apart = a_cluster(range(1, 8)), a_cluster(range(1, 8))
+    topics = [a_topic(f"t{number}", 20, 3) for number in range(5)]
+    written(together, create(together, *topics))
+    for each in topics:
+        written(apart, create(apart, each))
+    assert together.image.table.replicas__ps.tolist() == apart.image.table.replicas__ps.tolist()
+    assert together.random.state == apart.random.state
+
+
 def test_partitions_are_placed_by_hand_in_any_order() -> None:
     context = a_cluster()
     by_hand = a_topic("a", -1, -1)
