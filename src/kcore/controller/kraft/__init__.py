@@ -11,8 +11,9 @@ What goes where:
 - `periodic.py`, `tasks.py`: what the controller does by itself, and when; `notices.py`: what it tells an operator.
 - `handlers.py`: event -> function, as data.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
-- `topics/`: creation, deletion, more partitions, reassignments (ReplicationControlManager).
-- `leaders/`: elections, AlterPartition, eligible leader replicas, directories: decisions are `kcore.replication`'s.
+- `topics/`: creation, deletion, more partitions (ReplicationControlManager).
+- `leaders/`: elections, AlterPartition, reassignments, directories: decisions are `kcore.replication`'s; `named.py`: the
+  partitions that a request names as columns, and the order in which they are decided.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features, producer ids.
 - `slices.py`: when a snapshot is due, and its batches in slices, so that heartbeats, fetches and votes are served in
   between.
