@@ -62,6 +62,7 @@ class ClusterImage:
     tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
     next_producer_id: int = -1
     zk_migration_state: int = 0
+    written_kraft_version: int = 0  # By a FeatureLevelRecord of 3.9.1, by mistake (KAFKA-18979): raft's own one rules.
     end_offset: int = 0  # All records below it are applied, if whoever applied them said their offsets.
     epoch: int = -1  # Of the last batch, or of the snapshot.
     _transaction: list[MetadataRecord] | None = None
@@ -184,7 +185,7 @@ class ClusterImage:
         return found
 
     def set_number(self, name: str, value: int) -> None:
-        """`next_producer_id` or `zk_migration_state`."""
+        """`next_producer_id`, `zk_migration_state` or `written_kraft_version`."""
         self._undo(_restore_attribute, name, getattr(self, name))
         if self._recorder is not None:
             self._recorder.tell(name, value)
@@ -300,6 +301,7 @@ class ClusterImage:
             setattr(twin, part, dict(self.dict_of(part)))
         twin.next_producer_id, twin.zk_migration_state = self.next_producer_id, self.zk_migration_state
         twin.end_offset, twin.epoch = self.end_offset, self.epoch
+        twin.written_kraft_version = self.written_kraft_version
         twin._transaction = None if self._transaction is None else list(self._transaction)
         return twin
 

@@ -72,6 +72,16 @@ def test_kraft_version_is_asked_of_raft_only_if_all_updates_are_fine() -> None:
     )
 
 
+def test_a_kraft_version_that_raft_cannot_write_is_refused() -> None:
+    context = a_world()
+    context.kraft_version_problem = lambda version: f"no voter can do {version}"
+    refused = updated(context, ("kraft.version", 1, UPGRADE), ("group.version", 1, UPGRADE))
+    assert (refused.kraft_version, refused.records) == (None, ())
+    assert refused.response.error_code == Errors.INVALID_UPDATE_VERSION
+    assert refused.response.error_message == f"{FAILED}no voter can do 1"
+    assert updated(context, ("kraft.version", 0, UPGRADE)).records  # That it has already.
+
+
 @pytest.mark.parametrize(
     ("release", "now", "to", "may"),
     [
@@ -137,6 +147,17 @@ def test_what_3_9_makes_of_each_update() -> None:
         ("odd.version", Errors.INVALID_UPDATE_VERSION),
     ]
     assert names(decision) == ["FeatureLevelRecord"]
+
+
+def test_3_9_takes_kraft_version_for_a_feature_like_others() -> None:
+    context = a_world(21, release="3.9.1", supported_features={"kraft.version": (0, 1)})
+    made = updated(context, ("kraft.version", 1, UPGRADE))
+    assert (made.kraft_version, names(made)) == (None, ["FeatureLevelRecord"])
+    applied(context, made)
+    assert context.kraft_version == 0
+    again = updated(context, ("kraft.version", 0, UPGRADE))
+    assert again.response.results[0].error_code == Errors.INVALID_UPDATE_VERSION
+    assert updated(context, ("kraft.version", 0, SAFE)).records
 
 
 def test_who_may_not_alter_changes_nothing() -> None:

@@ -48,6 +48,7 @@ class ControllerContext:
         self.random = random
         self.new_uuid = new_uuid
         self.kraft_version = 0  # Finalized by raft's control records; the image has the other features.
+        self.kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release)
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
@@ -77,6 +78,11 @@ class ControllerContext:
         """A record of the log takes effect, on the state and on what is in no record."""
         self.image.apply(record, offset)
         self.heartbeats.on_record(record, self.image, now_ms)
+
+
+def _no_problem(kraft_version: int) -> str | None:
+    """Of whoever has no raft node beneath."""
+    return None
 
 
 Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision]  # Any: a request of its type.

@@ -100,7 +100,7 @@ def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | 
 
 
 def _scram(request: scram.AlterUserScramCredentialsRequest, code: int, message: str | None) -> Message:
-    users = sorted({each.name for each in (*request.deletions, *request.upsertions)})
+    users = sorted({each.name for each in request.deletions} | {each.name for each in request.upsertions})
     rows = [scram.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
     return scram.AlterUserScramCredentialsResponse(results=rows)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcore.controller.kraft.acl_index import LITERAL, PREFIXED, WILDCARD, Acl, AclIndex, AclKey, key_of
+from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
@@ -33,7 +34,7 @@ from kcore.schema.metadata_records_security import AccessControlEntryRecord, Rem
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 
-UNKNOWN, ANY, MATCH = 0, 1, 2  # MATCH is a pattern type alone.
+ANY, MATCH = 1, 2  # MATCH is a pattern type alone.
 DENY, ALLOW = 2, 3
 RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)  # Codes with a name.
 OPERATIONS_OF_3_9: Final = range(15)  # Without TWO_PHASE_COMMIT.
@@ -62,11 +63,11 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
     An unknown code (0) closes the connection. ANY and MATCH, which belong into filters, fail the whole request.
     """
     rows = request.creations
-    if any(UNKNOWN in _codes(each) for each in rows):
+    if not is_parsed(request):
         return Decision()
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
         return Decision(response)
-    if any(ANY in _codes(each) or each.resource_pattern_type == MATCH for each in rows):
+    if any(_is_of_a_filter(each) for each in rows):
         return Decision(refused(request, Errors.UNKNOWN_SERVER_ERROR))
     index, image, operations = context.acls.of(context.image), context.image, _operations(context)
     results: list[AclCreationResult] = []
@@ -84,8 +85,9 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
     return Decision(CreateAclsResponse(results=results), tuple(records.values()))
 
 
-def _codes(row: AclCreation) -> tuple[int, int, int, int]:
-    return row.resource_type, row.resource_pattern_type, row.operation, row.permission_type
+def _is_of_a_filter(row: AclCreation) -> bool:
+    """ResourcePattern and AccessControlEntry cannot be made of it."""
+    return row.resource_pattern_type in (ANY, MATCH) or ANY in (row.resource_type, row.operation, row.permission_type)
 
 
 def _new_id(context: ControllerContext, image: ClusterImage) -> Uuid:
@@ -145,11 +147,6 @@ class Filter:
         self.principal, self.host = row.principal_filter, row.host_filter
         self.operation, self.permission_type = row.operation, row.permission_type
 
-    @property
-    def has_zero(self) -> bool:
-        """Whether one of its codes is 0: Kafka does not even parse such a request."""
-        return UNKNOWN in (self.resource_type, self.pattern_type, self.operation, self.permission_type)
-
     def reason_unknown(self, operations: range) -> str | None:
         """Why it is no filter (AclControlManager.validateFilter)."""
         if self.resource_type not in RESOURCE_TYPES or self.pattern_type not in PATTERN_TYPES:
@@ -191,15 +188,14 @@ class Filter:
 
 def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info: RequestInfo) -> Decision:
     """All entries that match one of the filters. Needs ALTER of the cluster; a 0 in a filter closes the connection."""
-    filters = [Filter(each) for each in request.filters]
-    if any(each.has_zero for each in filters):
+    if not is_parsed(request):
         return Decision()
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
         return Decision(response)
     index, operations = context.acls.of(context.image), _operations(context)
     results: list[DeleteAclsFilterResult] = []
     ids: dict[Uuid, None] = {}
-    for each in filters:
+    for each in map(Filter, request.filters):
         if (reason := each.reason_unknown(operations)) is not None:
             results.append(DeleteAclsFilterResult(error_code=Errors.INVALID_REQUEST, error_message=reason))
             continue
@@ -228,14 +224,13 @@ def _matched(acl: Acl) -> DeleteAclsMatchingAcl:
 
 def on_describe_acls(context: ControllerContext, request: DescribeAclsRequest, info: RequestInfo) -> Decision:
     """The entries that match, by resource. Needs DESCRIBE of the cluster; a 0 closes the connection."""
-    wanted = Filter(request)
-    if wanted.has_zero or info.is_forwarded:  # No API that is forwarded: the envelope has the error.
+    if info.is_forwarded or not is_parsed(request):  # No API that is forwarded: the envelope has the error.
         return Decision()
     no_authorizer = "No Authorizer is configured on the broker"
     if (response := _refused_at_once(context, request, info, DESCRIBE, no_authorizer)) is not None:
         return Decision(response)
     resources: dict[tuple[int, int, str], DescribeAclsResource] = {}
-    for acl in wanted.matching(context.acls.of(context.image), context.image):
+    for acl in Filter(request).matching(context.acls.of(context.image), context.image):
         key = acl.resource_type, acl.pattern_type, acl.resource_name
         if key not in resources:
             resources[key] = DescribeAclsResource(

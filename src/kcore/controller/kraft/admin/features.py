@@ -73,8 +73,11 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
         return _one_by_one(context, request, updates)
     proposed = {**context.image.features, **{each.name: each.level for each in updates}}
     for each in updates:
-        if (reason := _reason_refused(context, each, proposed)) is not None:
-            return Decision(all_refused(reason))
+        reason = _reason_refused(context, each, proposed)
+        if reason is None and each.name == KRAFT_VERSION and each.level != context.kraft_version:
+            reason = context.kraft_version_problem(each.level)
+        if reason is not None:
+            return Decision(_all_refused(reason))
     response = _accepted(request, info.version)
     if request.validate_only:
         return Decision(response)
@@ -86,8 +89,8 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
     return Decision(response, records, kraft_version=wanted)
 
 
-def all_refused(reason: str) -> UpdateFeaturesResponse:
-    """No feature is updated, because of one: also where the raft layer refuses a decision's kraft.version."""
+def _all_refused(reason: str) -> UpdateFeaturesResponse:
+    """No feature is updated, because of one."""
     return UpdateFeaturesResponse(error_code=Errors.INVALID_UPDATE_VERSION, error_message=_FAILED + reason)
 
 
@@ -157,7 +160,7 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
     if update.kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     is_raft = update.name == KRAFT_VERSION and context.config.release != OLD
-    current = context.kraft_version if is_raft else context.image.features.get(update.name, 0)
+    current = _current(context, update.name)
     if update.level < 0:
         return "A feature version cannot be less than 0."
     if (reason := _reason_unsupported(context, update)) is not None:
@@ -170,6 +173,13 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
     if update.level > current and update.kind != UPGRADE:
         return "Can't downgrade to a newer version."
     return "Can't downgrade the version of this feature." if is_raft and update.level < current else None
+
+
+def _current(context: ControllerContext, name: str) -> int:
+    """The level that a feature has; 3.9.1 takes kraft.version for a feature like others."""
+    if name == KRAFT_VERSION:
+        return context.image.written_kraft_version if context.config.release == OLD else context.kraft_version
+    return context.image.features.get(name, 0)
 
 
 def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
