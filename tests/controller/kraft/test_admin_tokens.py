@@ -16,6 +16,8 @@ from kcore.controller.kraft.admin.tokens import (
 )
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.periodic import TOKENS
+from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
@@ -180,6 +182,7 @@ def test_expired_tokens_are_removed_by_the_wall_clock() -> None:
     assert first is not None
     assert len(first.records) == MOST_EXPIRED
     assert not first.is_atomic
+    assert next(each for each in all_tasks(context.config) if each.name == TOKENS).continues  # The rest is due at once.
     applied(context, first)
     rest = expire_tokens(context, DAY + 2)
     assert rest is not None

@@ -137,7 +137,7 @@ def tasks_of(
     """All that a controller with these settings does; the order is that of Kafka's tables."""
     is_old = config.release == "3.9.1"
     tasks = [
-        Task(TOKENS, config.delegation_token_expiry_check_interval_ms, expire_tokens),
+        Task(TOKENS, config.delegation_token_expiry_check_interval_ms, expire_tokens, continues=True),
         Task(
             UNCLEAN,
             config.unclean_leader_election_interval_ms,
