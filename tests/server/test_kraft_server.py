@@ -19,6 +19,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.config import RaftConfig
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.schema.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.cluster_metadata import DescribeClusterRequest
@@ -158,6 +159,19 @@ def test_sasl_is_over_before_it_begins(port: int) -> None:
     async def story(server: KraftServer, connection: Connection) -> None:
         told = await connection.send(SaslHandshakeRequest(mechanism="PLAIN"))
         assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
+
+    served(story, port)
+
+
+def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:
+    """Kafka's parser refuses them: the connection is closed, and an envelope says UNSUPPORTED_VERSION."""
+    listing = DescribeAclsRequest(resource_type_filter=0, pattern_type_filter=3, operation=2, permission_type=3)
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(enveloped(CreateAclsRequest(creations=[AclCreation()]), 3))
+        assert Errors(told.error_code) is Errors.UNSUPPORTED_VERSION
+        with pytest.raises(NetworkError):
+            await connection.send(listing)
 
     served(story, port)
 

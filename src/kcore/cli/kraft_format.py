@@ -16,7 +16,7 @@ from kcore.raft.replicas import ReplicaKey, Voter
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.settings import KraftSettings
-from kcore.storage.raft_dir import random_directory_id
+from kcore.storage.raft_dir import RaftDirectory, random_directory_id
 from kcore.storage.raft_format import format_directory
 from kcore.types import Uuid
 
@@ -64,6 +64,20 @@ def command(
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
     features = _features(release, release_version, feature or [])
+    made = _formatted(settings, features, cluster_id, initial_controllers, standalone=standalone)
+    ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
+    typer.echo(json.dumps(ids))
+
+
+def _formatted(
+    settings: KraftSettings,
+    features: dict[str, int],
+    cluster_id: str | None,
+    initial_controllers: str | None,
+    *,
+    standalone: bool,
+) -> RaftDirectory:
+    """Ends the command where the directory cannot be made."""
     directory_id = random_directory_id() if standalone else None
     voters: tuple[Voter, ...] = ()
     if initial_controllers:
@@ -71,7 +85,7 @@ def command(
     elif directory_id is not None:
         voters = (_own(settings, directory_id),)
     try:
-        made = format_directory(
+        return format_directory(
             settings.directory,
             node_id=settings.node_id,
             features=features,
@@ -81,8 +95,6 @@ def command(
         )
     except StorageError as error:
         fail(str(error))
-    ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
-    typer.echo(json.dumps(ids))
 
 
 def _own(settings: KraftSettings, directory_id: Uuid) -> Voter:

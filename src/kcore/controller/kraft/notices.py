@@ -14,10 +14,10 @@ from kcore.schema import metadata_records_brokers as brokers
 from kcore.schema import metadata_records_settings as settings
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
 from kcore.schema.structure import MetadataRecord
+from kcore.wire.encoded_records import EncodedRecords
 
 MOST_NAMES: Final = 5
 FENCED, UNFENCED = 1, -1  # BrokerRegistrationFencingChange
-_NEITHER: Final = 0
 
 
 def lines_of(image: ClusterImage, decision: Decision) -> Iterator[str]:
@@ -33,7 +33,7 @@ def lines_of(image: ClusterImage, decision: Decision) -> Iterator[str]:
                 yield line
         elif isinstance(each, PartitionCreations):
             yield from _created(each)
-        else:
+        elif not isinstance(each, EncodedRecords):
             changes = each if isinstance(each, KraftChanges) else each.records()
             counts = _counts(image, changes)
             moved, offline, back, reassigned = (

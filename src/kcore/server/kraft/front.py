@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.error_responses import refused
@@ -44,6 +45,11 @@ class _Asked(NamedTuple):
     listener: str
     is_forwarded: bool = False
     is_token_authenticated: bool = False
+
+
+def _senseless(asked: _Asked) -> NetworkError:
+    """It costs the connection, as where Kafka's own parser of requests throws."""
+    return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
 
 
 class ControllerFront(QuorumFront):
@@ -91,6 +97,8 @@ class ControllerFront(QuorumFront):
         asked = _Asked(request, version, principal, address, context.listener_name)
         if isinstance(request, EnvelopeRequest):
             return await self._enveloped(context, request, asked)
+        if not is_parsed(request):
+            raise _senseless(asked)
         return await self._asked(context, asked)
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message:
@@ -102,7 +110,7 @@ class ControllerFront(QuorumFront):
             return EnvelopeResponse(error_code=found.value)
         version = found.header.request_api_version
         lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))
-        if not lowest <= version <= highest:
+        if not lowest <= version <= highest or not is_parsed(found.request):
             return EnvelopeResponse(error_code=Errors.UNSUPPORTED_VERSION.value)
         asked = _Asked(
             *(found.request, version, found.principal, found.client_address, outer.listener),
@@ -124,7 +132,7 @@ class ControllerFront(QuorumFront):
                 known = {each.broker_id for each in response.brokers}
                 response.controller_id = leader_id if leader_id in known else -1
             if response is None and not self._is_gone(context):
-                raise NetworkError(f"{api_name(kind)} of {asked.client_address} makes no sense")
+                raise _senseless(asked)
             return response
         if kind in REQUEST_HANDLERS:
             if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
