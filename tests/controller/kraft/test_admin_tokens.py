@@ -7,7 +7,6 @@ import pytest
 
 from controller.kraft.contexts import a_context, applied
 from kcore.controller.kraft.admin.tokens import (
-    MOST_EXPIRED,
     expire_tokens,
     on_create_delegation_token,
     on_describe_delegation_token,
@@ -16,6 +15,7 @@ from kcore.controller.kraft.admin.tokens import (
 )
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
 from kcore.controller.kraft.periodic import TOKENS
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.principal import KafkaPrincipal
@@ -182,7 +182,8 @@ def test_expired_tokens_are_removed_by_the_wall_clock() -> None:
     assert first is not None
     assert len(first.records) == MOST_EXPIRED
     assert not first.is_atomic
-    assert next(each for each in all_tasks(context.config) if each.name == TOKENS).continues  # The rest is due at once.
+    [task] = [each for each in all_tasks(context.config) if each.name == TOKENS]
+    assert task.continues_from == len(first.records)  # The rest is due at once.
     applied(context, first)
     rest = expire_tokens(context, DAY + 2)
     assert rest is not None

@@ -19,6 +19,7 @@ from kcore.schema.metadata_records_log import NoOpRecord
 
 AGAIN_MS: Final = 10
 MOST_ELECTIONS: Final = 10_000  # Of one task at once; Kafka's are 1,000 (MAX_ELECTIONS_PER_IMBALANCE).
+MOST_EXPIRED_TOKENS: Final = 1_000  # DelegationTokenControlManager.MAX_RECORDS_PER_EXPIRATION
 AFTER_FAULT_MS: Final = 5 * 60 * 1000
 FENCING: Final = "maybeFenceStaleBroker"
 BALANCING: Final = "electPreferred"
@@ -137,7 +138,9 @@ def tasks_of(
     """All that a controller with these settings does; the order is that of Kafka's tables."""
     is_old = config.release == "3.9.1"
     tasks = [
-        Task(TOKENS, config.delegation_token_expiry_check_interval_ms, expire_tokens, continues=True),
+        Task(
+            TOKENS, config.delegation_token_expiry_check_interval_ms, expire_tokens, continues_from=MOST_EXPIRED_TOKENS
+        ),
         Task(
             UNCLEAN,
             config.unclean_leader_election_interval_ms,

@@ -9,6 +9,7 @@ from typing import Final
 from kcore.controller.kraft.authorization import CREATE_TOKENS, USER, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
@@ -25,7 +26,6 @@ from kcore.schema.metadata_records_security import DelegationTokenRecord, Remove
 from kcore.types import Uuid
 
 NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
-MOST_EXPIRED: Final = 1_000  # Tokens that one decision removes.
 MOST_MS: Final = (1 << 63) - 1
 USER_TYPE: Final = "User"
 
@@ -194,11 +194,11 @@ def on_describe_delegation_token(
 
 
 def expire_tokens(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Removes tokens whose time is over, at most MOST_EXPIRED; None where there is none.
+    """Removes tokens whose time is over, at most MOST_EXPIRED_TOKENS; None where there is none.
 
     Source: DelegationTokenControlManager.sweepExpiredDelegationTokens.
     """
     wall_ms = now_ms + context.wall_ahead_ms
     expired = [each for each in context.image.tokens.values() if _is_expired(each, wall_ms)]
-    records = [Versioned(RemoveDelegationTokenRecord(token_id=each.token_id)) for each in expired[:MOST_EXPIRED]]
+    records = [Versioned(RemoveDelegationTokenRecord(token_id=each.token_id)) for each in expired[:MOST_EXPIRED_TOKENS]]
     return Decision(None, records, is_atomic=False) if records else None
