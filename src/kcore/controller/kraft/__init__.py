@@ -12,8 +12,8 @@ What goes where:
 - `handlers.py`: event -> function, as data.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).
-- `leaders/`: elections, AlterPartition, reassignments, directories: decisions are `kcore.replication`'s; `named.py`: the
-  partitions that a request names as columns, and the order in which they are decided.
+- `leaders/`: elections, AlterPartition, reassignments, directories: decisions are `kcore.replication`'s; `named.py`:
+  the partitions that a request names as columns, and the order in which they are decided.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features, producer ids.
 - `slices.py`: when a snapshot is due, and its batches in slices, so that heartbeats, fetches and votes are served in
   between.
