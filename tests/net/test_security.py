@@ -12,9 +12,10 @@ from scramp import ScramException, ScramMechanism
 
 from kcore import schema as s
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError, NetworkError, RequestTimeoutError
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
-from kcore.net.principal import ANONYMOUS, KafkaPrincipal, principal_of_certificate
+from kcore.net.principal import principal_of_certificate
 from kcore.net.security import MECHANISMS, Sasl, Security, client_tls, server_tls
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors

@@ -11,14 +11,15 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
 # A unit (module or package under kcore) may import units of lower layers only.
 LAYERS = (
-    {"constants", "errors", "types"},
+    {"constants", "errors", "java_hash", "types"},
     {"protocol_errors"},
     {"_ext"},
     {"schema"},
     {"wire"},
     {"metadata"},
     {"replication"},
-    {"raft", "controller", "broker"},
+    {"raft"},
+    {"controller", "broker"},
     {"net", "zookeeper", "storage"},
     {"server", "sim", "workloads", "report"},
     {"spark"},
@@ -39,6 +40,7 @@ WALL_CLOCK = {
     "hollow/zk/fleet.py": "time stamps in znodes",
     "server/broker/process.py": "time stamps of records, and in the broker's znode",
     "server/controller/process.py": "the time stamp in /controller",
+    "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
     "server/quorum/process.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",
     "storm/kraft/storm.py": "a record's time on the wire against ours",

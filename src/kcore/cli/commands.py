@@ -68,6 +68,13 @@ CONTROLLER: Final[dict[str, Command]] = {
         "controller_command",
         "Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.",
     ),
+    "kraft format": Command(
+        "kraft_format", "Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids."
+    ),
+    "kraft run": Command(
+        "kraft_run",
+        "Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.",
+    ),
 }
 BROKER: Final[dict[str, Command]] = {
     "zk": Command("broker_command", "Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper."),

@@ -91,7 +91,7 @@ def run(
         _uuid("--cluster-id", cluster_id)
     voters: tuple[Voter, ...] = ()
     if initial_controllers:
-        voters = _controllers(initial_controllers, listener)
+        voters = controllers_of(initial_controllers, listener)
     elif standalone:
         own = own or random_directory_id()
         voters = (_voter(node_id, Address(*address_of("--standalone", standalone)), own, listener),)
@@ -111,7 +111,8 @@ def run(
     typer.echo(json.dumps(ids))
 
 
-def _controllers(text: str, listener: str) -> tuple[Voter, ...]:
+def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:
+    """The option --initial-controllers; ends the command where it cannot be."""
     found = [CONTROLLER.fullmatch(each.strip()) for each in text.split(",")]
     voters = tuple(
         _voter(int(each[1]), Address(each[2].strip("[]"), int(each[3])), Uuid(each[4]), listener)

@@ -14,7 +14,9 @@ KRAFT_VERSION: Final = "kraft.version"
 
 
 def _feature_level(image: ImageState, record: setting_records.FeatureLevelRecord) -> None:
-    if record.name != KRAFT_VERSION:  # Written by mistake once; raft's own control record rules (KAFKA-18979).
+    if record.name == KRAFT_VERSION:
+        image.set_number("written_kraft_version", record.feature_level)
+    else:
         image.set_key("features", record.name, record.feature_level or None)
 
 

@@ -17,6 +17,7 @@ from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.journal import Journal
 from kcore.metadata.partition_state import PartitionRegistration
 from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.recent_keys import RecentKeys
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.topics import TopicTable
 from kcore.schema import metadata_records_security as security_records
@@ -52,9 +53,11 @@ class ImageState:
     tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
     next_producer_id: int = -1
     zk_migration_state: int = 0
+    written_kraft_version: int = 0  # By a FeatureLevelRecord of 3.9.1, by mistake (KAFKA-18979): raft's own one rules.
     end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
     epoch: int = -1  # Of the last batch, or of the snapshot.
     _recorder: Recorder | None = None
+    _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
 
     @property
     def topics(self) -> TopicTable:
@@ -91,6 +94,15 @@ class ImageState:
             values.pop(key, None)
         else:
             values[key] = value
+        self.key_changed(part, key)
+
+    def key_changed(self, part: str, key: Any) -> None:
+        """An entry of one of the dicts is no longer what it was."""
+        self._changed_keys.setdefault(part, RecentKeys()).add(key)
+
+    def changed_keys(self, part: str) -> RecentKeys:
+        """The keys of one of the dicts that were written, removed or reverted last."""
+        return self._changed_keys.setdefault(part, RecentKeys())
 
     def dict_of(self, part: str) -> dict[Any, Any]:
         """One of the dicts by its name."""
@@ -98,7 +110,7 @@ class ImageState:
         return found
 
     def set_number(self, name: str, value: int) -> None:
-        """`next_producer_id` or `zk_migration_state`."""
+        """`next_producer_id`, `zk_migration_state` or `written_kraft_version`."""
         self._undo(restore_attribute, name, getattr(self, name))
         if self._recorder is not None:
             self._recorder.tell(name, value)

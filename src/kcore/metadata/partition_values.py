@@ -98,6 +98,7 @@ class PartitionCreations:
     isr: npt.ArrayLike | None = None  # c by position
     leaders: npt.ArrayLike | None = None  # c
     directories: npt.ArrayLike | None = None  # c by slot, rows of DirectoryTable, 0 in unused slots
+    further: Mapping[int, Sequence[bytes]] | None = None  # By place in `names`: values that follow a TopicRecord.
 
 
 def records_of_creation(
@@ -137,7 +138,24 @@ def records_of_creation(
     )
     elrs = None, None
     everything = *columns, zeros.astype(np.int8), directories, *elrs
-    return encode_topics(everything, (brokers.ids, ids, brokers.directory_table.index.ids), level, slice_)
+    records = encode_topics(everything, (brokers.ids, ids, brokers.directory_table.index.ids), level, slice_)
+    return _with_further(records, slice_, created.further) if created.further else records
+
+
+def _with_further(
+    created: EncodedRecords, topics: "TopicSlice", further: Mapping[int, Sequence[bytes]]
+) -> EncodedRecords:
+    """Further values behind the records of their topics, before those of partitions."""
+    behind__t = np.cumsum(topics.writes_topic) + topics.starts[:-1]
+    parts: list[EncodedRecords] = []
+    begin = 0
+    for place in sorted(further):
+        end = int(behind__t[place])
+        parts.append(EncodedRecords(created.values, created.offsets[begin : end + 1]))
+        parts.append(EncodedRecords.of(further[place]))
+        begin = end
+    parts.append(EncodedRecords(created.values, created.offsets[begin:]))
+    return EncodedRecords.joined(parts)
 
 
 class TopicSlice(NamedTuple):

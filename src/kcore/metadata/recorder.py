@@ -57,6 +57,8 @@ class _HasDicts(Protocol):
 
     def dict_of(self, part: str) -> dict[Any, Any]: ...
 
+    def key_changed(self, part: str, key: Any) -> None: ...
+
 
 def _restore_key(image: _HasDicts, part: str, key: Any, value: Any) -> None:
     values: dict[Any, Any] = image.dict_of(part)
@@ -64,3 +66,4 @@ def _restore_key(image: _HasDicts, part: str, key: Any, value: Any) -> None:
         values.pop(key, None)
     else:
         values[key] = value
+    image.key_changed(part, key)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kcore.errors import TableError
+from kcore.java_hash import string_hash
 
 _SMALL_MAP: Final = 4  # Scala's immutable maps of so many entries keep the order in which they were made.
 _REQUIRED: Final = object()
@@ -116,15 +117,6 @@ def parse_integer(path: str, text: str, bits: int = 32) -> int:
     return as_integer(path, int(text), text, bits)
 
 
-def _java_hash(text: str) -> int:
-    """java.lang.String.hashCode, unsigned."""
-    value = 0
-    units = text.encode("utf-16-be")
-    for at in range(0, len(units), 2):
-        value = (value * 31 + units[at] * 256 + units[at + 1]) & 0xFFFFFFFF
-    return value
-
-
 def _spread(value: int) -> int:
     """The hash as both mutable maps mix it."""
     return value ^ value >> 16
@@ -140,14 +132,14 @@ def _improved(value: int) -> int:
 
 def mutable_order(keys: Iterable[str]) -> list[str]:
     """The keys as scala.collection.mutable.HashMap lists them, put into an empty one in the order given."""
-    hashes = {key: _spread(_java_hash(key)) for key in keys}
+    hashes = {key: _spread(string_hash(key)) for key in keys}
     last = _buckets(len(hashes)) - 1
     return sorted(hashes, key=lambda key: (hashes[key] & last, _signed(hashes[key])))
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:
     """The keys as java.util.Properties lists them; of keys in one bucket the order is a guess."""
-    hashes = {key: _spread(_java_hash(key)) for key in keys}
+    hashes = {key: _spread(string_hash(key)) for key in keys}
     last = _buckets(len(hashes)) - 1
     return sorted(hashes, key=lambda key: hashes[key] & last)
 
@@ -155,7 +147,7 @@ def properties_order(keys: Iterable[str]) -> list[str]:
 def immutable_order(keys: Iterable[str]) -> list[str]:
     """The keys as scala.collection.immutable.Map lists them, made in the order given."""
     listed = list(keys)
-    return listed if len(listed) <= _SMALL_MAP else _trie_order({key: _improved(_java_hash(key)) for key in listed}, 0)
+    return listed if len(listed) <= _SMALL_MAP else _trie_order({key: _improved(string_hash(key)) for key in listed}, 0)
 
 
 def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:

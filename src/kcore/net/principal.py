@@ -4,7 +4,9 @@ Source: KafkaPrincipal and DefaultKafkaPrincipalBuilder of 4.3.1, without mappin
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 
 # X500Principal.getName knows these. Others it names by their OID, with the value in DER; of them only emailAddress is
 # so named here, as OpenSSL's name for the rest does not tell how the value was encoded.
@@ -21,19 +23,6 @@ _KEYWORDS: Final = {
 }
 _EMAIL: Final = "1.2.840.113549.1.9.1"
 _IA5_STRING: Final = 0x16
-
-
-class KafkaPrincipal(NamedTuple):
-    """A type, of which Kafka has one, and a name; in text `User:alice`."""
-
-    name: str
-    principal_type: str = "User"
-
-    def __str__(self) -> str:
-        return f"{self.principal_type}:{self.name}"
-
-
-ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")  # A client that showed neither a password nor a certificate.
 
 
 def principal_of_certificate(certificate: Mapping[str, Any] | None) -> KafkaPrincipal:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple, TypeVar
 
-from kcore.net.principal import ANONYMOUS, KafkaPrincipal
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.schema.headers import RequestHeader
 
 T = TypeVar("T")

@@ -14,7 +14,16 @@ from kcore.raft.batches import split_batches
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
 from kcore.raft.log import Refused
 from kcore.raft.node import RaftNode
-from kcore.raft.state_machine import SLICE_BYTES, AnyAppend, Append, AppendBatches, Resign, SnapshotReader, StateMachine
+from kcore.raft.state_machine import (
+    SLICE_BYTES,
+    AnyAppend,
+    Append,
+    AppendBatches,
+    Resign,
+    SnapshotReader,
+    StateMachine,
+    UpgradeKraftVersion,
+)
 
 E = TypeVar("E")
 MachineEffect: TypeAlias = Committed | LeaderChanged | SnapshotLoaded  # The effects that are for the machine.
@@ -158,6 +167,9 @@ class StateMachineDriver(Generic[E]):
                     waiting.extend(self._machine.on_refused(output, refused.next_offset))
             elif isinstance(output, Resign):
                 effects += self._node.resign(output.epoch, now_ms)
+            elif isinstance(output, UpgradeKraftVersion):
+                if output.epoch == self._led_epoch and self._node.leads:
+                    effects += self._node.upgrade_kraft_version(output.version, output.epoch, now_ms)[1]
             else:
                 own.append(output)
         return effects, own

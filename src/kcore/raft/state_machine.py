@@ -50,6 +50,13 @@ class Resign(NamedTuple):
     epoch: int
 
 
+class UpgradeKraftVersion(NamedTuple):
+    """The node shall write kraft.version and the voters as the leader of `epoch`; nothing happens where it cannot."""
+
+    version: int
+    epoch: int
+
+
 AnyAppend: TypeAlias = Append | AppendBatches
 E_co = TypeVar("E_co", covariant=True)  # Effects of a machine's own.
 

@@ -104,66 +104,74 @@ def _alternate_racks(ids: Int32s, racks__b: Int32s) -> npt.NDArray[np.intp]:
     return np.lexsort((racks__b, turn__b))
 
 
-class _Stripes(NamedTuple):
-    """The racks as the kernel wants them: rack r has lists 2r, its unfenced brokers, and 2r + 1, its fenced ones."""
+class Stripes(NamedTuple):
+    """Brokers as "striped" takes them: rack r has list 2r of its unfenced ones, and list 2r + 1 of its fenced ones."""
 
     brokers__b: Int32s  # Ids, list after list.
     starts__l: Int32s
-    offsets__l: Int32s
     rack_order__r: Int32s  # By name, without one first.
     shuffle_order__r: Int32s  # As a HashMap of the names iterates.
-    first_rack: int
+    unfenced: int
+
+    def drawn(self, random: JavaRandom) -> tuple[Int32s, int]:
+        """Where each list of brokers begins, and the list of racks (StripedReplicaPlacer.RackList)."""
+        racks, sizes = len(self.rack_order__r), np.diff(self.starts__l).tolist()
+        offsets = [0] * len(sizes)
+        for rack in self.shuffle_order__r.tolist():
+            for drawn in (2 * rack + 1, 2 * rack):  # A rack's fenced brokers draw first.
+                offsets[drawn] = random.next_int(sizes[drawn]) if sizes[drawn] else 0
+        return np.array(offsets, np.int32), random.next_int(racks) if racks else 0
+
+
+def striped(ids: Int32s, racks: Racks, is_fenced: Bools) -> Stripes:
+    """What `place_in_stripes` goes by, for arrays that are sound; the same for all topics of a request."""
+    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka's map learns of them.
+    row_of = {name: row for row, name in enumerate(names)}
+    lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
+    hashed = hash_map_order(0 if name is None else string_hash(name) for name in names)
+    ordered = sorted(range(len(names)), key=lambda row: (names[row] is not None, utf16_order(names[row] or "")))
+    return Stripes(
+        ids[np.lexsort((ids, lists__b))],
+        np.searchsorted(np.sort(lists__b), np.arange(2 * len(names) + 1)).astype(np.int32),
+        np.array(ordered, np.int32),
+        np.array(hashed, np.int32),
+        len(ids) - int(is_fenced.sum()),
+    )
 
 
 def place_striped(
     ids: Int32s, racks: Racks, is_fenced: Bools, partitions: int, replication_factor: int, random: JavaRandom
 ) -> Int32s:
     """As `place` with "striped", for arrays that are sound; draws from `random` and moves it on."""
-    stripes = _drawn(ids, racks, is_fenced, random)  # Kafka draws before it looks whether there are enough.
+    return place_in_stripes(striped(ids, racks, is_fenced), partitions, replication_factor, random)
+
+
+def place_in_stripes(stripes: Stripes, partitions: int, replication_factor: int, random: JavaRandom) -> Int32s:
+    """The same for brokers that are `striped`."""
+    offsets__l, first_rack = stripes.drawn(random)  # Kafka draws before it looks whether there are enough.
+    brokers = len(stripes.brokers__b)
     if replication_factor <= 0:
         raise PlacementError(f"invalid replication factor {replication_factor}: it must be positive")
-    if is_fenced.all():
-        raise PlacementError(f"all {len(ids)} brokers are fenced: there is none to lead")
-    _check_enough(replication_factor, len(ids))
+    if not stripes.unfenced:
+        raise PlacementError(f"all {brokers} brokers are fenced: there is none to lead")
+    _check_enough(replication_factor, brokers)
     if partitions < 0:
         raise PlacementError(f"the number of partitions must not be negative, not {partitions}")
     replicas__ps = np.empty((partitions, replication_factor), np.int32)
     random.state = kernels.place_striped(
         replicas__ps,
-        stripes.brokers__b,
+        stripes.brokers__b.copy(),  # The kernel shuffles these lists in place.
         stripes.starts__l,
-        stripes.offsets__l,
-        np.zeros_like(stripes.offsets__l),
-        np.zeros_like(stripes.offsets__l),
-        stripes.rack_order__r,
+        offsets__l,
+        np.zeros_like(offsets__l),
+        np.zeros_like(offsets__l),
+        stripes.rack_order__r.copy(),
         stripes.shuffle_order__r,
-        len(ids) - int(is_fenced.sum()),
-        stripes.first_rack,
+        stripes.unfenced,
+        first_rack,
         random.state,
     )
     return replicas__ps
-
-
-def _drawn(ids: Int32s, racks: Racks, is_fenced: Bools, random: JavaRandom) -> _Stripes:
-    """Where each list of brokers and the list of racks begin (StripedReplicaPlacer.RackList)."""
-    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka adds them to its map.
-    row_of = {name: row for row, name in enumerate(names)}
-    lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
-    starts__l = np.searchsorted(np.sort(lists__b), np.arange(2 * len(names) + 1)).astype(np.int32)
-    hashed = hash_map_order(0 if name is None else string_hash(name) for name in names)
-    offsets__l = np.zeros(2 * len(names), np.int32)
-    sizes = np.diff(starts__l).tolist()
-    for drawn in (2 * rack + side for rack in hashed for side in (1, 0)):  # A rack's fenced brokers draw first.
-        offsets__l[drawn] = random.next_int(sizes[drawn]) if sizes[drawn] else 0
-    ordered = sorted(range(len(names)), key=lambda row: (names[row] is not None, utf16_order(names[row] or "")))
-    return _Stripes(
-        ids[np.lexsort((ids, lists__b))],
-        starts__l,
-        offsets__l,
-        np.array(ordered, np.int32),
-        np.array(hashed, np.int32),
-        random.next_int(len(names)) if names else 0,
-    )
 
 
 def _check_counts(partitions: int, replication_factor: int, brokers: int) -> None:

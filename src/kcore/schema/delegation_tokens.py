@@ -33,14 +33,14 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="0-3", flexibl
     expiry_timestamp_ms: int64  # Unless it is renewed before.
     max_timestamp_ms: int64
     token_id: str
-    hmac: bytes  # The secret.
+    hmac: bytes = field(secret=True)
     throttle_time_ms: int32
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="0-2", flexible="2+"):
     """A renewer lets a token live longer."""
 
-    hmac: bytes
+    hmac: bytes = field(secret=True)
     renew_period_ms: int64  # -1 for the broker's own period.
 
 
@@ -55,7 +55,7 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="0-2", flexible
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="0-2", flexible="2+"):
     """A renewer lets a token end earlier."""
 
-    hmac: bytes
+    hmac: bytes = field(secret=True)
     expiry_time_period_ms: int64  # Negative ends it at once.
 
 
@@ -98,7 +98,7 @@ class DescribedDelegationToken(Struct):
     expiry_timestamp: int64
     max_timestamp: int64
     token_id: str
-    hmac: bytes  # The secret.
+    hmac: bytes = field(secret=True)
     renewers: list[DescribedDelegationTokenRenewer]
 
 

@@ -7,7 +7,7 @@ from kcore.schema.structure import Message, field
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
     """A client's request with its header, and whose it is."""
 
-    request_data: bytes
+    request_data: bytes = field(secret=True)  # It may hold a password.
     # A DefaultPrincipalData, unless the broker has a principal builder of its own.
     request_principal: bytes | None = field(nullable="0+")
     client_host_address: bytes  # 4 or 16 bytes.
@@ -16,5 +16,5 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
 class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
     """The controller's response with its header."""
 
-    response_data: bytes | None = field(nullable="0+", default=None)
+    response_data: bytes | None = field(nullable="0+", default=None, secret=True)
     error_code: int16  # Of the envelope; the response within has its own.

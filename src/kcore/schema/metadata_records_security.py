@@ -1,7 +1,7 @@
 """Records of the metadata log: access control, SCRAM credentials (KIP-900), delegation tokens."""
 
 from kcore.schema.kinds import int8, int32, int64
-from kcore.schema.structure import MetadataRecord
+from kcore.schema.structure import MetadataRecord, field
 from kcore.types import Uuid
 
 
@@ -29,9 +29,9 @@ class UserScramCredentialRecord(MetadataRecord, api_key=11, versions="0", flexib
 
     name: str
     mechanism: int8  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
+    salt: bytes = field(secret=True)
+    stored_key: bytes = field(secret=True)
+    server_key: bytes = field(secret=True)
     iterations: int32
 
 

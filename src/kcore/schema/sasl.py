@@ -20,7 +20,7 @@ class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
     """The mechanism's next token. After SaslHandshake 0 it comes bare, with its length alone."""
 
-    auth_bytes: bytes
+    auth_bytes: bytes = field(secret=True)
 
 
 class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
@@ -28,6 +28,6 @@ class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
-    auth_bytes: bytes
+    auth_bytes: bytes = field(secret=True)
     # After which the client must authenticate again (KIP-368); 0 for never.
     session_lifetime_ms: int64 = field(versions="1+", ignorable=True)

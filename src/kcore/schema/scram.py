@@ -54,8 +54,8 @@ class ScramCredentialUpsertion(Struct):
     name: str
     mechanism: int8
     iterations: int32
-    salt: bytes
-    salted_password: bytes  # The client salts it, so the password never travels.
+    salt: bytes = field(secret=True)
+    salted_password: bytes = field(secret=True)  # The client salts it, so the password never travels.
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):

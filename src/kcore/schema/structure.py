@@ -11,7 +11,7 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_origin
+from typing import Any, ClassVar, Final, get_origin
 
 from kcore.schema.kinds import FieldType
 from kcore.schema.versions import ALL, NONE, Versions
@@ -32,6 +32,10 @@ class Options:
     flexible: Versions | None = None  # Where it departs from the message's: RequestHeader.client_id.
     json_name: str | None = None
     json_aliases: tuple[str, ...] = ()
+    secret: bool = False
+
+
+HIDDEN: Final = "[hidden]"  # As Kafka shows a password.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,12 @@ def field(
     flexible: str | None = None,
     json_name: str | None = None,
     json_aliases: tuple[str, ...] = (),
+    secret: bool = False,
 ) -> Any:
     """A field that is more than its name and type; the words are those of Kafka's schema files.
 
     `ignorable`: dropped, not refused, by a version that lacks it. `json_name`: where Kafka's is not plain camelCase.
-    `json_aliases`: names that older releases gave the same field.
+    `json_aliases`: names that older releases gave the same field. `secret`: `repr` hides the value.
     """
     return Options(
         Versions.parse(versions),
@@ -75,6 +80,7 @@ def field(
         Versions.parse(flexible) if flexible else None,
         json_name,
         json_aliases,
+        secret,
     )
 
 
@@ -138,8 +144,11 @@ class Struct(metaclass=StructType):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={_own(getattr(self, name))!r}" for name in self.__match_args__)
+        values = ", ".join(f"{each.name}={self._shown(each)}" for each in self.__fields__)
         return f"{type(self).__name__}({values})"
+
+    def _shown(self, spec: Field) -> str:
+        return HIDDEN if spec.options.secret else repr(_own(getattr(self, spec.name)))
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """For copies and pickles."""

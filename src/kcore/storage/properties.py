@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from kcore.errors import StorageError
+from kcore.java_hash import string_hash
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -89,16 +90,7 @@ def _hash_order(keys: Mapping[str, str]) -> list[str]:
     bins = 16
     while len(keys) > bins * 3 // 4:
         bins *= 2
-    return sorted(keys, key=lambda key: _spread(_java_hash(key)) & bins - 1)
-
-
-def _java_hash(text: str) -> int:
-    """String.hashCode, as 32 bits without a sign."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = value * 31 + int.from_bytes(units[at : at + 2]) & 0xFFFFFFFF
-    return value
+    return sorted(keys, key=lambda key: _spread(string_hash(key)) & bins - 1)
 
 
 def _spread(value: int) -> int:

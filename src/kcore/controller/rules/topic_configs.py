@@ -1,18 +1,20 @@
-"""The settings that a topic may have: names, types, defaults, what is valid (LogConfig of 3.9.1).
+"""The settings that a topic may have: names, types, defaults, what is valid (LogConfig of 3.9.1, 4.1.2 and 4.3.1).
 
 A value is text, as on the wire. A wrong one raises Kafka's InvalidConfigurationException.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kcore.protocol_errors import Errors
+from kcore.java_hash import hash_map_order
+from kcore.protocol_errors import Errors, InvalidConfigurationException
 
 INT64_MAX: Final = 2**63 - 1
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7  # DescribeConfigsResponse.ConfigType
 FROM_TOPIC, FROM_DEFAULT = 1, 5  # DescribeConfigsResponse.ConfigSource
+_BLANKS: Final = "".join(map(chr, range(33)))  # What String.trim takes away.
 _INTEGERS: Final = {INT: ("INT", 2**31), LONG: ("LONG", 2**63)}
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
@@ -36,6 +38,8 @@ class TopicConfig:
     among: tuple[str, ...] = ()
     server: str | None = None  # The broker's setting that stands behind it.
     server_default: bool = True  # Whether that one has a default of its own.
+    is_internal: bool = False  # Told of only where a topic sets it.
+    is_set: bool = False  # A list whose members count once, and are not empty.
 
 
 TOPIC_CONFIGS: Final = {
@@ -97,18 +101,71 @@ TOPIC_CONFIGS: Final = {
 }
 
 
-def topic_config_values(configs: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one."""
-    for name in configs:
-        if name not in TOPIC_CONFIGS:
+TopicConfigs = Mapping[str, TopicConfig]
+
+
+def _of_4_1() -> dict[str, TopicConfig]:
+    gone = "message.format.version", "message.timestamp.difference.max.ms", "message.downconversion.enable"
+    known = {name: each for name, each in TOPIC_CONFIGS.items() if name not in gone}
+    known["segment.bytes"] = replace(known["segment.bytes"], at_least=1024 * 1024)
+    after = "message.timestamp.after.max.ms"
+    known[after] = replace(known[after], default="3600000")
+    known["internal.segment.bytes"] = TopicConfig("internal.segment.bytes", INT, "", is_internal=True)
+    return known
+
+
+def _of_4_3() -> dict[str, TopicConfig]:
+    known = _of_4_1()
+    return known | {"cleanup.policy": replace(known["cleanup.policy"], is_set=True)}
+
+
+TOPIC_CONFIGS_OF: Final[Mapping[str, TopicConfigs]] = {
+    "3.9.1": TOPIC_CONFIGS,
+    "4.1.2": _of_4_1(),
+    "4.3.1": _of_4_3(),
+}
+"""By release; the order is that in which they are checked."""
+
+
+def topic_config_values(
+    configs: Mapping[str, str], known: TopicConfigs = TOPIC_CONFIGS, base: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one.
+
+    `base`: what `base_values` gives, for one who asks often or has other defaults.
+    """
+    for name in hash_map_order(configs) if len(configs) > 1 else configs:
+        if name not in known:
             Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
-    values = {name: _printed(each, configs.get(name, each.default)) for name, each in TOPIC_CONFIGS.items()}
+    values = dict(base_values(known) if base is None else base)
+    for name in configs if len(configs) == 1 else [name for name in known if name in configs]:
+        values[name] = _printed(known[name], configs[name])
     least, most = (int(values[f"{which}.compaction.lag.ms"]) for which in ("min", "max"))
     if least > most:
         Errors.INVALID_CONFIG.raise_for(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
         )
     return values
+
+
+def base_values(known: TopicConfigs, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a topic has without overrides; `defaults`, which are valid, count before those that are `known`."""
+    given = defaults or {}
+    return {name: _printed(each, given.get(name, each.default)) for name, each in known.items() if not each.is_internal}
+
+
+def check_value(config: TopicConfig, text: str) -> str:
+    """One value as Kafka prints what it read; raises for a wrong one."""
+    return _printed(config, text)
+
+
+def is_valid(config: TopicConfig, text: str) -> bool:
+    """Whether a topic may have that value."""
+    try:
+        _printed(config, text)
+    except InvalidConfigurationException:
+        return False
+    return True
 
 
 def check_remote_storage(values: Mapping[str, str]) -> None:
@@ -127,7 +184,7 @@ def source_of(name: str, configs: Mapping[str, str]) -> int:
 
 def _printed(config: TopicConfig, text: str) -> str:
     """The value as ConfigDef reads it and prints it again."""
-    trimmed = text.strip()
+    trimmed = text.strip(_BLANKS)
     if config.kind == BOOLEAN:
         if trimmed.lower() not in ("true", "false"):
             _refuse(config, text, "Expected value to be either true or false")
@@ -137,7 +194,8 @@ def _printed(config: TopicConfig, text: str) -> str:
     if config.kind == DOUBLE:
         return _double(config, trimmed)
     if config.kind == LIST:
-        members = re.split(r"\s*,\s*", trimmed) if trimmed else []
+        members = re.split(r"\s*,\s*", trimmed, flags=re.ASCII) if trimmed else []
+        members = list(dict.fromkeys(members)) if config.is_set else members
         _check_list(config, members)
         return ",".join(members)
     if config.among and trimmed not in config.among:
@@ -177,10 +235,12 @@ def _check_range(config: TopicConfig, value: float) -> None:
 
 def _check_list(config: TopicConfig, members: Sequence[str]) -> None:
     for member in members:
+        if config.is_set and not member:
+            Errors.INVALID_CONFIG.raise_for(f"Configuration '{config.name}' values must not be empty.")
         if config.among and member not in config.among:
             _refuse(config, member, f"String must be one of: {', '.join(config.among)}")
     pairs = all(re.fullmatch(r"([0-9]+:[0-9]+)?", member) for member in members)
-    if config.name.endswith("throttled.replicas") and members != ["*"] and not pairs:
+    if config.name.endswith("throttled.replicas") and "".join(members) != "*" and not pairs:
         form = f"must be the literal '*' or a list of replicas in the following format: {_THROTTLED}"
         _refuse(config, f"[{', '.join(members)}]", f"{config.name} {form}")
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kcore.java_hash import string_hash
 from kcore.metadata.partition_table import PartitionTable
 
 GROUPS: Final = 0  # FindCoordinator's key types.
@@ -12,10 +13,7 @@ TOPICS: Final = {GROUPS: GROUP_METADATA_TOPIC, TRANSACTIONS: TRANSACTION_STATE_T
 
 def java_hash(text: str) -> int:
     """String.hashCode without its sign, as Utils.abs has it."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + int.from_bytes(units[at : at + 2])) & 0xFFFF_FFFF
+    value = string_hash(text)
     signed = value - (1 << 32) if value >> 31 else value
     return 0 if signed == -(1 << 31) else abs(signed)
 

@@ -6,7 +6,8 @@ Which APIs real brokers and controllers expect is what Kafka advertises for a CO
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -50,21 +51,35 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
 class QuorumFront:
     """The server of a node."""
 
-    def __init__(self, level: str, take: TakeRequest, describe: Callable[[], DescribeClusterResponse]) -> None:
-        """`take` gets a request that is not answered here, its version, and what `answer` is to be called with."""
+    def __init__(
+        self,
+        level: str,
+        take: TakeRequest,
+        describe: Callable[[], DescribeClusterResponse],
+        listener: str | None = None,
+    ) -> None:
+        """`take` gets a request that is not answered here, its version, and what `answer` is to be called with.
+
+        `listener`: the name that requests are told to have come in at.
+        """
+        self._listener = listener
         self._level, self._take, self._describe = level, take, describe
-        self._waiting: dict[Hashable, asyncio.Future[Message]] = {}
+        self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._ids = count()
         self._server: Server | None = None
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        server = self._server = await serve(host, port, self._handle, apis_of(self._level))
+        server = self._server = await serve(host, port, self._handle, self._apis(), listener_name=self._listener)
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
         ]
         return server.port
+
+    def _apis(self) -> Mapping[str, tuple[int, int]]:
+        """What it serves."""
+        return apis_of(self._level)
 
     async def close(self) -> None:
         """Waiting requests get no response; their connections are closed."""
@@ -76,9 +91,13 @@ class QuorumFront:
 
     def answer(self, answer: SendResponse) -> None:
         """Hands the response to the waiting request."""
-        future = self._waiting.pop(answer.reply_to, None)
+        self.answer_to(answer.reply_to, answer.response)
+
+    def answer_to(self, reply_to: Hashable, response: Message | None) -> None:
+        """Hands the response to that request; None closes its connection."""
+        future = self._waiting.pop(reply_to, None)
         if future is not None and not future.done():
-            future.set_result(answer.response)
+            future.set_result(response)
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
         if type(request) in _OTHERS:
@@ -86,11 +105,15 @@ class QuorumFront:
             return refused
         if isinstance(request, DescribeClusterRequest):
             return self._described(request)
+        return await self._answered(context, partial(self._take, request, context.version))
+
+    async def _answered(self, context: RequestContext, ask: Callable[[Hashable], None]) -> Message | None:
+        """What `answer` is called with for what `ask` is given; None where the client is gone before."""
         reply_to = next(self._ids)
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         self._waiting[reply_to] = answer
-        self._take(request, context.version, reply_to)
         try:
+            ask(reply_to)
             return await context.while_here(answer)
         finally:
             self._waiting.pop(reply_to, None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Never, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from kcore.errors import KcoreError
 from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
@@ -98,7 +98,7 @@ class QuorumServer:
         *,
         host: str,
         port: int,
-        machine: StateMachine[Never] | None,
+        machine: StateMachine[Any] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
     ) -> None:
@@ -117,12 +117,16 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._front = QuorumFront(config.level, self._requested, self._describe_cluster)
+        self._front = self._new_front()
         self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded)
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, "flush")
         self._flushing: asyncio.Task[None] | None = None
         self._flush_wanted: Flush | None = None
+
+    def _new_front(self) -> QuorumFront:
+        """What answers clients."""
+        return QuorumFront(self.config.level, self._requested, self._describe_cluster)
 
     async def __aenter__(self) -> Self:
         try:
@@ -278,8 +282,9 @@ class QuorumServer:
         self._is_catching_up = False
         self._take(lambda _: [])
 
-    def _perform_own(self, effect: ClusterIdKnown) -> None:
+    def _perform_own(self, effect: Any) -> None:
         """The machine has found the cluster id: the node knows it from now on, and its own machine starts."""
+        assert isinstance(effect, ClusterIdKnown)
         if self._store_cluster_id is not None:
             self._store_cluster_id(effect.cluster_id)
         self.node.cluster_id = effect.cluster_id

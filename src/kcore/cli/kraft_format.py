@@ -1,0 +1,129 @@
+"""`kcore controller kraft format`: a controller's metadata directory, as `kafka-storage.sh format` makes it."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.kraft_settings import read_settings
+from kcore.cli.quorum_format import controllers_of
+from kcore.controller.kraft.config import DEFAULT_RELEASE
+from kcore.errors import LevelError, StorageError
+from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.raft.replicas import ReplicaKey, Voter
+from kcore.raft.voters import MAX_KRAFT_VERSION
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.settings import KraftSettings
+from kcore.storage.raft_dir import RaftDirectory, random_directory_id
+from kcore.storage.raft_format import format_directory
+from kcore.types import Uuid
+
+KRAFT_VERSION: Final = "kraft.version"  # Raft's own: --standalone and --initial-controllers are at 1.
+SINCE: Final = {  # Below this metadata.version a feature is not on by default (Feature.defaultLevel).
+    "eligible.leader.replicas.version": "4.1-IV0",
+    "group.version": "4.0-IV0",
+    "share.version": "4.2-IV0",
+    "streams.version": "4.2-IV1",
+    "transaction.version": "4.0-IV2",
+}
+
+
+def command(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    cluster_id: Annotated[str | None, typer.Option("--cluster-id", "-t", help="Default: a new one.")] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="A dynamic quorum that begins with this node alone.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            "-I",
+            metavar="ID@HOST:PORT:DIRECTORY,...",
+            help="The voters that a dynamic quorum begins with.",
+        ),
+    ] = None,
+    release_version: Annotated[
+        str | None, typer.Option("--release-version", "-r", help="The metadata.version to begin at, such as 3.9-IV0.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
+    ] = None,
+    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are followed.")] = DEFAULT_RELEASE,
+) -> None:
+    """Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids.
+
+    Neither --standalone nor --initial-controllers: for static voters (controller.quorum.voters), or for a node that
+    joins a dynamic quorum later. Exit code: 0 good, 2 usage, or the directory is formatted already.
+    """
+    if standalone and initial_controllers:
+        fail("give either --standalone or --initial-controllers")
+    settings = read_settings(config)
+    if settings.voters and (standalone or initial_controllers):
+        fail("controller.quorum.voters is set: the quorum is static")
+    features = _features(release, release_version, feature or [])
+    made = _formatted(settings, features, cluster_id, initial_controllers, standalone=standalone)
+    ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
+    typer.echo(json.dumps(ids))
+
+
+def _formatted(
+    settings: KraftSettings,
+    features: dict[str, int],
+    cluster_id: str | None,
+    initial_controllers: str | None,
+    *,
+    standalone: bool,
+) -> RaftDirectory:
+    """Ends the command where the directory cannot be made."""
+    directory_id = random_directory_id() if standalone else None
+    voters: tuple[Voter, ...] = ()
+    if initial_controllers:
+        voters = controllers_of(initial_controllers, settings.listener)
+    elif directory_id is not None:
+        voters = (_own(settings, directory_id),)
+    try:
+        return format_directory(
+            settings.directory,
+            node_id=settings.node_id,
+            features=features,
+            cluster_id=cluster_id,
+            directory_id=directory_id,
+            initial_voters=voters,
+        )
+    except StorageError as error:
+        fail(str(error))
+
+
+def _own(settings: KraftSettings, directory_id: Uuid) -> Voter:
+    return Voter(
+        ReplicaKey(settings.node_id, directory_id),
+        {settings.listener: settings.advertised},
+        0,
+        MAX_KRAFT_VERSION,
+    )
+
+
+def _features(release: str, release_version: str | None, given: list[str]) -> dict[str, int]:
+    """metadata.version, and the others at their defaults there, or as they are given."""
+    if release not in RELEASES:
+        fail(f"--release {release}: {', '.join(RELEASES)}")
+    name = RELEASES[release].default if release_version is None else release_version
+    try:
+        level = MetadataVersion.parse(f"{name}@{release}")
+    except LevelError as error:
+        fail(f"--release-version {name}: {error}")
+    features = {FEATURE_NAME: level.feature_level}
+    for known, (_, highest) in FEATURES[release].items():
+        if known in SINCE and level.is_at_least(SINCE[known]):
+            features[known] = highest
+    for each in given:
+        known, _, text = each.partition("=")
+        lowest, highest = FEATURES[release].get(known, (0, -1))
+        if known in (FEATURE_NAME, KRAFT_VERSION) or not text.isdecimal() or not lowest <= int(text) <= highest:
+            others = ", ".join(sorted({*FEATURES[release]} - {FEATURE_NAME, KRAFT_VERSION})) or "none"
+            fail(f"--feature {each}: give NAME=LEVEL of {others}")
+        features[known] = int(text)
+    return features

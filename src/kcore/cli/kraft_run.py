@@ -1,0 +1,129 @@
+"""`kcore controller kraft run`: a KRaft controller as a process, until it is told to stop."""
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+from random import SystemRandom
+from typing import Annotated, Final
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.kraft_settings import read_settings
+from kcore.cli.processes import begin_log, use_all_descriptors
+from kcore.cli.quorum_serve import DirectoryElections
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.controller.kraft.decision import Versioned
+from kcore.controller.kraft.departures import DEPARTURES
+from kcore.errors import DecodeError, KcoreError, StorageError
+from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.raft.config import RaftConfig
+from kcore.raft.log import RaftLog
+from kcore.replication.raft_log import Level
+from kcore.report.exits import Exit
+from kcore.server.kraft.process import KraftServer
+from kcore.server.kraft.settings import KraftSettings
+from kcore.server.quorum.process import Elections
+from kcore.storage.files import is_there
+from kcore.storage.raft_dir import RaftDirectory
+from kcore.storage.snapshot import BOOTSTRAP, read_snapshot
+from kcore.wire.metadata_frames import decode_metadata_record
+
+RAFT_LEVELS: Final[dict[str, tuple[str, Level]]] = {  # By release: what it speaks, and whose rules its log has.
+    "4.3.1": ("4.3", "4.1.2"),
+    "4.1.2": ("4.3", "4.1.2"),
+    "3.9.1": ("3.9", "3.9.1"),
+}
+Parts = tuple[RaftLog, Elections, Bootstrap]
+
+
+def command(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    release: Annotated[str, typer.Option(help="The release of Kafka whose rules it follows.")] = DEFAULT_RELEASE,
+    kafka_way: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+) -> None:
+    """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
+
+    The directory must be formatted. SIGTERM and Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage,
+    or the address or the directory cannot be had.
+    """
+    if release not in RELEASES:
+        fail(f"--release {release}: {', '.join(RELEASES)}")
+    begin_log(verbose=verbose)
+    use_all_descriptors()
+    settings = read_settings(config)
+    departures = _departures(kafka_way or [])
+    raft_level, log_level = RAFT_LEVELS[release]
+    try:
+        voters = [each.key.id for each in settings.voters]
+        directory = RaftDirectory(settings.directory, node_id=settings.node_id, voters=voters)
+        bootstrap = _bootstrap(settings.directory, release)
+        if directory.cluster_id is None:
+            fail(f"{settings.directory}: there is no cluster.id yet")
+        log, election = directory.open(level=log_level)
+    except (StorageError, DecodeError) as error:
+        fail(str(error))
+    controller = settings.controller_config(directory.cluster_id, release, departures)
+    raft = RaftConfig(
+        directory.cluster_id,
+        settings.node_id,
+        directory.directory_id,
+        {settings.listener: settings.advertised},
+        SystemRandom().randrange,
+        voters=settings.voters,
+        bootstrap_servers=settings.bootstrap,
+        listener=settings.listener,
+        level=raft_level,
+        **settings.raft,
+    )
+    try:
+        elections = DirectoryElections(directory, election)
+        code = asyncio.run(_serve(controller, raft, settings, (log, elections, bootstrap)))
+    finally:
+        log.close()
+    raise typer.Exit(code)
+
+
+def _departures(names: list[str]) -> frozenset[str]:
+    if names == ["all"]:
+        return frozenset(DEPARTURES)
+    for name in names:
+        if name not in DEPARTURES:
+            fail(f"--kafka-way {name}: all, {', '.join(DEPARTURES)}")
+    return frozenset(names)
+
+
+def _bootstrap(directory: Path, release: str) -> Bootstrap:
+    """What the format wrote for the first active controller; without it, the release's own metadata.version."""
+    path = directory / BOOTSTRAP
+    if not is_there(path):
+        level = MetadataVersion.parse(release).feature_level
+        return Bootstrap.of_features({FEATURE_NAME: level}, "the default of the release")
+    records = [Versioned(*decode_metadata_record(value)) for value in read_snapshot(path)]
+    return Bootstrap(records, f"the binary bootstrap metadata file {path}")
+
+
+async def _serve(config: KraftControllerConfig, raft: RaftConfig, settings: KraftSettings, parts: Parts) -> Exit:
+    """Until a signal comes, or a fault."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    host, port = settings.listen
+    try:
+        async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port) as server:
+            logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
+            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+            _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)  # What failed was told where it did.
+            logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED

@@ -1,0 +1,95 @@
+"""What a controller writes when it becomes the active one. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.errors import LevelError
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.schema.metadata_records_log import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    ZkMigrationStateRecord,
+)
+from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
+
+ELR_FEATURE: Final = "eligible.leader.replicas.version"
+MIN_ISR: Final = "min.insync.replicas"
+BROKER: Final = 4  # ConfigResource.Type; the empty name stands for all brokers.
+FAILOVER: Final = "Controller failover"
+OLDEST_OF_3_9: Final = 1  # MetadataVersion.MINIMUM_KRAFT_VERSION: what a log without a level is at.
+
+
+class Bootstrap(NamedTuple):
+    """What the first active controller of a cluster writes (BootstrapMetadata)."""
+
+    records: Sequence[Versioned]
+    source: str  # For the operator's log.
+
+    def level_of(self, feature: str) -> int:
+        """The level that the records finalize, 0 if they name none."""
+        found = [
+            each.record.feature_level
+            for each in self.records
+            if isinstance(each.record, FeatureLevelRecord) and each.record.name == feature
+        ]
+        return found[-1] if found else 0
+
+    @classmethod
+    def of_features(cls, features: dict[str, int], source: str) -> "Bootstrap":
+        """metadata.version first, then the others by name (BootstrapMetadata.fromVersions)."""
+        names = [FEATURE_NAME, *sorted(name for name in features if name != FEATURE_NAME)]
+        return cls([Versioned(FeatureLevelRecord(name=name, feature_level=features[name])) for name in names], source)
+
+
+class Activation(NamedTuple):
+    """The records, and what the operator is told."""
+
+    decision: Decision
+    told: str
+
+
+def activation(
+    image: ClusterImage, config: KraftControllerConfig, bootstrap: Bootstrap, *, is_empty: bool
+) -> Activation:
+    """The first records of an active controller. `is_empty`: no record but control records was ever replayed.
+
+    LevelError where a transaction is open that the metadata.version does not know.
+    """
+    if is_empty if config.release == "3.9.1" else FEATURE_NAME not in image.features:
+        return _of_empty_log(image, config, bootstrap)
+    level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, OLDEST_OF_3_9), config.release)
+    if not image.in_transaction:
+        return Activation(Decision(), f"the log is at metadata.version {level}")
+    if not level.transactions_supported:
+        raise LevelError(f"a transaction is open in the log, and metadata.version {level} knows none")
+    return Activation(Decision(records=[_abort()]), f"an open metadata transaction is aborted, at {level}")
+
+
+def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap: Bootstrap) -> Activation:
+    level = MetadataVersion.of_level(bootstrap.level_of(FEATURE_NAME), config.release)
+    records: list[Versioned] = []
+    if image.in_transaction:
+        if not level.transactions_supported:
+            raise LevelError(f"part of the bootstrap records is in the log, and metadata.version {level} is to follow")
+        records.append(_abort())
+    if level.transactions_supported:
+        records.append(Versioned(BeginTransactionRecord(name="Bootstrap records")))
+    records += bootstrap.records
+    if config.release == "3.9.1":
+        if level.transactions_supported:
+            records.append(Versioned(ZkMigrationStateRecord(zk_migration_state=0)))
+    elif bootstrap.level_of(ELR_FEATURE) > 0:
+        value = config.static_configs.get(MIN_ISR, "1")
+        records.append(Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_ISR, value=value)))
+    if level.transactions_supported:
+        records.append(Versioned(EndTransactionRecord()))
+    told = f"the log is empty: {len(bootstrap.records)} bootstrap records at metadata.version {level}"
+    return Activation(Decision(records=records, is_atomic=False), f"{told} from {bootstrap.source}")
+
+
+def _abort() -> Versioned:
+    return Versioned(AbortTransactionRecord(reason=FAILOVER))

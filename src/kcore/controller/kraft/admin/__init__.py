@@ -1,0 +1,1 @@
+"""What administrators ask for: configurations, quotas, ACLs, credentials, tokens, features."""

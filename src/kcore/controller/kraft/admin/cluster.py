@@ -1,0 +1,71 @@
+"""DescribeCluster, as a controller answers it (KIP-919): which controllers there are.
+
+Source: ControllerApis.handleDescribeCluster, AuthHelper.computeDescribeClusterResponse and
+ControllerRegistrationsPublisher.
+"""
+
+from typing import Final
+
+from kcore.controller.kraft.authorization import (
+    ALTER,
+    ALTER_CONFIGS,
+    CLUSTER_ACTION,
+    CREATE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    IDEMPOTENT_WRITE,
+    is_authorized,
+    refusal,
+)
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.error_responses import refused
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+BROKERS, CONTROLLERS = 1, 2  # EndpointType
+OF_THE_CLUSTER: Final = (CREATE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, ALTER, DESCRIBE)
+"""AclEntry.supportedOperations of the CLUSTER resource."""
+_TOO_OLD: Final = "Direct-to-controller communication is not supported with the current MetadataVersion."
+
+
+def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequest, info: RequestInfo) -> Decision:
+    """The controllers that are registered with the listener that was asked. Needs ALTER of the cluster."""
+    if not context.version.controller_registration_supported:
+        return Decision(refused(request, Errors.UNSUPPORTED_VERSION, _TOO_OLD))
+    if not is_authorized(context, info, ALTER):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    if request.endpoint_type not in (BROKERS, CONTROLLERS):
+        why = f"Unsupported endpoint type {request.endpoint_type}"
+        return Decision(_mistaken(Errors.UNSUPPORTED_ENDPOINT_TYPE, why, info))
+    if request.endpoint_type != CONTROLLERS:
+        why = "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
+        return Decision(_mistaken(Errors.MISMATCHED_ENDPOINT_TYPE, why, info))
+    nodes = [
+        DescribeClusterBroker(broker_id=each, host=endpoint.host, port=endpoint.port)
+        for each, controller in sorted(context.image.controllers.items())
+        for endpoint in controller.end_points
+        if endpoint.name == info.listener
+    ]
+    own_id = context.config.node_id
+    response = DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=context.config.cluster_id,
+        controller_id=own_id if any(each.broker_id == own_id for each in nodes) else -1,
+        brokers=nodes,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = _authorized_operations(context, info)
+    return Decision(response)
+
+
+def _mistaken(error: Errors, why: str, info: RequestInfo) -> DescribeClusterResponse:
+    """Version 0 knows no endpoint types."""
+    return DescribeClusterResponse(error_code=error if info.version else Errors.INVALID_REQUEST, error_message=why)
+
+
+def _authorized_operations(context: ControllerContext, info: RequestInfo) -> int:
+    """A bit for each operation of the cluster that the principal may do; none without DESCRIBE."""
+    if not is_authorized(context, info, DESCRIBE):
+        return 0
+    return sum(1 << each for each in OF_THE_CLUSTER if is_authorized(context, info, each))

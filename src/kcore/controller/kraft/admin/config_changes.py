@@ -1,0 +1,265 @@
+"""What AlterConfigs, IncrementalAlterConfigs and the settings of a new topic write: ConfigRecords, once they are valid.
+
+Source: ConfigurationControlManager, ControllerConfigurationValidator, QuorumController.ConfigResourceExistenceChecker.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.admin.config_kinds import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    check_client_metrics,
+    check_group,
+    default_of_list,
+)
+from kcore.controller.kraft.admin.topic_config_checks import check_topic
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Versioned
+from kcore.controller.kraft.effective_configs import EffectiveConfigs
+from kcore.controller.kraft.election_settings import MIN_ISR
+from kcore.controller.kraft.settings_of_topics import is_elr_enabled
+from kcore.errors import KcoreError
+from kcore.java_hash import hash_map_order, string_hash
+from kcore.metadata.topic_names import validate_topic_name
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.metadata_records_settings import ConfigRecord
+from kcore.schema.metadata_records_topics import ClearElrRecord
+
+SET, DELETE, APPEND, SUBTRACT = range(4)  # AlterConfigOp.OpType
+OPERATIONS: Final = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+CORDONED: Final = "cordoned.log.dirs"
+MAX_LENGTH: Final = 32767
+_JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
+
+Resource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
+Operation = tuple[int, str | None]
+Records = Sequence[ConfigRecord]
+
+
+class SenselessOperationError(KcoreError):
+    """Kafka's controller falls over such a request and gives up leadership; here all of it is refused."""
+
+
+class Altered(NamedTuple):
+    """Of one resource: an error, or what is to be written."""
+
+    error: Errors
+    message: str | None = None
+    records: Records = ()
+
+
+class ConfigChanges:
+    """Of one request. `is_forwarded`: a broker has sent it on."""
+
+    def __init__(self, context: ControllerContext, *, is_forwarded: bool) -> None:
+        self.context = context
+        self._release = context.config.release
+        self._is_forwarded = is_forwarded
+        self._elr = is_elr_enabled(context) and self._release != "3.9.1"
+        self._base: Mapping[str, str] | None = None  # What a topic has without settings of its own.
+
+    def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
+        """Of each name what is done to it; `is_new`: the resource is made by this request.
+
+        SenselessOperationError for an operation that Kafka has not, or one without a value that needs one. Source:
+        ConfigurationControlManager.incrementalAlterConfigResource.
+        """
+        current = self.context.image.configs.get(resource, {})
+        records: list[ConfigRecord] = []
+        for name in hash_map_order(changes):
+            operation, value = changes[name]
+            if operation not in OPERATIONS:
+                raise SenselessOperationError(f"Unknown operation {operation} for config key: {name}")
+            if operation in (APPEND, SUBTRACT):
+                default = default_of_list(self._release, resource[0], name)
+                if default is None:
+                    verb = OPERATIONS[operation]
+                    return Altered(Errors.INVALID_CONFIG, f"Can't {verb} to key {name} because its type is not LIST.")
+                if value is None:
+                    raise SenselessOperationError(f"Null value not supported for : {name}")
+                value = _listed(current.get(name, default), operation, value)
+            elif operation == DELETE:
+                value = None
+            if value != current.get(name) or resource[0] == BROKER:  # Brokers load anew what is set again.
+                records.append(_record(resource, name, value))
+        return self._checked(resource, records, (), is_new=is_new)
+
+    def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altered:
+        """All settings of the resource; those left out are removed.
+
+        Source: ConfigurationControlManager.legacyAlterConfigResource.
+        """
+        current = self.context.image.configs.get(resource, {})
+        explicit = [
+            _record(resource, name, settings[name])
+            for name in hash_map_order(settings)
+            if settings[name] != current.get(name) or resource[0] == BROKER
+        ]
+        removed = [_record(resource, name, None) for name in timeline_order(current) if name not in settings]
+        return self._checked(resource, explicit, removed, is_new=False)
+
+    def clear_elrs(self, records: Iterable[ConfigRecord]) -> list[Versioned]:
+        """ELR says who was in sync by another min.insync.replicas than these records set (KIP-966).
+
+        Source: ConfigurationControlManager.createClearElrRecordsAsNeeded.
+        """
+        if not self._elr:
+            return []
+        changed = (each for each in records if each.name == MIN_ISR)
+        return [
+            Versioned(ClearElrRecord(topic_name=each.resource_name if each.resource_type == TOPIC else ""))
+            for each in changed
+        ]
+
+    def _checked(self, resource: Resource, explicit: Records, removed: Records, *, is_new: bool) -> Altered:
+        """Source: ConfigurationControlManager.validateAlterConfig."""
+        current = self.context.image.configs.get(resource, {})
+        wanted = dict(current)
+        for each in (*explicit, *removed):
+            if (message := self._reason_disallowed(each, current.get(CORDONED))) is not None:
+                return Altered(Errors.INVALID_CONFIG, message)
+            if each.value is None:
+                wanted.pop(each.name, None)
+            else:
+                wanted[each.name] = each.value
+        try:
+            self._validate(resource, wanted, current)
+            if not is_new:
+                self._check_exists(resource)
+        except ApiException as error:
+            return Altered(error.error, str(error))
+        return Altered(Errors.NONE, None, [*explicit, *removed])
+
+    def _reason_disallowed(self, record: ConfigRecord, cordoned: str | None) -> str | None:
+        is_broker, value = record.resource_type == BROKER, record.value
+        if is_broker and self._elr and record.name == MIN_ISR:
+            if record.resource_name:
+                return f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+            if value is None:
+                return f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+        if is_broker and record.name == CORDONED and self._release not in ("3.9.1", "4.1.2"):
+            if not self.context.version.cordoned_directories_supported:
+                return (
+                    f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+                )
+            if not self._is_forwarded and not {*_directories(value)} <= {*_directories(cordoned)}:
+                return (
+                    f"When updating {CORDONED} via controllers,  the new value must be a subset of the current "
+                    "configuration value."
+                )
+        if value is not None and self._release != "3.9.1" and _units(value) > MAX_LENGTH:
+            return (
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{MAX_LENGTH} bytes."
+            )
+        return None
+
+    def _validate(self, resource: Resource, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
+        """Source: ControllerConfigurationValidator.validate."""
+        kind, name = resource
+        check = self._checks.get(kind)
+        if check is None:
+            Errors.INVALID_REQUEST.raise_for("Unknown resource type UNKNOWN")
+        else:
+            check(self, name, wanted, current)
+
+    def _check_topic(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
+        if not name:
+            Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
+        validate_topic_name(name)
+        if self._base is None:
+            self._base = EffectiveConfigs(self.context.config, self.context.image).base_values()
+        check_topic(self.context.config, wanted, current, self._base)
+
+    def _check_broker(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
+        if not name:
+            return
+        if (broker_id := java_int(name)) is None:
+            Errors.INVALID_REQUEST.raise_for("Unable to parse broker name as a base 10 number.")
+        elif broker_id < 0:
+            Errors.INVALID_REQUEST.raise_for("Invalid negative broker ID.")
+
+    def _check_client_metrics(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
+        check_client_metrics(self._release, name, wanted)
+
+    def _check_group(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
+        check_group(self._release, name, wanted, self.context.config.static_configs)
+
+    _checks: Final[Mapping[int, Callable[["ConfigChanges", str, Mapping[str, str], Mapping[str, str]], None]]] = {
+        TOPIC: _check_topic,
+        BROKER: _check_broker,
+        CLIENT_METRICS: _check_client_metrics,
+        GROUP: _check_group,
+    }
+
+    def _check_exists(self, resource: Resource) -> None:
+        """Source: ConfigResourceExistenceChecker."""
+        kind, name = resource
+        if kind == TOPIC and name not in self.context.image.topics:
+            Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for(f"The topic '{name}' does not exist.")
+        if kind == BROKER and name and not is_node(self.context, int(name)):
+            Errors.BROKER_ID_NOT_REGISTERED.raise_for(f"No node with id {int(name)} found.")
+
+
+def is_node(context: ControllerContext, node_id: int) -> bool:
+    """Whether a broker is registered by that id, or a controller, or it is a static voter's."""
+    image, config = context.image, context.config
+    voters = config.static_configs.get("controller.quorum.voters", "")
+    if image.brokers.get(node_id) is not None or any(
+        each.split("@")[0].strip() == str(node_id) for each in voters.split(",")
+    ):
+        return True
+    return config.release == "4.3.1" and node_id in image.controllers
+
+
+def java_int(text: str) -> int | None:
+    """As Integer.parseInt reads it; None for what it refuses."""
+    if not _JAVA_INT.fullmatch(text) or len(text) > 64:
+        return None
+    value = int(text)
+    return value if -(2**31) <= value < 2**31 else None
+
+
+def timeline_order(names: Iterable[str]) -> list[str]:
+    """Names as a TimelineHashMap iterates over them, if they were put in this order and none was removed."""
+    listed = list(names)
+    slots = 2
+    while len(listed) * 0.75 > slots:
+        slots *= 2
+    bits = slots.bit_length() - 1
+
+    def slot(name: str) -> int:
+        signed = string_hash(name) - ((string_hash(name) >> 31) << 32)
+        return ((signed * -7046029254386353131) & (1 << 64) - 1) >> 64 - bits
+
+    return sorted(reversed(listed), key=slot)
+
+
+def _units(text: str) -> int:
+    """String.length."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def _record(resource: Resource, name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
+
+
+def _listed(before: str, operation: int, given: str) -> str:
+    members = [each for each in before.split(",") if each]
+    parts = given.split(",")
+    while len(parts) > 1 and not parts[-1]:  # As String.split does.
+        parts.pop()
+    for each in parts:
+        if operation == SUBTRACT and each in members:
+            members.remove(each)
+        elif operation == APPEND and each not in members:
+            members.append(each)
+    return ",".join(members)
+
+
+def _directories(text: str | None) -> list[str]:
+    return re.split(r"\s*,\s*", text.strip()) if text and text.strip() else []

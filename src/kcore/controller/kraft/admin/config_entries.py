@@ -1,0 +1,154 @@
+"""One setting as DescribeConfigs tells it: its value, where it is from, and what stands behind it (ConfigHelper)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kcore.controller.kraft.admin.broker_settings import (
+    BOOLEAN,
+    DOUBLE,
+    DYNAMIC,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+    TYPES,
+    UNKNOWN,
+)
+from kcore.controller.kraft.admin.config_kinds import LISTS_OF_BROKERS
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.effective_configs import BROKER, DEFAULT, OF_ALL_BROKERS, OF_BROKER, STATIC
+from kcore.java_hash import hash_map_order, string_hash
+from kcore.metadata.image import ClusterImage
+from kcore.schema.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+
+_NUMBERS: Final = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
+_PER_BROKER: Final = re.compile(
+    r"(ssl|sasl)\..*|(advertised\.)?listeners|listener\..*|principal\.builder\.class|cordoned\.log\.dirs"
+)
+_FAMILIES: Final = (  # Settings that stand for one thing in several units.
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+Settings = Mapping[str, str]
+
+
+def type_of(release: str, name: str) -> int:
+    """The type of a broker's setting (KafkaConfig.configType)."""
+    found = TYPES.get(name, UNKNOWN)
+    if found == LIST and name not in LISTS_OF_BROKERS[release]:
+        return STRING
+    return found
+
+
+def is_sensitive(kind: int) -> bool:
+    """Whether a value is not told: a password, or what nobody knows (KafkaConfig.maybeSensitive)."""
+    return kind in (PASSWORD, UNKNOWN)
+
+
+def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:
+    """Those that a node takes of what is set for it, or for all nodes (DynamicBrokerConfig.fromPersistentProps)."""
+    return {
+        setting: value
+        for setting, value in image.configs.get((BROKER, name), {}).items()
+        if (setting in DYNAMIC or setting not in TYPES)
+        and not (not name and _PER_BROKER.fullmatch(setting))
+        and _is_of_type(type_of(release, setting), value)
+    }
+
+
+def _is_of_type(kind: int, text: str) -> bool:
+    text = text.strip()
+    try:
+        if kind in _NUMBERS:
+            return -_NUMBERS[kind] <= int(text) < _NUMBERS[kind]
+        if kind == DOUBLE:
+            float(text)
+    except ValueError:
+        return False
+    return kind != BOOLEAN or text.lower() in ("true", "false")
+
+
+class BrokerSettings:
+    """What a node's settings are from, as of an image's present state; made once a request."""
+
+    def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
+        self.release = config.release
+        self.of_node = dynamic_settings(config.release, image, str(config.node_id))
+        self.of_all = dynamic_settings(config.release, image, "")
+        self.static = config.static_configs
+
+    def synonyms(self, name: str, default: str | None) -> list[DescribeConfigsSynonym]:
+        """All that is said of a setting, what counts first. Source: ConfigHelper.configSynonyms."""
+        names = next((family for family in _FAMILIES if name in family), (name,))
+        hides = is_sensitive(type_of(self.release, name))
+        found = [
+            DescribeConfigsSynonym(name=each, value=None if hides else settings[each], source=source)
+            for source, settings in ((OF_BROKER, self.of_node), (OF_ALL_BROKERS, self.of_all), (STATIC, self.static))
+            for each in names
+            if each in settings
+        ]
+        while found and found[0].name != name:
+            del found[0]
+        if default is not None:
+            found.append(DescribeConfigsSynonym(name=name, value=default, source=DEFAULT))
+        return found
+
+    def entry(
+        self, name: str, value: str, *, includes_synonyms: bool, only_of_all: bool
+    ) -> DescribeConfigsResourceResult:
+        """A setting of this node, or of all nodes."""
+        kind = type_of(self.release, name)
+        synonyms = [each for each in self.synonyms(name, None) if not only_of_all or each.source == OF_ALL_BROKERS]
+        shown = None if is_sensitive(kind) else value
+        return entry(name, shown, kind, synonyms, includes_synonyms, name not in DYNAMIC)
+
+
+def entry(
+    name: str,
+    value: str | None,
+    kind: int,
+    synonyms: list[DescribeConfigsSynonym],
+    includes_synonyms: bool,
+    read_only: bool = False,
+) -> DescribeConfigsResourceResult:
+    """It is from where the first synonym is from."""
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        read_only=read_only,
+        config_source=synonyms[0].source if synonyms else DEFAULT,
+        is_sensitive=is_sensitive(kind),
+        synonyms=synonyms if includes_synonyms else [],
+        config_type=kind,
+        documentation=None,
+    )
+
+
+def listed(release: str, names: Iterable[str], keys: Iterable[str] | None) -> list[str]:
+    """Those of the names that are asked for, in the order of Java's HashMap; before 4.3 of Scala's.
+
+    Source: ConfigHelper.createResponseConfig, ConfigHelperUtils.toDescribeConfigsResult.
+    """
+    wanted = {*(keys or ())}
+    if release == "4.3.1":
+        return [name for name in hash_map_order(hash_map_order(names)) if not wanted or name in wanted]
+    return _scala_order([name for name in names if not wanted or name in wanted])
+
+
+def _scala_order(names: list[str]) -> list[str]:
+    """As scala.collection.mutable.HashMap lists them: by bucket, and in a bucket by hash."""
+    buckets = 16
+    while len(names) >= buckets * 3 // 4:
+        buckets *= 2
+
+    def place(name: str) -> tuple[int, int]:
+        hashed = string_hash(name)
+        hashed ^= hashed >> 16
+        return hashed & buckets - 1, hashed - ((hashed >> 31) << 32)
+
+    return sorted(names, key=place)

@@ -1,0 +1,204 @@
+"""AlterConfigs and IncrementalAlterConfigs (ControllerApis, ConfigurationControlManager)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from kcore.controller.kraft import authorization
+from kcore.controller.kraft.admin.config_changes import (
+    OPERATIONS,
+    Altered,
+    ConfigChanges,
+    Resource,
+    SenselessOperationError,
+    java_int,
+)
+from kcore.controller.kraft.admin.config_kinds import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+)
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
+from kcore.controller.kraft.authorization import is_authorized
+from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.record_limits import check_records
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema import configs as schema
+from kcore.schema.metadata_records_settings import ConfigRecord
+from kcore.schema.structure import Message
+
+Changes = Mapping[Resource, Any]
+
+
+def known_kind(release: str, kind: int) -> bool:
+    """Whether ConfigResource.Type of the release has it."""
+    return kind in (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS) or (kind == GROUP and release != "3.9.1")
+
+
+def error_of_access(
+    context: ControllerContext, info: RequestInfo, operation: int, kind: int, name: str
+) -> Errors | None:
+    """What who asks is refused with; None if it may do that to a resource's settings."""
+    if kind == TOPIC:
+        allowed = is_authorized(context, info, operation, authorization.TOPIC, name)
+        return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
+    if kind == GROUP:
+        allowed = is_authorized(context, info, operation, authorization.GROUP, name)
+        return None if allowed else Errors.GROUP_AUTHORIZATION_FAILED
+    return None if is_authorized(context, info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
+
+
+class _Answers:
+    """The response's items, as they are found out."""
+
+    def __init__(self) -> None:
+        self.items: list[schema.AlterConfigsResourceResponse] = []
+
+    def add(self, resource: Resource, error: Errors, message: str | None) -> None:
+        self.items.append(
+            schema.AlterConfigsResourceResponse(
+                error_code=error, error_message=message, resource_type=resource[0], resource_name=resource[1]
+            )
+        )
+
+
+def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsRequest, info: RequestInfo) -> Decision:
+    """All settings of each resource anew. Source: ControllerApis.handleLegacyAlterConfigs."""
+    answers = _Answers()
+    given = (
+        ((each.resource_type, each.resource_name), {config.name: config.value for config in each.configs})
+        for each in request.resources
+    )
+    changes = _permitted(context, info, _distinct(context, given, answers), answers)
+    altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
+    return _decided(context, request, answers, _all_altered(changes, altering.legacy), altering)
+
+
+def on_incremental_alter_configs(
+    context: ControllerContext, request: schema.IncrementalAlterConfigsRequest, info: RequestInfo
+) -> Decision:
+    """Some settings of each resource. Source: ControllerApis.handleIncrementalAlterConfigs, KIP-339."""
+    answers = _Answers()
+    loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
+    for each in loggers:
+        _alter_loggers(context, info, each, answers)
+    given = (
+        (
+            (each.resource_type, each.resource_name),
+            {config.name: (config.config_operation, config.value) for config in each.configs},
+        )
+        for each in request.resources
+        if each.resource_type != BROKER_LOGGER
+    )
+    changes = _permitted(context, info, _distinct(context, given, answers), answers)
+    altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
+    try:
+        altered = _all_altered(changes, altering.incremental)
+    except SenselessOperationError as error:
+        return Decision(refused(request, Errors.INVALID_REQUEST, str(error)))
+    return _decided(context, request, answers, altered, altering)
+
+
+def _distinct(
+    context: ControllerContext, given: Iterable[tuple[Resource, Any]], answers: _Answers
+) -> dict[Resource, Any]:
+    """Resources of a kind that is known, each named once; the others are answered."""
+    found: dict[Resource, Any] = {}
+    repeated: set[Resource] = set()
+    for resource, changes in given:
+        if not known_kind(context.config.release, resource[0]):
+            answers.add(resource, Errors.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}.")
+        elif resource in found:
+            del found[resource]
+            repeated.add(resource)
+            answers.add(resource, Errors.INVALID_REQUEST, "Duplicate resource.")
+        elif resource not in repeated:
+            found[resource] = changes
+    return found
+
+
+def _permitted(context: ControllerContext, info: RequestInfo, changes: Changes, answers: _Answers) -> Changes:
+    """What who asks may alter. Source: ControllerApis.authorizeAlterResource."""
+    permitted = {}
+    for resource, change in changes.items():
+        kind, name = resource
+        if kind == BROKER_LOGGER:
+            answers.add(resource, Errors.INVALID_REQUEST, "Unexpected resource type BROKER_LOGGER.")
+        elif (error := error_of_access(context, info, authorization.ALTER_CONFIGS, kind, name)) is not None:
+            answers.add(resource, error, DEFAULT_MESSAGES[error])
+        else:
+            permitted[resource] = change
+    return permitted
+
+
+def _all_altered(changes: Changes, alter: Callable[[Resource, Any], Altered]) -> dict[Resource, Altered]:
+    return {resource: alter(resource, change) for resource, change in changes.items()}
+
+
+def _decided(
+    context: ControllerContext,
+    request: schema.AlterConfigsRequest | schema.IncrementalAlterConfigsRequest,
+    answers: _Answers,
+    altered: Mapping[Resource, Altered],
+    altering: ConfigChanges,
+) -> Decision:
+    records: list[ConfigRecord] = []
+    for resource, (error, message, of_resource) in altered.items():
+        answers.add(resource, error, message)
+        records += of_resource
+    everything = [*(Versioned(each) for each in records), *altering.clear_elrs(records)]
+    try:
+        check_records(context, len(everything))
+    except ApiException as error:
+        return Decision(refused(request, error.error, str(error)))
+    is_legacy = isinstance(request, schema.AlterConfigsRequest)
+    build = schema.AlterConfigsResponse if is_legacy else schema.IncrementalAlterConfigsResponse
+    return Decision(build(responses=answers.items), () if request.validate_only else everything)
+
+
+def _alter_loggers(
+    context: ControllerContext,
+    info: RequestInfo,
+    resource: schema.IncrementalAlterConfigsRequestAlterConfigsResource,
+    answers: _Answers,
+) -> None:
+    """Levels of this node's loggers, of which it has none of Kafka's names. Source: RuntimeLoggerManager."""
+    named = BROKER_LOGGER, resource.resource_name
+    if not is_authorized(context, info, authorization.CLUSTER_ACTION):
+        error = Errors.CLUSTER_AUTHORIZATION_FAILED
+        answers.add(named, error, DEFAULT_MESSAGES[error])
+        return
+    own, asked = context.config.node_id, java_int(resource.resource_name)
+    message = None
+    if asked is None:
+        message = f"Node id must be an integer, but it is: {resource.resource_name}"
+    elif asked != own:
+        told = own if context.config.release == "3.9.1" else asked  # 3.9.1 names itself twice.
+        message = f"Unexpected node id. Expected {own}, but received {told}"
+    if message is not None:
+        answers.add(named, Errors.INVALID_REQUEST, message)
+        return
+    answers.add(named, *_error_of_loggers(resource.configs))
+
+
+def _error_of_loggers(
+    changes: Iterable[schema.IncrementalAlterConfigsRequestAlterableConfig],
+) -> tuple[Errors, str | None]:
+    for each in changes:
+        operation = OPERATIONS.get(each.config_operation)
+        if operation in ("SET", "DELETE"):
+            return Errors.INVALID_CONFIG, f"Logger {each.name} does not exist!"
+        told = (
+            f"Unknown operation type {each.config_operation} is" if operation is None else f"{operation} operation is"
+        )
+        return Errors.INVALID_REQUEST, f"{told} not allowed for the BROKER_LOGGER resource"
+    return Errors.NONE, None
+
+
+HANDLERS: Final[dict[type[Message], Handler]] = {
+    schema.AlterConfigsRequest: on_alter_configs,
+    schema.IncrementalAlterConfigsRequest: on_incremental_alter_configs,
+}

@@ -1,0 +1,249 @@
+"""UpdateFeatures (KIP-584, KIP-778, KIP-1022): metadata.version, kraft.version and the other features.
+
+In 4.x all updates of a request are made or none; in 3.9.1 each by itself. kraft.version is raft's: a decision asks for
+it (`Decision.kraft_version`), and only once the whole request is fine. Kafka's asks before it has looked at the other
+updates, so that a refused request may change it.
+
+Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, QuorumFeatures, Feature, MetadataVersion.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, Supported
+from kcore.java_hash import hash_map_order, timeline_order
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
+from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
+from kcore.protocol_errors import Errors
+from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
+from kcore.schema.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+
+KRAFT_VERSION: Final = "kraft.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+DEPENDENCIES: Final = {(ELR_VERSION, 1): {METADATA_VERSION: 23}}  # FeatureVersion.dependencies; 23: 4.0-IV1.
+HIGHEST_KNOWN: Final = {  # Of features that 4.x knows by name, released or not (Feature.featureFromName).
+    **{ELR_VERSION: 1, "group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
+}
+MIN_INSYNC: Final = "min.insync.replicas"
+BROKER: Final = 4  # ConfigResource.Type
+OLD: Final = "3.9.1"  # The release whose updates stand alone, and that knows no feature but by its level.
+LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures.
+_CHANGED_UP_TO_3_9: Final = frozenset(
+    {
+        *("3.0-IV1", "3.2-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0"),
+        *("3.5-IV2", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV2"),
+    }
+)
+CHANGED: Final = {  # By release: metadata.versions that say what the one before cannot (didMetadataChange).
+    "3.9.1": _CHANGED_UP_TO_3_9 | {"4.0-IV0"},
+    "4.1.2": _CHANGED_UP_TO_3_9 | {"4.0-IV1"},
+    "4.3.1": _CHANGED_UP_TO_3_9 | {"4.0-IV1", "4.3-IV0"},
+}
+FIRST_IN_LOG: Final = "3.3-IV0"  # MINIMUM_BOOTSTRAP_VERSION of 3.9.1: there is no FeatureLevelRecord before it.
+_FAILED: Final = "The update failed for all features since the following feature had an error: "
+
+
+class Update(NamedTuple):
+    """One feature and what it shall be."""
+
+    name: str
+    level: int
+    kind: int  # FeatureUpdate.UpgradeType's code.
+
+
+def on_update_features(context: ControllerContext, request: UpdateFeaturesRequest, info: RequestInfo) -> Decision:
+    """New levels of features, and what follows from them. Needs ALTER of the cluster.
+
+    `allow_downgrade` of version 0 is not looked at, as in Kafka: every update of that version is an upgrade.
+    """
+    if not is_authorized(context, info, ALTER):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    by_name = {
+        each.feature: Update(each.feature, each.max_version_level, each.upgrade_type)
+        for each in request.feature_updates
+    }
+    updates = [by_name[name] for name in hash_map_order(by_name)]
+    if context.config.release == OLD:
+        return _one_by_one(context, request, updates)
+    proposed = {**context.image.features, **{each.name: each.level for each in updates}}
+    for each in updates:
+        reason = _reason_refused(context, each, proposed)
+        if reason is None and each.name == KRAFT_VERSION and each.level != context.kraft_version:
+            reason = context.kraft_version_problem(each.level)
+        if reason is not None:
+            return Decision(_all_refused(reason))
+    response = _accepted(request, info.version)
+    if request.validate_only:
+        return Decision(response)
+    records = [record for each in updates for record in _records(each)]
+    if by_name.get(ELR_VERSION, Update(ELR_VERSION, 0, UPGRADE)).level > 0:
+        records = [*_elr_safety(context), *records]
+    kraft_version = by_name.get(KRAFT_VERSION)
+    wanted = None if kraft_version is None or kraft_version.level == context.kraft_version else kraft_version.level
+    return Decision(response, records, kraft_version=wanted)
+
+
+def _all_refused(reason: str) -> UpdateFeaturesResponse:
+    """No feature is updated, because of one."""
+    return UpdateFeaturesResponse(error_code=Errors.INVALID_UPDATE_VERSION, error_message=_FAILED + reason)
+
+
+def _accepted(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+    results = [
+        UpdatableFeatureResult(feature=each.feature, error_message=Errors.NONE.name)
+        for each in request.feature_updates
+        if version <= LAST_VERSION_WITH_RESULTS
+    ]
+    return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Decision:
+    """As 3.9.1 does it: an update may be refused beside others that are made."""
+    reasons = {each.name: _reason_refused(context, each, {}) for each in updates}
+    results = [
+        UpdatableFeatureResult(
+            feature=name,
+            error_code=Errors.NONE if reasons[name] is None else Errors.INVALID_UPDATE_VERSION,
+            error_message=reasons[name],
+        )
+        for name in sorted(reasons)
+    ]
+    made = [_level(each) for each in updates if reasons[each.name] is None]
+    return Decision(UpdateFeaturesResponse(results=results), () if request.validate_only else made)
+
+
+def _level(update: Update) -> Versioned:
+    return Versioned(FeatureLevelRecord(name=update.name, feature_level=update.level))
+
+
+def _records(update: Update) -> list[Versioned]:
+    """Of an update that may be made: kraft.version has an offset to wait for, and no record of its own here."""
+    if update.name != KRAFT_VERSION:
+        return [_level(update)]
+    return [Versioned(NoOpRecord())] if update.kind == UPGRADE else []
+
+
+def _elr_safety(context: ControllerContext) -> Iterator[Versioned]:
+    """ELR needs one min.insync.replicas for the whole cluster (maybeGenerateElrSafetyRecords)."""
+    configs = context.image.configs
+    if MIN_INSYNC not in configs.get((BROKER, ""), {}):
+        static = context.config.static_configs.get(MIN_INSYNC, "1").strip()
+        yield Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_INSYNC, value=str(int(static))))
+    ids = [int(name) for kind, name in configs if kind == BROKER and name.isascii() and name.isdecimal()]
+    for broker_id in timeline_order(ids):
+        if MIN_INSYNC in configs[BROKER, str(broker_id)]:
+            yield Versioned(
+                ConfigRecord(resource_type=BROKER, resource_name=str(broker_id), name=MIN_INSYNC, value=None)
+            )
+
+
+# Why not.
+
+
+def _reason_refused(context: ControllerContext, update: Update, proposed: Mapping[str, int]) -> str | None:
+    """What is wrong with an update, by Kafka's words; None if it may be made (FeatureControlManager.updateFeature)."""
+    reason = _reason_invalid(context, update)
+    if reason is None and update.name == METADATA_VERSION:
+        return _reason_no_metadata_version(context, update)
+    if reason is None and context.config.release != OLD and update.name != KRAFT_VERSION:
+        reason = _reason_dependent(update, proposed)
+    return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"
+
+
+def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
+    if update.kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    is_raft = update.name == KRAFT_VERSION and context.config.release != OLD
+    current = _current(context, update.name)
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    if (reason := _reason_unsupported(context, update)) is not None:
+        return reason
+    if update.level < current and update.kind == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if update.level > current and update.kind != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return "Can't downgrade the version of this feature." if is_raft and update.level < current else None
+
+
+def _current(context: ControllerContext, name: str) -> int:
+    """The level that a feature has; 3.9.1 takes kraft.version for a feature like others."""
+    if name == KRAFT_VERSION:
+        return context.image.written_kraft_version if context.config.release == OLD else context.kraft_version
+    return context.image.features.get(name, 0)
+
+
+def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
+    """Which node of the cluster cannot do that level (reasonNotSupported)."""
+    config, image = context.config, context.image
+    nodes = {f"Local controller {config.node_id}": config.supported_features}
+    brokers = timeline_order(image.brokers, replaced=True)  # An unfenced broker was put again.
+    nodes |= {f"Broker {each}": image.brokers[each].supported_features for each in brokers}
+    is_registered = context.version.controller_registration_supported
+    if is_registered:
+        nodes |= _registered_controllers(config.node_id, image)
+    for what, supported in nodes.items():
+        low, high = supported.get(update.name, (0, 0))
+        if not low <= update.level <= high:
+            only = f"{low}" if low == high else f"{low}-{high}"
+            return f"{what} does not support this feature." if not high else f"{what} only supports versions {only}"
+    if is_registered:
+        for voter in _static_voters(config.static_configs):
+            if voter not in (config.node_id, *image.controllers):
+                return f"controller {voter} has not registered, and may not support this feature"
+    return None
+
+
+def _registered_controllers(own_id: int, image: ClusterImage) -> dict[str, Supported]:
+    return {
+        f"Controller {each}": {
+            feature.name: (feature.min_supported_version, feature.max_supported_version)
+            for feature in image.controllers[each].features
+        }
+        for each in timeline_order(image.controllers)
+        if each != own_id
+    }
+
+
+def _static_voters(settings: Mapping[str, str]) -> list[int]:
+    """The ids in `controller.quorum.voters`; none where the log names the voters."""
+    listed = [each.strip().partition("@")[0] for each in settings.get("controller.quorum.voters", "").split(",")]
+    return [int(each) for each in listed if each.isascii() and each.isdecimal()]
+
+
+def _reason_no_metadata_version(context: ControllerContext, update: Update) -> str | None:
+    """What is wrong with a metadata.version that all nodes can do (updateMetadataVersion)."""
+    release, now = context.config.release, context.version
+    wanted = MetadataVersion.of_level(update.level, release)
+    if release == OLD and not wanted.is_at_least(FIRST_IN_LOG):
+        return f"Invalid metadata.version {update.level}. Unable to set a metadata.version less than {FIRST_IN_LOG}"
+    lost = {each for each in VERSIONS if PLACES[wanted.name] < PLACES[each] <= PLACES[now.name]} & CHANGED[release]
+    if not lost:
+        return None
+    why = "Refusing to perform the requested downgrade because it might delete metadata information."
+    if update.kind == UNSAFE_DOWNGRADE:
+        why = "Unsafe metadata downgrade is not supported in this version."
+    if release == "4.3.1":
+        return f"Unsupported metadata.version downgrade from {now.feature_level} to {update.level}. {why}"
+    return f"Invalid metadata.version {update.level}. {why}"
+
+
+def _reason_dependent(update: Update, proposed: Mapping[str, int]) -> str | None:
+    """Which other feature is too low for it (Feature.validateVersion)."""
+    if update.name not in HIGHEST_KNOWN:
+        return f"Feature {update.name} not found."
+    if update.level > HIGHEST_KNOWN[update.name]:
+        return f"No feature:{update.name} with feature level {update.level}"
+    for name, level in DEPENDENCIES.get((update.name, update.level), {}).items():
+        if proposed.get(name, -1) < level:
+            return f"{update.name} could not be set to {update.level} because it depends on {name} level {level}"
+    return None

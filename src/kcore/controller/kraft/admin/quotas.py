@@ -1,0 +1,174 @@
+"""AlterClientQuotas (KIP-546): quotas of users, clients and addresses.
+
+Source: ClientQuotaControlManager, AlterClientQuotasRequest, QuotaConfig.
+"""
+
+import ipaddress
+import math
+from typing import Final
+
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
+from kcore.controller.kraft.authorization import ALTER_CONFIGS, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.error_responses import refused
+from kcore.java_hash import hash_map_order, string_hash
+from kcore.metadata.image_state import QuotaEntity
+from kcore.protocol_errors import Errors
+from kcore.schema import metadata_records_settings as settings
+from kcore.schema.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
+    EntityData,
+)
+
+Entity = dict[str, str | None]  # Name by type, None for the default; in the order of Java's map of them.
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+TYPES: Final = (USER, CLIENT_ID, IP)
+INT_MAX, LONG_MAX = (1 << 31) - 1, float(1 << 63)
+OF_CLIENTS: Final = {  # By quota: the type and the most that its values may be; None: any number.
+    "producer_byte_rate": ("LONG", LONG_MAX),
+    "consumer_byte_rate": ("LONG", LONG_MAX),
+    "request_percentage": None,
+    "controller_mutation_rate": None,
+}
+OF_ADDRESSES: Final = {"connection_creation_rate": ("INT", INT_MAX)}
+Quotas = dict[str, tuple[str, float] | None] | dict[str, tuple[str, int]]
+_FRACTION: Final = 1e-6
+_NOT_AUTHORIZED: Final = DEFAULT_MESSAGES[Errors.CLUSTER_AUTHORIZATION_FAILED]
+
+
+def on_alter_client_quotas(
+    context: ControllerContext, request: AlterClientQuotasRequest, info: RequestInfo
+) -> Decision:
+    """Each entity by itself: all of its quotas change, or none. Needs ALTER_CONFIGS of the cluster.
+
+    An entity that is named twice is refused, but what was decided at its first place stays, as in Kafka.
+    """
+    if not is_authorized(context, info, ALTER_CONFIGS):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, _NOT_AUTHORIZED))
+    results: dict[QuotaEntity, tuple[Entity, str | None]] = {}
+    records: list[Versioned] = []
+    for entry in request.entries:
+        entity = _entity_of(entry)
+        key = _key_of(entity)
+        keys = [each.key for each in entry.ops]
+        if key in results or len(set(keys)) < len(keys):
+            results[key] = entity, f"Ignoring duplicate entity {_shown(entity)}"
+            continue
+        found = _decide(context, entity, entry)
+        results[key] = entity, found if isinstance(found, str) else None
+        records += [] if isinstance(found, str) else found
+    order = hash_map_order(results, lambda key: _hash_of(results[key][0]))
+    response = AlterClientQuotasResponse(entries=[_answer(*results[key]) for key in order])
+    return Decision(response, () if request.validate_only else records)
+
+
+def _entity_of(entry: AlterClientQuotasRequestEntryData) -> Entity:
+    given: Entity = {each.entity_type: each.entity_name for each in entry.entity}
+    return {each: given[each] for each in hash_map_order(given, capacity=len(entry.entity))}
+
+
+def _key_of(entity: Entity) -> QuotaEntity:
+    return tuple(sorted(entity.items(), key=lambda pair: (pair[0], pair[1] or "")))
+
+
+def _hash_of(entity: Entity) -> int:
+    """ClientQuotaEntity.hashCode."""
+    pairs = (string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity.items())
+    return (31 + sum(pairs)) & 0xFFFFFFFF
+
+
+def _shown(entity: Entity) -> str:
+    """ClientQuotaEntity.toString."""
+    inner = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity.items())
+    return f"ClientQuotaEntity(entries={{{inner}}})"
+
+
+def _answer(entity: Entity, refusal: str | None) -> AlterClientQuotasResponseEntryData:
+    return AlterClientQuotasResponseEntryData(
+        error_code=Errors.NONE if refusal is None else Errors.INVALID_REQUEST,
+        error_message=refusal,
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+    )
+
+
+def _decide(
+    context: ControllerContext, entity: Entity, entry: AlterClientQuotasRequestEntryData
+) -> list[Versioned] | str:
+    """The records of one entity, or why there are none (alterClientQuotaEntity)."""
+    if (reason := _reason_no_entity(entity)) is not None:
+        return reason
+    known = OF_ADDRESSES if IP in entity else OF_CLIENTS
+    values = {each.key: None if each.remove else each.value for each in entry.ops}
+    current = context.image.quotas.get(_key_of(entity), {})
+    records = []
+    for key in hash_map_order(values, capacity=len(entry.ops)):
+        value = values[key]
+        if value is None:
+            if key in current:
+                records.append(_record(entity, key, 0.0, remove=True))
+        elif (reason := _reason_no_value(known, key, value)) is not None:
+            return reason
+        elif key not in current or not _is_same(current[key], value):
+            records.append(_record(entity, key, value, remove=False))
+    return records
+
+
+def _is_same(left: float, right: float) -> bool:
+    """Double.equals."""
+    return left == right or (math.isnan(left) and math.isnan(right))
+
+
+def _record(entity: Entity, key: str, value: float, *, remove: bool) -> Versioned:
+    parts = [
+        settings.EntityData(entity_type=kind, entity_name=entity[kind]) for kind in hash_map_order(entity, capacity=4)
+    ]
+    return Versioned(settings.ClientQuotaRecord(entity=parts, key=key, value=value, remove=remove))
+
+
+def _reason_no_entity(entity: Entity) -> str | None:
+    """Why it is no entity of quotas (validateEntity, configKeysForEntityType)."""
+    if not entity:
+        return "Invalid empty client quota entity"
+    for kind, name in entity.items():
+        if kind not in TYPES:
+            return f"Unhandled client quota entity type: {kind}"
+        if name == "":
+            return f"Empty {kind} not supported"
+    if IP in entity and len(entity) > 1:
+        return "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+    address = entity.get(IP)
+    return None if address is None or _is_address(address) else f"{address} is not a valid IP or resolvable host."
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is an IP address, or localhost.
+
+    Kafka resolves other names, and stands still meanwhile; a controller of kcore asks no name server.
+    """
+    try:
+        ipaddress.ip_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
+    except ValueError:
+        return text == "localhost"
+    return True
+
+
+def _reason_no_value(known: Quotas, key: str, value: float) -> str | None:
+    """Why the value is none of this quota (validateQuotaKeyValue)."""
+    if key not in known:
+        return f"Invalid configuration key {key}"
+    if value <= 0.0:
+        return f"Quota {key} must be greater than 0"
+    bounds = known[key]
+    if bounds is None:
+        return None
+    kind, most = bounds
+    if value > most:
+        return f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}."
+    if math.isfinite(value) and math.fmod(value, 1.0) > _FRACTION:
+        return f"{key} cannot be a fractional value."
+    return None

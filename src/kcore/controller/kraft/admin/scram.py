@@ -1,0 +1,169 @@
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554, KIP-900).
+
+A password never comes here: a client salts it, and what is stored are the two keys that follow from that. Neither these
+nor salts are ever logged or told. Source: ScramControlManager, ScramImage, ScramFormatter.
+"""
+
+import hashlib
+import hmac
+from collections import Counter
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.authorization import ALTER, DESCRIBE, is_authorized, refusal
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.error_responses import refused
+from kcore.java_hash import hash_map_order
+from kcore.metadata.image import ClusterImage
+from kcore.protocol_errors import Errors
+from kcore.schema.metadata_records_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from kcore.schema.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+DIGESTS: Final = {1: "sha256", 2: "sha512"}  # By ScramMechanism.
+LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
+MOST_SALT: Final = 1024  # Bytes, of what a client sends; Kafka has no bound.
+
+
+class Refusal(NamedTuple):
+    """Why a user's credentials stay as they are."""
+
+    error: Errors
+    message: str
+
+
+TWICE: Final = Refusal(Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+TOO_OLD: Final = Refusal(Errors.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+
+
+def on_alter_user_scram_credentials(
+    context: ControllerContext, request: AlterUserScramCredentialsRequest, info: RequestInfo
+) -> Decision:
+    """At most one change for each user; the others are made where one is refused. Needs ALTER of the cluster."""
+    if not is_authorized(context, info, ALTER):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    deletions: dict[str, ScramCredentialDeletion] = {}
+    upsertions: dict[str, ScramCredentialUpsertion] = {}
+    refusals: dict[str, Refusal] = {}
+    for deletion in request.deletions:
+        if deletion.name in refusals:
+            continue
+        if deletions.pop(deletion.name, None) is not None:
+            refusals[deletion.name] = TWICE
+        elif (found := _deletion_refusal(context, deletion)) is not None:
+            refusals[deletion.name] = found
+        else:
+            deletions[deletion.name] = deletion
+    for upsertion in request.upsertions:
+        if upsertion.name in refusals:
+            continue
+        taken = deletions.pop(upsertion.name, None), upsertions.pop(upsertion.name, None)
+        if taken != (None, None):
+            refusals[upsertion.name] = TWICE
+        elif (found := _upsertion_refusal(context, upsertion)) is not None:
+            refusals[upsertion.name] = found
+        else:
+            upsertions[upsertion.name] = upsertion
+    gone, made, failed = hash_map_order(deletions), hash_map_order(upsertions), hash_map_order(refusals)
+    records = [_removal(deletions[name]) for name in gone] + [_credential(upsertions[name]) for name in made]
+    results = [_result(name) for name in (*gone, *made)] + [_result(name, refusals[name]) for name in failed]
+    return Decision(AlterUserScramCredentialsResponse(results=results), records)
+
+
+def _result(user: str, refusal: Refusal | None = None) -> AlterUserScramCredentialsResult:
+    error, message = refusal or (Errors.NONE, None)
+    return AlterUserScramCredentialsResult(user=user, error_code=error, error_message=message)
+
+
+def _deletion_refusal(context: ControllerContext, deletion: ScramCredentialDeletion) -> Refusal | None:
+    found = _name_refusal(context, deletion.name, deletion.mechanism)
+    if found is None and (deletion.mechanism, deletion.name) not in context.image.scram:
+        return Refusal(Errors.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+    return found
+
+
+def _upsertion_refusal(context: ControllerContext, upsertion: ScramCredentialUpsertion) -> Refusal | None:
+    found = _name_refusal(context, upsertion.name, upsertion.mechanism)
+    if found is None and upsertion.iterations < LEAST_ITERATIONS:
+        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if found is None and upsertion.iterations > MOST_ITERATIONS:
+        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if found is None and not upsertion.salted_password:  # Kafka answers -1: Java's SecretKeySpec takes no empty key.
+        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+    if found is None and max(len(upsertion.salt), len(upsertion.salted_password)) > MOST_SALT:
+        return Refusal(
+            Errors.UNACCEPTABLE_CREDENTIAL, f"A salt or salted password must not have more than {MOST_SALT} bytes"
+        )
+    return found
+
+
+def _name_refusal(context: ControllerContext, name: str, mechanism: int) -> Refusal | None:
+    if not context.version.scram_supported:
+        return TOO_OLD
+    if not name:
+        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if mechanism not in DIGESTS:
+        return Refusal(Errors.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    return None
+
+
+def _removal(deletion: ScramCredentialDeletion) -> Versioned:
+    return Versioned(RemoveUserScramCredentialRecord(name=deletion.name, mechanism=deletion.mechanism))
+
+
+def _credential(upsertion: ScramCredentialUpsertion) -> Versioned:
+    """RFC 5802's StoredKey and ServerKey."""
+    digest = DIGESTS[upsertion.mechanism]
+    client_key = hmac.digest(upsertion.salted_password, b"Client Key", digest)
+    record = UserScramCredentialRecord(
+        name=upsertion.name,
+        mechanism=upsertion.mechanism,
+        salt=upsertion.salt,
+        stored_key=hashlib.new(digest, client_key).digest(),
+        server_key=hmac.digest(upsertion.salted_password, b"Server Key", digest),
+        iterations=upsertion.iterations,
+    )
+    return Versioned(record)
+
+
+def on_describe_user_scram_credentials(
+    context: ControllerContext, request: DescribeUserScramCredentialsRequest, info: RequestInfo
+) -> Decision:
+    """Mechanisms and iterations of the users asked for, or of all who have credentials; never a key.
+
+    Needs DESCRIBE of the cluster. Source: ScramImage.describe.
+    """
+    if not is_authorized(context, info, DESCRIBE):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
+    times = Counter(each.name for each in request.users or ()) or dict.fromkeys(
+        (key[1] for key in context.image.scram), 1
+    )
+    results = [_described(context.image, name, is_twice=times[name] > 1) for name in hash_map_order(times)]
+    return Decision(DescribeUserScramCredentialsResponse(error_message=None, results=results))
+
+
+def _described(image: ClusterImage, name: str, *, is_twice: bool) -> DescribeUserScramCredentialsResult:
+    infos = [
+        CredentialInfo(mechanism=mechanism, iterations=image.scram[mechanism, name].iterations)
+        for mechanism in DIGESTS
+        if (mechanism, name) in image.scram
+    ]
+    error, message = Errors.NONE, None
+    if is_twice:
+        error = Errors.DUPLICATE_RESOURCE
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+    elif not infos:
+        error = Errors.RESOURCE_NOT_FOUND
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+    return DescribeUserScramCredentialsResult(
+        user=name, error_code=error, error_message=message, credential_infos=[] if error else infos
+    )

@@ -1,0 +1,204 @@
+"""Delegation tokens (KIP-48, KIP-900): short-lived secrets in place of a principal's own.
+
+The log has no secret: a token's HMAC follows from its id and `delegation.token.secret.key`. HMACs and the key are never
+logged or told to anybody but who creates a token. Source: DelegationTokenControlManager, ControllerApis.
+"""
+
+from typing import Final
+
+from kcore.controller.kraft.authorization import CREATE_TOKENS, USER, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from kcore.schema.metadata_records_security import DelegationTokenRecord, RemoveDelegationTokenRecord
+from kcore.types import Uuid
+
+NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
+MOST_MS: Final = (1 << 63) - 1
+USER_TYPE: Final = "User"
+
+
+def on_create_delegation_token(
+    context: ControllerContext, request: CreateDelegationTokenRequest, info: RequestInfo
+) -> Decision:
+    """A token for who asks, or for another principal where CREATE_TOKENS of that user is allowed (KIP-373)."""
+    requester = owner = info.principal
+    if request.owner_principal_name and request.owner_principal_type is not None:
+        owner = KafkaPrincipal(request.owner_principal_name, request.owner_principal_type)
+    if not _may_ask(info):
+        return _not_created(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester, info, NO_TIME)
+    if owner != requester and not is_authorized(context, info, CREATE_TOKENS, USER, str(owner)):
+        return _not_created(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester, info, NO_TIME)
+    if (error := _error_of_all(context)) is not None:
+        return _not_created(error, owner, requester, info, 0)
+    if request.owner_principal_name and request.owner_principal_type is None:  # Kafka answers -1.
+        return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
+    if any(each.principal_type != USER_TYPE for each in request.renewers):
+        return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
+    config, now_ms = context.config, info.wall_ms
+    lifetime_ms = config.delegation_token_max_lifetime_ms
+    if request.max_lifetime_ms > 0:
+        lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
+    max_timestamp = _sum(now_ms, lifetime_ms)
+    expiration = min(max_timestamp, _sum(now_ms, config.delegation_token_expiry_time_ms))
+    token_id = str(_new_id(context))
+    record = DelegationTokenRecord(
+        owner=str(owner),
+        requester=str(requester),
+        renewers=[f"{each.principal_type}:{each.principal_name}" for each in request.renewers],
+        issue_timestamp=now_ms,
+        max_timestamp=max_timestamp,
+        expiration_timestamp=expiration,
+        token_id=token_id,
+    )
+    response = _created(Errors.NONE, owner, requester, info)
+    response.issue_timestamp_ms, response.max_timestamp_ms = now_ms, max_timestamp
+    response.expiry_timestamp_ms, response.token_id = expiration, token_id
+    response.hmac = context.tokens.hmac_of(token_id)
+    return Decision(response, (Versioned(record),))
+
+
+def _may_ask(info: RequestInfo) -> bool:
+    """Whether the connection is one on which tokens may be asked for (ControllerApis.allowTokenRequests).
+
+    Directly over PLAINTEXT nobody may; behind an envelope who has no token himself may.
+    """
+    return info.is_forwarded and not info.is_token_authenticated
+
+
+def _error_of_all(context: ControllerContext) -> Errors | None:
+    """Why there are no tokens in this cluster."""
+    if context.config.delegation_token_secret_key is None:
+        return Errors.DELEGATION_TOKEN_AUTH_DISABLED
+    return None if context.version.delegation_tokens_supported else Errors.UNSUPPORTED_VERSION
+
+
+def _not_created(
+    error: Errors, owner: KafkaPrincipal, requester: KafkaPrincipal, info: RequestInfo, time_ms: int
+) -> Decision:
+    response = _created(error, owner, requester, info)
+    response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = time_ms
+    return Decision(response)
+
+
+def _created(
+    error: Errors, owner: KafkaPrincipal, requester: KafkaPrincipal, info: RequestInfo
+) -> CreateDelegationTokenResponse:
+    response = CreateDelegationTokenResponse(
+        error_code=error, principal_type=owner.principal_type, principal_name=owner.name
+    )
+    if info.version > 2:
+        response.token_requester_principal_type = requester.principal_type
+        response.token_requester_principal_name = requester.name
+    return response
+
+
+def _sum(now_ms: int, duration_ms: int) -> int:
+    return min(now_ms + duration_ms, MOST_MS)
+
+
+def _new_id(context: ControllerContext) -> Uuid:
+    while str(found := context.new_uuid()) in context.image.tokens:
+        pass
+    return found
+
+
+def on_renew_delegation_token(
+    context: ControllerContext, request: RenewDelegationTokenRequest, info: RequestInfo
+) -> Decision:
+    """The owner or a renewer lets a token live longer, up to its greatest age."""
+    found = _token_of(context, request.hmac, info)
+    if isinstance(found, Errors):
+        time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
+        return Decision(RenewDelegationTokenResponse(error_code=found, expiry_timestamp_ms=time_ms))
+    if _is_expired(found, info.wall_ms):
+        return Decision(RenewDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_EXPIRED))
+    if not _may_renew(found, info):
+        return Decision(RenewDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_OWNER_MISMATCH))
+    period_ms = context.config.delegation_token_expiry_time_ms
+    if request.renew_period_ms > 0:
+        period_ms = min(period_ms, request.renew_period_ms)
+    expiration = min(found.max_timestamp, _sum(info.wall_ms, period_ms))
+    return Decision(RenewDelegationTokenResponse(expiry_timestamp_ms=expiration), (_expiring(found, expiration),))
+
+
+def on_expire_delegation_token(
+    context: ControllerContext, request: ExpireDelegationTokenRequest, info: RequestInfo
+) -> Decision:
+    """The owner or a renewer ends a token: now, where the period is negative, or later."""
+    found = _token_of(context, request.hmac, info)
+    if isinstance(found, Errors):
+        time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
+        return Decision(ExpireDelegationTokenResponse(error_code=found, expiry_timestamp_ms=time_ms))
+    if not _may_renew(found, info):
+        return Decision(ExpireDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_OWNER_MISMATCH))
+    if request.expiry_time_period_ms < 0:
+        removal = Versioned(RemoveDelegationTokenRecord(token_id=found.token_id))
+        return Decision(ExpireDelegationTokenResponse(expiry_timestamp_ms=info.wall_ms), (removal,))
+    if _is_expired(found, info.wall_ms):
+        return Decision(ExpireDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_EXPIRED))
+    expiration = min(found.max_timestamp, _sum(info.wall_ms, request.expiry_time_period_ms))
+    return Decision(ExpireDelegationTokenResponse(expiry_timestamp_ms=expiration), (_expiring(found, expiration),))
+
+
+def _token_of(context: ControllerContext, secret: bytes, info: RequestInfo) -> DelegationTokenRecord | Errors:
+    """The token of an HMAC, or why there is none to be had."""
+    if not _may_ask(info):
+        return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if (error := _error_of_all(context)) is not None:
+        return error
+    found = context.tokens.token_of(context.image, secret)
+    return Errors.DELEGATION_TOKEN_NOT_FOUND if found is None else found
+
+
+def _is_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
+    return min(token.max_timestamp, token.expiration_timestamp) < now_ms
+
+
+def _may_renew(token: DelegationTokenRecord, info: RequestInfo) -> bool:
+    return str(info.principal) in (token.owner, *token.renewers)
+
+
+def _expiring(token: DelegationTokenRecord, expiration: int) -> Versioned:
+    record = DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=list(token.renewers),
+        issue_timestamp=token.issue_timestamp,
+        max_timestamp=token.max_timestamp,
+        expiration_timestamp=expiration,
+        token_id=token.token_id,
+    )
+    return Versioned(record)
+
+
+def on_describe_delegation_token(
+    context: ControllerContext, request: DescribeDelegationTokenRequest, info: RequestInfo
+) -> Decision:
+    """Brokers answer it. Kafka's controllers advertise the request and do not serve it."""
+    if info.is_forwarded:  # No API that is forwarded: the envelope has the error.
+        return Decision()
+    return Decision(DescribeDelegationTokenResponse(error_code=Errors.UNKNOWN_SERVER_ERROR))
+
+
+def expire_tokens(context: ControllerContext, now_ms: int) -> Decision | None:
+    """Removes tokens whose time is over, at most MOST_EXPIRED_TOKENS; None where there is none.
+
+    Source: DelegationTokenControlManager.sweepExpiredDelegationTokens.
+    """
+    wall_ms = now_ms + context.wall_ahead_ms
+    expired = [each for each in context.image.tokens.values() if _is_expired(each, wall_ms)]
+    records = [Versioned(RemoveDelegationTokenRecord(token_id=each.token_id)) for each in expired[:MOST_EXPIRED_TOKENS]]
+    return Decision(None, records, is_atomic=False) if records else None

@@ -1,0 +1,55 @@
+"""Brokers that are not heard of any more are fenced.
+
+Source: ReplicationControlManager.maybeFenceOneStaleBroker.
+"""
+
+from collections.abc import Iterator
+
+from kcore.controller.kraft.brokers import records as broker_records
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.controller.kraft.brokers.heartbeats import Expired
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+
+
+def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | None:
+    """Fences every broker whose session is over, in one decision; None where there is none.
+
+    Kafka's way ("fences-one-by-one") is one broker a call, until the answer is None. Then each elects among brokers
+    whose sessions are over as well, and all but the last leave their ISRs. Together, none of them is elected and an ISR
+    that has only such members stays as it is, so that any of them may lead when it is back.
+
+    Kafka notes a heartbeat when it comes, in a thread of its own (KAFKA-15019, KAFKA-19294). Here one loop does all, so
+    the first look after a time without looks fences nobody: heartbeats that came meanwhile are read first.
+    """
+    if not context.heartbeats.was_listening(now_ms):
+        return None
+    if FENCES_ONE_BY_ONE in context.config.kafka_way:
+        return _fence_one(context, now_ms)
+    expired = sorted(_expired(context, now_ms))
+    return Decision(records=broker_records.fenced(context, expired), is_atomic=False) if expired else None
+
+
+def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:
+    for expired in context.heartbeats.expire(context.image, now_ms):
+        if _is_fenced_now(context, expired):
+            yield expired.broker_id
+
+
+def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
+    """Kafka's way; a session of an incarnation that is not registered ends without a record."""
+    while (expired := context.heartbeats.expire_first(context.image, now_ms)) is not None:
+        if not expired.is_registered:
+            return Decision(has_more=True)
+        if _is_fenced_now(context, expired):
+            return Decision(records=broker_records.fenced(context, [expired.broker_id]), is_atomic=False)
+    return None
+
+
+def _is_fenced_now(context: ControllerContext, expired: Expired) -> bool:
+    """Whether the end of the broker's session is written; that of a fenced broker is, too, as in Kafka."""
+    brokers = context.image.brokers
+    if (row := registered_row(brokers, expired.broker_id)) is None:
+        return False
+    return not brokers.fenced__b[row] or expired.had_session

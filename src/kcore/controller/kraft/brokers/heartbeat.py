@@ -1,0 +1,127 @@
+"""BrokerHeartbeat: a broker says that it lives and what it wants, and is fenced, unfenced or let go.
+
+Source: ControllerApis.handleBrokerHeartBeatRequest, ReplicationControlManager.processBrokerHeartbeat and
+BrokerHeartbeatManager.calculateNextBrokerState.
+"""
+
+from enum import Enum
+from typing import Final
+
+from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.brokers import records as broker_records
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeat
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Records, Versioned
+from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.metadata.partition_values import PartitionCreations
+from kcore.protocol_errors import Errors
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+
+class BrokerControlState(Enum):
+    """Where the controller has a broker (Kafka's BrokerControlState)."""
+
+    FENCED = 0
+    UNFENCED = 1
+    CONTROLLED_SHUTDOWN = 2  # Its leaders are moved away; it is not fenced yet.
+    SHUTDOWN_NOW = 3  # It is fenced and may stop.
+
+
+FENCED, UNFENCED = BrokerControlState.FENCED, BrokerControlState.UNFENCED
+CONTROLLED_SHUTDOWN, SHUTDOWN_NOW = BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW
+_IS_FENCED: Final = (FENCED, SHUTDOWN_NOW)
+
+
+def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest, info: RequestInfo) -> Decision:
+    """The broker's session goes on; what it wants is granted as soon as it can be.
+
+    A heartbeat that changes nothing looks at the broker's own state alone, whatever the size of the cluster.
+    """
+    if not is_authorized(context, info, CLUSTER_ACTION):
+        return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    broker_id = request.broker_id
+    if (row := registered_row(context.image.brokers, broker_id, request.broker_epoch)) is None:
+        if FENCES_ONE_BY_ONE in context.config.kafka_way and not context.heartbeats.is_of_3_9:
+            context.heartbeats.hear_unregistered(broker_id, request.broker_epoch, info.now_ms)
+        return _refused(Errors.STALE_BROKER_EPOCH)
+    state = context.heartbeats.of(broker_id, request.broker_epoch, context.image)
+    current = _current_state(context, row, state)
+    after = _next_state(context, request, row, state, current)
+    context.heartbeats.hear(broker_id, info.now_ms, fenced=after in _IS_FENCED)
+    state.metadata_offset = request.current_metadata_offset
+    records = [] if after is current else _records_of_move(context, broker_id, after)
+    if request.offline_log_dirs and context.version.directories_supported:
+        records += broker_records.directories_offline(context, broker_id, request.offline_log_dirs)
+    if request.cordoned_log_dirs is not None and context.version.cordoned_directories_supported:
+        records += broker_records.directories_cordoned(context, broker_id, request.cordoned_log_dirs)
+    if after is CONTROLLED_SHUTDOWN and current is not CONTROLLED_SHUTDOWN:
+        state.controlled_shutdown_offset = context.next_offset + _number_of(records) - 1
+    state.may_stop = after is SHUTDOWN_NOW
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= state.registration_offset,
+        is_fenced=after in _IS_FENCED,
+        should_shut_down=after is SHUTDOWN_NOW,
+    )
+    # Without its elections the unfencing would leave partitions without a leader that could have one.
+    return Decision(response, records, is_atomic=after is UNFENCED)
+
+
+def _refused(error: Errors) -> Decision:
+    return Decision(BrokerHeartbeatResponse(error_code=error))
+
+
+def _current_state(context: ControllerContext, row: int, state: BrokerHeartbeat) -> BrokerControlState:
+    """The controlled shutdown counts once it is in the log: what a refused append held never was."""
+    brokers = context.image.brokers
+    if brokers.fenced__b[row]:
+        return FENCED
+    if not state.is_shutting_down:
+        return UNFENCED
+    is_known = brokers.in_controlled_shutdown__b[row] or not context.version.controlled_shutdown_in_log
+    return CONTROLLED_SHUTDOWN if is_known else UNFENCED
+
+
+def _next_state(
+    context: ControllerContext,
+    request: BrokerHeartbeatRequest,
+    row: int,
+    state: BrokerHeartbeat,
+    current: BrokerControlState,
+) -> BrokerControlState:
+    """Source: BrokerHeartbeatManager.calculateNextBrokerState."""
+    if current is CONTROLLED_SHUTDOWN:
+        if _leads_any(context, row):
+            return CONTROLLED_SHUTDOWN
+        offset = state.controlled_shutdown_offset
+        return CONTROLLED_SHUTDOWN if context.heartbeats.is_awaited(offset, state, context.image) else SHUTDOWN_NOW
+    if request.want_shut_down:
+        is_graceful = current is UNFENCED and not request.want_fence
+        return CONTROLLED_SHUTDOWN if is_graceful and _leads_any(context, row) else SHUTDOWN_NOW
+    if request.want_fence:
+        return FENCED
+    is_caught_up = request.current_metadata_offset >= state.registration_offset
+    return UNFENCED if current is UNFENCED or is_caught_up else FENCED
+
+
+def _leads_any(context: ControllerContext, row: int) -> bool:
+    """Whether the broker leads a partition (BrokersToIsrs.hasLeaderships)."""
+    table = context.image.table
+    return bool((table.leader__p[table.index.rows(row)] == row).any())
+
+
+def _records_of_move(context: ControllerContext, broker_id: int, after: BrokerControlState) -> list[Records]:
+    if after in _IS_FENCED:
+        return broker_records.fenced(context, [broker_id])
+    if after is UNFENCED:
+        return broker_records.unfenced(context, broker_id)
+    return broker_records.controlled_shutdown(context, broker_id)
+
+
+def _number_of(records: list[Records]) -> int:
+    """How many records of the log they are."""
+    number = 0
+    for each in records:
+        assert not isinstance(each, PartitionCreations)
+        number += 1 if isinstance(each, Versioned) else len(each)
+    return number

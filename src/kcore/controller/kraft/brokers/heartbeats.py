@@ -1,0 +1,270 @@
+"""When each broker was last heard of, and what it said then: in no record.
+
+A session lasts from a broker's heartbeat until nothing was heard of that incarnation for the session timeout. Whether a
+broker is fenced or in controlled shutdown stands in the image; here is what the log does not say. A broker that is
+heard of has one entry in a heap of deadlines. A heartbeat only writes the time of contact; the entry is moved when its
+deadline has come, so that a heartbeat costs the same with one broker as with thousands, and a check for stale brokers
+costs what has fallen due. Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of 4.3.1; for 3.9.1, which keeps
+sessions of unfenced brokers alone and renews them when a registration changes, BrokerHeartbeatManager of 3.9.1.
+"""
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.metadata.image import ClusterImage
+from kcore.schema.metadata_records_brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from kcore.schema.structure import MetadataRecord
+
+NEVER: Final = -1  # No contact, no offset.
+_UINT32: Final = 0xFFFFFFFF
+_CHANGES: Final = (BrokerRegistrationChangeRecord, FenceBrokerRecord, UnfenceBrokerRecord)
+
+
+@dataclass(slots=True)
+class BrokerHeartbeat:
+    """Of one registered broker (BrokerHeartbeatState)."""
+
+    epoch: int  # Of the incarnation that all this is about.
+    registration_offset: int  # Of its RegisterBrokerRecord, or higher: it must apply that before it is unfenced.
+    last_contact_ms: int = NEVER  # NEVER: there is no session.
+    metadata_offset: int = NEVER  # That it has applied, by its last heartbeat since its registration changed.
+    controlled_shutdown_offset: int = NEVER  # All others must have applied it before this broker may stop.
+    may_stop: bool = False  # It was told that it may stop.
+    waits_for: int = NEVER  # A broker that had not applied controlled_shutdown_offset when all were looked at.
+    place: int = 0  # Among the sessions: later ones have higher numbers.
+    entry: int = 0  # The number of its entry in the heap; 0: it has none.
+
+    @property
+    def is_shutting_down(self) -> bool:
+        """Whether it is in controlled shutdown, as this leader knows; the image knows of others, too."""
+        return self.controlled_shutdown_offset != NEVER
+
+
+class Expired(NamedTuple):
+    """A broker that is not heard of any more."""
+
+    broker_id: int
+    had_session: bool  # False: its session had ended before, and its fencing was not written.
+    is_registered: bool = True  # False: Kafka's way alone, an incarnation that was never registered, or is no more.
+
+
+class BrokerHeartbeats:
+    """Of all registered brokers, by id."""
+
+    def __init__(self, session_timeout_ms: int, release: str = "") -> None:
+        """`release`: whose rules hold for sessions."""
+        self.session_timeout_ms = session_timeout_ms
+        self.brokers: dict[int, BrokerHeartbeat] = {}
+        self.is_of_3_9 = release == "3.9.1"
+        self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
+        self._entries = self._places = 0
+        self._unregistered: dict[tuple[int, int], tuple[int, int]] = {}  # Id and epoch: last contact, place.
+        self._checked_ms = NEVER  # When sessions were looked at last.
+
+    def activate(self, image: ClusterImage, now_ms: int) -> None:
+        """The node leads: what brokers said to another leader is unknown, and unfenced brokers count as heard of now.
+
+        Source: ClusterControlManager.activate.
+        """
+        known = self.brokers
+        self.brokers, self._deadlines, self._checked_ms = {}, [], now_ms
+        table = image.brokers
+        for broker_id in sorted(table):
+            row = table.row(broker_id)
+            epoch, before = int(table.epochs[row]), known.get(broker_id)
+            is_known = before is not None and before.epoch == epoch
+            offset = before.registration_offset if before is not None and is_known else image.end_offset - 1
+            self.brokers[broker_id] = BrokerHeartbeat(epoch, offset)
+            if not table.fenced__b[row]:
+                self.hear(broker_id, now_ms, fenced=False)
+
+    def of(self, broker_id: int, epoch: int, image: ClusterImage) -> BrokerHeartbeat:
+        """What is known of a registered broker; nothing, where the registration came without `on_record`."""
+        state = self.brokers.get(broker_id)
+        if state is None or state.epoch != epoch:
+            state = BrokerHeartbeat(epoch, image.end_offset - 1, entry=0 if state is None else state.entry)
+            self.brokers[broker_id] = state
+        return state
+
+    def hear(self, broker_id: int, now_ms: int, *, fenced: bool) -> None:
+        """A session begins or goes on. `fenced`: whether the broker is from now on; then 3.9.1 knows no session."""
+        state = self.brokers[broker_id]
+        if self.is_of_3_9 and fenced:
+            state.last_contact_ms = NEVER
+            return
+        if state.last_contact_ms == NEVER or self.is_of_3_9:
+            self._places += 1
+            state.place = self._places
+        state.last_contact_ms = now_ms
+        if not state.entry:
+            self._await(broker_id, state, now_ms + self.session_timeout_ms)
+
+    def _await(self, broker_id: int, state: BrokerHeartbeat, deadline_ms: int) -> None:
+        self._entries += 1
+        state.entry = self._entries
+        heappush(self._deadlines, (deadline_ms, state.entry, broker_id))
+
+    def hear_unregistered(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """Kafka's way alone: its tracker has an entry of incarnations that are not registered, and expires it, too."""
+        known = self._unregistered.get((broker_id, epoch))
+        self._places += known is None
+        self._unregistered[broker_id, epoch] = now_ms, self._places if known is None else known[1]
+
+    def has_session(self, broker_id: int, image: ClusterImage, now_ms: int) -> bool:
+        """Whether the incarnation that is registered was heard of within the session timeout (hasValidSession)."""
+        state, row = self.brokers.get(broker_id), registered_row(image.brokers, broker_id)
+        if state is None or row is None or state.epoch != image.brokers.epochs[row]:
+            return False
+        return state.last_contact_ms != NEVER and not self._is_over(state, now_ms)
+
+    def _is_over(self, state: BrokerHeartbeat, now_ms: int) -> bool:
+        return state.last_contact_ms + self.session_timeout_ms < now_ms
+
+    def was_listening(self, now_ms: int) -> bool:
+        """Whether sessions were looked at lately, as they are eight times in a session timeout; called once a look.
+
+        If not, the controller itself was busy or stopped, and heartbeats wait to be read: nobody is silent yet. 3.9.1
+        looks when a session ends, whenever that is.
+        """
+        before, self._checked_ms = self._checked_ms, now_ms
+        return self.is_of_3_9 or (now_ms - before) * 4 <= self.session_timeout_ms * 3
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first session ends, if nothing more is heard; None: there is no session."""
+        first = self._first()
+        return None if first is None else first[0] + 1
+
+    def _first(self) -> tuple[int, int, int] | None:
+        """The first entry of the heap, once entries are where the last contacts have them."""
+        while self._deadlines:
+            deadline_ms, entry, broker_id = first = self._deadlines[0]
+            state = self.brokers.get(broker_id)
+            if state is not None and state.entry == entry:
+                true_deadline_ms = state.last_contact_ms + self.session_timeout_ms
+                if state.last_contact_ms == NEVER or true_deadline_ms <= deadline_ms:
+                    return first
+                self._await(broker_id, state, true_deadline_ms)
+            heappop(self._deadlines)  # It was moved, or the broker was unregistered since.
+        return None
+
+    def expire(self, image: ClusterImage, now_ms: int) -> list[Expired]:
+        """The sessions that are over by now, longest silent first.
+
+        A session is told once. But if its broker is unfenced at the next call, what was decided of it was not written,
+        and it is told again.
+        """
+        found: list[Expired] = []
+        while (first := self._first()) is not None and first[0] < now_ms:
+            broker_id = heappop(self._deadlines)[2]
+            state = self.brokers[broker_id]
+            state.entry = 0
+            if (had_session := state.last_contact_ms != NEVER) or _is_unfenced(broker_id, image):
+                found.append(Expired(broker_id, had_session))
+        for broker_id, _, _ in found:
+            self._end_session(broker_id, now_ms)
+        return found
+
+    def _end_session(self, broker_id: int, now_ms: int) -> None:
+        state = self.brokers[broker_id]
+        state.last_contact_ms = NEVER
+        self._await(broker_id, state, now_ms - 1)  # Looked at once more, at the next call.
+
+    def expire_first(self, image: ClusterImage, now_ms: int) -> Expired | None:
+        """One session that is over, the one that Kafka looks at first. Looks at all brokers."""
+        over = [
+            (self._kafka_order(broker_id, state.epoch, state.last_contact_ms, state.place), broker_id)
+            for broker_id, state in self.brokers.items()
+            if (_is_unfenced(broker_id, image) if state.last_contact_ms == NEVER else self._is_over(state, now_ms))
+        ]
+        for (broker_id, epoch), (contact_ms, place) in self._unregistered.items():
+            if contact_ms + self.session_timeout_ms < now_ms:
+                over.append((self._kafka_order(broker_id, epoch, contact_ms, place), broker_id))
+        if not over:
+            while (first := self._first()) is not None and first[0] < now_ms:
+                self.brokers[heappop(self._deadlines)[2]].entry = 0  # Fenced since its session ended.
+            return None
+        order, broker_id = min(over)
+        for key, (_, place) in self._unregistered.items():
+            if (key[0], place) == (broker_id, order[1]):
+                del self._unregistered[key]
+                return Expired(broker_id, had_session=True, is_registered=False)
+        expired = Expired(broker_id, self.brokers[broker_id].last_contact_ms != NEVER)
+        self._end_session(broker_id, now_ms)
+        return expired
+
+    def _kafka_order(self, broker_id: int, epoch: int, contact_ms: int, place: int) -> tuple[int, int]:
+        """3.9.1: by time. Later: by the bucket that BrokerIdAndEpoch has in a ConcurrentHashMap of 16 buckets."""
+        if self.is_of_3_9:
+            return contact_ms, place
+        hashed = (31 * broker_id + (epoch & _UINT32 ^ epoch >> 32)) & _UINT32
+        return (hashed ^ hashed >> 16) & 15, place
+
+    def is_awaited(self, offset: int, own: BrokerHeartbeat, image: ClusterImage) -> bool:
+        """Whether an active broker, unfenced and not shutting down, has not applied `offset` yet (lowestActiveOffset).
+
+        The broker that was found last is looked at first: mostly it is still behind, and the others need no look.
+        """
+        table = image.brokers
+        if own.waits_for in self.brokers and self._is_behind(own.waits_for, offset, image):
+            return True
+        for broker_id in table.ids[table.live].tolist():
+            if self._is_behind(broker_id, offset, image):
+                own.waits_for = broker_id
+                return True
+        return False
+
+    def _is_behind(self, broker_id: int, offset: int, image: ClusterImage) -> bool:
+        state, table = self.brokers.get(broker_id), image.brokers
+        if not table.live[table.row(broker_id)]:
+            return False
+        return state is None or (not state.is_shutting_down and state.metadata_offset < offset)
+
+    def on_record(self, record: MetadataRecord, image: ClusterImage, now_ms: int) -> None:
+        """A record was applied to the image that may register, change or forget a broker (replay).
+
+        As in Kafka, the offset that a broker has applied is unknown after each change of its registration, until its
+        next heartbeat.
+        """
+        if isinstance(record, RegisterBrokerRecord):
+            self._on_registered(record, image.end_offset - 1, now_ms)
+        elif isinstance(record, UnregisterBrokerRecord):
+            self.brokers.pop(record.broker_id, None)
+        elif isinstance(record, _CHANGES):
+            broker_id = record.broker_id if isinstance(record, BrokerRegistrationChangeRecord) else record.id
+            self._on_changed(broker_id, image, now_ms)
+
+    def _on_registered(self, record: RegisterBrokerRecord, offset: int, now_ms: int) -> None:
+        broker_id, epoch = record.broker_id, record.broker_epoch
+        before = self.brokers.get(broker_id)
+        after = BrokerHeartbeat(epoch, offset)
+        self.brokers[broker_id] = after
+        if before is not None:
+            after.entry = before.entry
+            if before.epoch == epoch:
+                after.last_contact_ms, after.place = before.last_contact_ms, before.place
+        if self.is_of_3_9:
+            self.hear(broker_id, now_ms, fenced=record.fenced)
+
+    def _on_changed(self, broker_id: int, image: ClusterImage, now_ms: int) -> None:
+        state = self.brokers.get(broker_id)
+        if state is None:
+            return
+        state.metadata_offset = NEVER
+        fenced = bool(image.brokers.fenced__b[image.brokers.row(broker_id)])
+        if fenced:
+            state.controlled_shutdown_offset = NEVER
+        if self.is_of_3_9:
+            self.hear(broker_id, now_ms, fenced=fenced)
+
+
+def _is_unfenced(broker_id: int, image: ClusterImage) -> bool:
+    brokers = image.brokers
+    return broker_id in brokers and bool(brokers.live[brokers.row(broker_id)])

@@ -1,0 +1,26 @@
+"""The listeners that a broker or a controller registers (Kafka's ListenerInfo)."""
+
+from collections.abc import Iterable
+
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS
+from kcore.schema.broker_lifecycle import Listener
+
+
+def merged(listeners: Iterable[Listener]) -> list[Listener]:
+    """One a name: of several with the same name the last one, where the first stands."""
+    return [*{each.name: each for each in listeners}.values()]
+
+
+def are_valid(listeners: Iterable[Listener]) -> bool:
+    """Whether each has a security protocol that there is; of those that `merged` keeps, also a host and a port.
+
+    Kafka falls over those that have not.
+    """
+    given = list(listeners)
+    known = {*SECURITY_PROTOCOLS.values()}
+    return all(each.security_protocol in known for each in given) and all(
+        each.port and each.host.strip(_BLANKS) for each in merged(given)
+    )
+
+
+_BLANKS = "".join(map(chr, range(33)))  # As String.trim has it.

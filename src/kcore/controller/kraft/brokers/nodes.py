@@ -1,0 +1,95 @@
+"""UnregisterBroker: a broker is forgotten. ControllerRegistration: a controller tells its listeners and features.
+
+Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.registerController.
+"""
+
+from typing import Final
+
+from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, is_authorized, refusal
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.controller.kraft.brokers.listeners import are_valid, merged
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Records, Versioned
+from kcore.controller.kraft.departures import RECORD_LIMITS
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.protocol_errors import Errors
+from kcore.replication import kraft_events
+from kcore.schema.broker_lifecycle import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from kcore.schema.metadata_records_brokers import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+
+_MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP
+_TOLD: Final = {  # ControllerRegistrationRequest.getErrorResponse tells these, whatever the reason.
+    Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    Errors.UNSUPPORTED_VERSION: "The version of API is not supported.",
+    Errors.INVALID_REQUEST: "A listener has no host, no port or an unknown security protocol.",
+}
+
+
+def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest, info: RequestInfo) -> Decision:
+    """The broker goes out of every ISR, and its registration is gone. It need not be fenced."""
+    if not is_authorized(context, info, ALTER):
+        return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
+    broker_id = request.broker_id
+    row = registered_row(context.image.brokers, broker_id)
+    if row is None:
+        told = f"Broker ID {broker_id} is not currently registered"
+        return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, told)
+    changes = kraft_events.broker_unregistered(context.image.table, kraft_settings(context), broker_id)
+    if RECORD_LIMITS in context.config.kafka_way and len(changes) >= _MOST_RECORDS:
+        told = "Unable to perform excessively large batch operation."
+        return _not_unregistered(context, Errors.POLICY_VIOLATION, told)
+    epoch = int(context.image.brokers.epochs[row])
+    gone = Versioned(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch))
+    records: list[Records] = [changes, gone] if len(changes) else [gone]
+    return Decision(UnregisterBrokerResponse(), records, is_atomic=False)
+
+
+def _not_unregistered(context: ControllerContext, error: Errors, told: str) -> Decision:
+    response = UnregisterBrokerResponse(error_code=error)
+    if context.config.release != "3.9.1":  # It tells the code alone.
+        response.error_message = told
+    return Decision(response)
+
+
+def on_controller_registration(
+    context: ControllerContext, request: ControllerRegistrationRequest, info: RequestInfo
+) -> Decision:
+    """Writes down what a controller tells of itself (KIP-919)."""
+    if not is_authorized(context, info, CLUSTER_ACTION):
+        return _not_registered(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    if not context.version.controller_registration_supported:
+        return _not_registered(Errors.UNSUPPORTED_VERSION)
+    if not are_valid(request.listeners):
+        return _not_registered(Errors.INVALID_REQUEST)
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready and context.config.release == "3.9.1",
+        end_points=[
+            ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in merged(request.listeners)
+        ],
+        features=[
+            ControllerFeature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in request.features
+        ],
+    )
+    return Decision(ControllerRegistrationResponse(), [Versioned(record)])
+
+
+def _not_registered(error: Errors) -> Decision:
+    return Decision(ControllerRegistrationResponse(error_code=error, error_message=_TOLD[error]))

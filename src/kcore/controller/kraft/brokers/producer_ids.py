@@ -1,0 +1,41 @@
+"""AllocateProducerIds: blocks of producer ids, each given once (KIP-730).
+
+Source: ProducerIdControlManager.
+"""
+
+from typing import Final
+
+from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.protocol_errors import Errors
+from kcore.schema.metadata_records_settings import ProducerIdsRecord
+from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+INT64_MAX: Final = 2**63 - 1
+
+
+def on_allocate_producer_ids(
+    context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
+) -> Decision:
+    """The next block, for a broker that is registered under the epoch that it says."""
+    if not is_authorized(context, info, CLUSTER_ACTION):
+        return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    if registered_row(context.image.brokers, request.broker_id, request.broker_epoch) is None:
+        return _refused(Errors.STALE_BROKER_EPOCH)
+    first = max(context.image.next_producer_id, 0)
+    if first > INT64_MAX - BLOCK_SIZE:
+        return _refused(Errors.UNKNOWN_SERVER_ERROR)
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
+    )
+    return Decision(
+        AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE),
+        [Versioned(record)],
+    )
+
+
+def _refused(error: Errors) -> Decision:
+    return Decision(AllocateProducerIdsResponse(error_code=error))

@@ -1,0 +1,119 @@
+"""The records of what happens to a broker, decided upon the state before all of them.
+
+Source: handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown, handleDirectoriesOffline and
+handleDirectoriesCordoned of ReplicationControlManager.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Records, Versioned
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.partition_table import PartitionTable
+from kcore.replication import kraft_events
+from kcore.replication.kraft_results import KraftElections
+from kcore.schema.metadata_records_brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    UnfenceBrokerRecord,
+)
+from kcore.types import Int32s, Uuid
+
+FENCE: Final = 1  # BrokerRegistrationFencingChange
+UNFENCE: Final = -1
+IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChange
+
+
+def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Records]:
+    """Brokers are fenced. Partitions first: whoever reads the log up to any record sees no fenced leader.
+
+    Several brokers are one change a partition: none of them is elected in the place of another.
+    """
+    changes = kraft_events.brokers_fenced(context.image.table, kraft_settings(context), broker_ids)
+    return [*_if_any(changes), *(_fencing(context, broker_id, FENCE) for broker_id in broker_ids)]
+
+
+def unfenced(context: ControllerContext, broker_id: int) -> list[Records]:
+    """A broker is unfenced, and leads what nobody leads where it may."""
+    changes = kraft_events.broker_unfenced(context.image.table, kraft_settings(context), broker_id)
+    return [_fencing(context, broker_id, UNFENCE), *_if_any(changes)]
+
+
+def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Records]:
+    """A broker begins its controlled shutdown: it leaves every ISR that has another member, and leads nothing."""
+    table = context.image.table
+    changes = kraft_events.brokers_fenced(table, kraft_settings(context), [broker_id])
+    row = table.brokers.row(broker_id)
+    if table.brokers.in_controlled_shutdown__b[row] or not context.version.controlled_shutdown_in_log:
+        return list(_if_any(changes))
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker_id,
+        broker_epoch=int(table.brokers.epochs[row]),
+        in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN,
+    )
+    return [Versioned(record, 1), *_if_any(changes)]
+
+
+def directories_offline(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
+    """Directories that the broker's registration lists are offline; the others of `offline` are passed over.
+
+    The broker goes out of the ISR wherever a replica is in such a directory, be it another broker's: a directory may
+    have been registered by a broker that was unregistered since. A topic that was deleted has no partition in any
+    directory: Kafka falls over one whose ISR was empty.
+    """
+    table, brokers = context.image.table, context.image.brokers
+    row, uuids, said = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
+    newly_offline = [each for each in brokers.directories[row] if uuids[each] in said]
+    if not newly_offline:
+        return []
+    changes = (
+        kraft_events.replicas_lost(table, kraft_settings(context), broker_id, rows)
+        for rows in _rows_by_directory(table, newly_offline)
+    )
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker_id,
+        broker_epoch=int(brokers.epochs[row]),
+        log_dirs=[uuids[each] for each in brokers.directories[row] if uuids[each] not in said],
+    )
+    return [*(each for each in changes if len(each)), Versioned(record, 2)]
+
+
+def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Iterator[Int32s]:
+    """The partitions that have a replica in each of these directories. Looks at all partitions once."""
+    if table.directories__ps is None:
+        return
+    is_meant__d = np.zeros(len(table.directories), np.bool_)
+    is_meant__d[list(directories)] = True
+    rows = np.flatnonzero(is_meant__d[table.directories__ps].any(axis=1)).astype(np.int32)
+    for directory in directories:
+        yield rows[(table.directories__ps[rows] == directory).any(axis=1)]
+
+
+def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
+    """The broker's directories that are to get no new replicas, where they are others than before (KIP-1066)."""
+    brokers, uuids = context.image.brokers, context.image.directories.uuids
+    row = brokers.row(broker_id)
+    known = brokers.cordoned_directories[row]
+    if known is not None and {uuids[each] for each in known} == set(cordoned):
+        return []
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=int(brokers.epochs[row]), cordoned_log_dirs=list(cordoned)
+    )
+    return [Versioned(record, 3)]
+
+
+def _fencing(context: ControllerContext, broker_id: int, change: int) -> Versioned:
+    brokers = context.image.brokers
+    epoch = int(brokers.epochs[brokers.row(broker_id)])
+    if context.version.broker_registration_changes_supported:
+        return Versioned(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=change))
+    kind = FenceBrokerRecord if change == FENCE else UnfenceBrokerRecord
+    return Versioned(kind(id=broker_id, epoch=epoch))
+
+
+def _if_any(changes: KraftElections) -> Iterator[Records]:
+    if len(changes):
+        yield changes

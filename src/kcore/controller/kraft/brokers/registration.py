@@ -1,0 +1,175 @@
+"""BrokerRegistration: a broker that starts is taken in, or told why not.
+
+Source: ClusterControlManager.registerBroker and ReplicationControlManager.handleBrokerShutdown.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kcore.constants import MAX_BROKERS
+from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.controller.kraft.brokers.listeners import are_valid, merged
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Records, Versioned
+from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.image_settings import KRAFT_VERSION
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.protocol_errors import Errors
+from kcore.replication import kraft_events
+from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from kcore.types import Uuid
+
+_OLDEST_OF_3_9: Final = 1  # MetadataVersion.MINIMUM_KRAFT_VERSION, which a broker supports that says none.
+_RESERVED_DIRECTORIES: Final = 100
+_CLEAN_SHUTDOWN_FROM: Final = 3  # The version of the request from which on previousBrokerEpoch is asked for.
+
+
+def on_broker_registration(
+    context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo
+) -> Decision:
+    """Registers a new incarnation, which is fenced at first, or amends the registration of the present one."""
+    if not is_authorized(context, info, CLUSTER_ACTION):
+        return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    if (error := _reason_refused(context, request, info)) is not None:
+        return _refused(error)
+    brokers = context.image.brokers
+    row = registered_row(brokers, request.broker_id)
+    if row is not None and brokers.incarnation_ids[row] == request.incarnation_id:
+        record = _record(context, request, int(brokers.epochs[row]))
+        record.fenced = bool(brokers.fenced__b[row])
+        record.in_controlled_shutdown = bool(brokers.in_controlled_shutdown__b[row])
+        records: list[Records] = []
+    else:
+        record = _record(context, request, context.next_offset)
+        records = list(_changes_for_new_incarnation(context, request, info, row))
+    records.append(Versioned(record, context.version.register_broker_record_version))
+    # The registration is last: if only the changes before it are written, the broker registers again and they are
+    # decided again. 3.9.1 says that they belong together.
+    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, is_atomic=_is_3_9(context))
+
+
+def _refused(error: Errors) -> Decision:
+    return Decision(BrokerRegistrationResponse(error_code=error))
+
+
+def _is_3_9(context: ControllerContext) -> bool:
+    return context.config.release == "3.9.1"
+
+
+def _changes_for_new_incarnation(
+    context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo, row: int | None
+) -> Iterator[Records]:
+    """What the last incarnation left behind: the broker goes out of ISRs, after an unclean shutdown out of ELRs too."""
+    is_clean = (
+        info.version >= _CLEAN_SHUTDOWN_FROM
+        and row is not None
+        and bool(context.image.brokers.epochs[row] == request.previous_broker_epoch)
+    )
+    changes = kraft_events.broker_registered(
+        context.image.table, kraft_settings(context), request.broker_id, clean_shutdown=is_clean
+    )
+    if len(changes):
+        yield changes
+
+
+def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
+    features = [
+        BrokerFeature(
+            name=each.name,
+            min_supported_version=each.min_supported_version,
+            max_supported_version=each.max_supported_version,
+        )
+        for each in request.features
+    ]
+    if all(each.name != FEATURE_NAME for each in features):  # 3.9.1 alone takes such a broker in.
+        features.append(
+            BrokerFeature(name=FEATURE_NAME, min_supported_version=_OLDEST_OF_3_9, max_supported_version=_OLDEST_OF_3_9)
+        )
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in merged(request.listeners)
+        ],
+        features=features,
+        rack=request.rack,
+        log_dirs=list(request.log_dirs) if context.version.directories_supported else [],
+    )
+
+
+# Why a broker is not taken in.
+
+
+def _reason_refused(context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo) -> Errors | None:
+    """In the order in which Kafka looks; where Kafka falls over, INVALID_REGISTRATION."""
+    if request.cluster_id != context.config.cluster_id:
+        return Errors.INCONSISTENT_CLUSTER_ID
+    if _is_another_alive(context, request, info.now_ms):
+        return Errors.DUPLICATE_BROKER_REGISTRATION
+    if request.is_migrating_zk_broker:
+        return Errors.BROKER_ID_NOT_REGISTERED
+    if context.version.directories_supported and not _are_directories_valid(context, request):
+        return Errors.INVALID_REGISTRATION
+    if not _has_room(context, request.broker_id) or not are_valid(request.listeners):
+        return Errors.INVALID_REGISTRATION
+    return _reason_features_refused(context, request)
+
+
+def _is_another_alive(context: ControllerContext, request: BrokerRegistrationRequest, now_ms: int) -> bool:
+    """Whether another incarnation has a session.
+
+    One that was told that it may stop is no obstacle, unless Kafka's way is wanted ("clean-bounce-waits"): there a
+    broker that restarts cleanly waits until the session of its last incarnation is over.
+    """
+    brokers = context.image.brokers
+    row = registered_row(brokers, request.broker_id)
+    if row is None or brokers.incarnation_ids[row] == request.incarnation_id:
+        return False
+    if not context.heartbeats.has_session(request.broker_id, context.image, now_ms):
+        return False
+    if CLEAN_BOUNCE_WAITS in context.config.kafka_way or not brokers.fenced__b[row]:
+        return True
+    may_stop = context.heartbeats.brokers[request.broker_id].may_stop
+    return not (may_stop or brokers.in_controlled_shutdown__b[row])
+
+
+def _are_directories_valid(context: ControllerContext, request: BrokerRegistrationRequest) -> bool:
+    """Whether there are directories, each once, none of them reserved or another broker's (KIP-858)."""
+    named, table, brokers = set(request.log_dirs), context.image.directories, context.image.brokers
+    if not named or len(named) != len(request.log_dirs) or any(_is_reserved(each) for each in named):
+        return False
+    rows = (table.row(each) for each in named)
+    owners = {int(table.owner__d[row]) for row in rows if row >= 0} - {-1}
+    return all(brokers.ids[owner] == request.broker_id for owner in owners)
+
+
+def _is_reserved(directory: Uuid) -> bool:
+    """DirectoryId.reserved: the lower half is compared as a signed number."""
+    return not any(directory[:8]) and int.from_bytes(directory[8:], signed=True) < _RESERVED_DIRECTORIES
+
+
+def _has_room(context: ControllerContext, broker_id: int) -> bool:
+    """Whether the table of brokers can have that id."""
+    brokers = context.image.brokers
+    return broker_id in brokers or (broker_id >= 0 and len(brokers) < MAX_BROKERS)
+
+
+def _reason_features_refused(context: ControllerContext, request: BrokerRegistrationRequest) -> Errors | None:
+    """A feature that is finalized at a level that the broker does not support, or does not name."""
+    finalized = {**context.image.features, KRAFT_VERSION: context.kraft_version}
+    for each in request.features:
+        if not each.min_supported_version <= finalized.get(each.name, 0) <= each.max_supported_version:
+            return Errors.UNSUPPORTED_VERSION
+    named = {each.name for each in request.features}
+    if FEATURE_NAME not in named:
+        if not _is_3_9(context):
+            return Errors.INVALID_REGISTRATION
+        if finalized[FEATURE_NAME] != _OLDEST_OF_3_9:
+            return Errors.UNSUPPORTED_VERSION
+    is_missing = any(level and name not in named for name, level in finalized.items() if name != FEATURE_NAME)
+    return Errors.UNSUPPORTED_VERSION if is_missing else None

@@ -1,0 +1,38 @@
+"""The settings of a KRaft controller, by Kafka's names with `_` for `.`; `release` says whose rules it follows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcore.controller.rules.features import Supported
+
+DEFAULT_RELEASE: Final = "4.3.1"
+
+
+@dataclass(frozen=True, slots=True)
+class KraftControllerConfig:
+    """What rules read. Times are in milliseconds."""
+
+    node_id: int
+    cluster_id: str
+    release: str = DEFAULT_RELEASE
+    supported_features: Supported = field(default_factory=dict)  # Lowest and highest level that this process can.
+    default_replication_factor: int = 1
+    num_partitions: int = 1
+    broker_session_timeout_ms: int = 9_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    unclean_leader_election_interval_ms: int = 300_000
+    delegation_token_secret_key: str | None = field(default=None, repr=False)
+    delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
+    delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
+    delegation_token_expiry_check_interval_ms: int = 3600 * 1000
+    has_authorizer: bool = False
+    super_users: tuple[str, ...] = ()
+    allow_everyone_if_no_acl_found: bool = False
+    metadata_max_idle_interval_ms: int = 500  # Between no-ops; 0: none.
+    metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
+    metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: age alone makes no snapshot.
+    # Others of server.properties, by Kafka's names. Passwords may be among them.
+    static_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched off; see `departures.py`.

@@ -1,0 +1,93 @@
+"""What the active controller knows, for all of its subjects: the state, the settings, and what is in no record."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from kcore.controller.kraft.acl_index import AclIndex
+from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.election_settings import ElectionSettings
+from kcore.controller.kraft.token_index import TokenIndex
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.replication.java_random import JavaRandom
+from kcore.replication.levels import Level, level_of
+from kcore.schema.structure import MetadataRecord
+from kcore.types import Uuid
+
+
+class RequestInfo(NamedTuple):
+    """What a handler may know of a request beside its message."""
+
+    version: int
+    now_ms: int  # Of the controller's clock, which only goes forward.
+    wall_ms: int = 0  # Of the wall clock: time stamps of tokens.
+    principal: KafkaPrincipal = ANONYMOUS  # The original one, behind an envelope.
+    client_address: str = "127.0.0.1"
+    is_forwarded: bool = False  # It came in an envelope.
+    is_token_authenticated: bool = False  # The principal showed a delegation token.
+    listener: str = "CONTROLLER"  # On which the request came.
+
+
+class ControllerContext:
+    """Handlers read it and change nothing but the random numbers, the dice and the heartbeats' contact times.
+
+    `image` is the state that was decided, committed or not. A request's records are replayed before the next one is
+    decided, by `apply`.
+    """
+
+    def __init__(
+        self, config: KraftControllerConfig, image: ClusterImage, random: JavaRandom, new_uuid: Callable[[], Uuid]
+    ) -> None:
+        """`random`: draws the placements (StripedReplicaPlacer); `new_uuid`: ids of topics and ACLs."""
+        self.config = config
+        self.image = image
+        self.random = random
+        self.new_uuid = new_uuid
+        self.kraft_version = 0  # Finalized by raft's control records; the image has the other features.
+        self.kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release)
+        self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
+        self.acls = AclIndex()  # Of `image`, for `authorization`.
+        self.tokens = TokenIndex(config.delegation_token_secret_key)  # Of `image`, for `admin/tokens.py`.
+        self.wall_ahead_ms = 0  # What the wall clock says above the controller's own, for periodic work.
+
+    @property
+    def version(self) -> MetadataVersion:
+        """The metadata.version that is finalized, as the configured release understands it."""
+        return _version(self.image.features[FEATURE_NAME], self.config.release)
+
+    @property
+    def level(self) -> Level:
+        """Whose rules decide."""
+        return level_of(f"{self.version.name}@{self.config.release}")
+
+    @property
+    def next_offset(self) -> int:
+        """Where the first record of the next decision will stand in the log."""
+        return self.image.end_offset
+
+    def activate(self, now_ms: int) -> None:
+        """The node leads: every unfenced broker counts as heard of now (ClusterControlManager.activate)."""
+        self.heartbeats.activate(self.image, now_ms)
+
+    def apply(self, record: MetadataRecord, offset: int, now_ms: int) -> None:
+        """A record of the log takes effect, on the state and on what is in no record."""
+        self.image.apply(record, offset)
+        self.heartbeats.on_record(record, self.image, now_ms)
+
+
+def _no_problem(kraft_version: int) -> str | None:
+    """Of whoever has no raft node beneath."""
+    return None
+
+
+Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision]  # Any: a request of its type.
+
+
+@lru_cache(maxsize=64)
+def _version(level: int, release: str) -> MetadataVersion:
+    return MetadataVersion.of_level(level, release)

@@ -1,0 +1,58 @@
+"""What a handler makes of a request: records and a response, as data. Nothing has changed yet.
+
+Records are values on their way to the log: single ones as objects, changes and creations of partitions as columns, so
+that a million of them cost no object each. `encoded` turns all of them into bytes, in order.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from kcore.metadata.changes import KraftChanges
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import MetadataVersion
+from kcore.metadata.partition_values import PartitionCreations, records_of_changes, records_of_creation
+from kcore.replication.kraft_results import KraftElections
+from kcore.schema.structure import Message, MetadataRecord
+from kcore.wire.encoded_records import EncodedRecords
+from kcore.wire.metadata_frames import encode_metadata_record
+
+
+class Versioned(NamedTuple):
+    """A record and the version to write it in (ApiMessageAndVersion)."""
+
+    record: MetadataRecord
+    version: int = 0
+
+
+Records: TypeAlias = Versioned | KraftChanges | KraftElections | PartitionCreations
+
+
+@dataclass(slots=True)
+class Decision:
+    """Of one request, or of one event of the controller's own."""
+
+    response: Message | None = None  # None: the connection is closed, or nobody asked.
+    records: Sequence[Records] = field(default_factory=tuple)
+    is_atomic: bool = True  # All records or none: a transaction, where they are more than fit one batch.
+    has_more: bool = False  # Of periodic work: it goes on at once, though nothing was written.
+    kraft_version: int | None = None  # The raft layer shall write this level, and the voters, before the records.
+
+
+def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
+    """The values of records, in their order; `image` is the state that they were decided upon."""
+    singles: list[bytes] = []
+    for each in records:
+        if isinstance(each, Versioned):
+            singles.append(encode_metadata_record(each.record, each.version))
+            continue
+        if singles:
+            yield EncodedRecords.of(singles)
+            singles = []
+        if isinstance(each, PartitionCreations):
+            yield records_of_creation(image.brokers, each, level)
+        else:
+            changes = each.records() if isinstance(each, KraftElections) else each
+            yield records_of_changes(image.table, changes, level)
+    if singles:
+        yield EncodedRecords.of(singles)

@@ -1,0 +1,102 @@
+"""What a topic's settings are in effect: its own, or else a node's, all nodes', server.properties', or the default.
+
+Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, base_values, is_valid
+from kcore.metadata.image import ClusterImage
+from kcore.schema.topics import CreatableTopicConfigs
+
+OF_TOPIC, OF_BROKER, OF_ALL_BROKERS, STATIC, DEFAULT = range(1, 6)  # DescribeConfigsResponse.ConfigSource
+BROKER: Final = 4  # ConfigResource.Type
+_MINUTE: Final = 60_000
+_FURTHER: Final = {  # Settings of a broker that stand behind the first one, and in how many milliseconds they count.
+    "segment.ms": (("log.roll.hours", 60 * _MINUTE),),
+    "segment.jitter.ms": (("log.roll.jitter.hours", 60 * _MINUTE),),
+    "flush.ms": (("log.flush.scheduler.interval.ms", 0),),
+    "retention.ms": (("log.retention.minutes", _MINUTE), ("log.retention.hours", 60 * _MINUTE)),
+}
+
+
+class Effective(NamedTuple):
+    """A value and where it is from."""
+
+    value: str | None
+    source: int
+
+
+def synonyms(config: TopicConfig) -> tuple[tuple[str, int], ...]:
+    """The settings of a broker that stand behind a topic's, and the milliseconds of their unit; 0: as it is."""
+    if config.server is None or config.name.startswith("remote."):
+        return ()
+    return (config.server, 0), *_FURTHER.get(config.name, ())
+
+
+class EffectiveConfigs:
+    """What a topic without settings of its own has, as of an image's present state; made once a request."""
+
+    def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
+        self.known = TOPIC_CONFIGS_OF[config.release]
+        self._layers: tuple[tuple[int, Mapping[str, str]], ...] = (
+            (OF_BROKER, image.configs.get((BROKER, str(config.node_id)), {})),
+            (OF_ALL_BROKERS, image.configs.get((BROKER, ""), {})),
+            (STATIC, config.static_configs),
+        )
+        self._of_all: dict[str, Effective] = {name: self._of(self.known[name]) for name in sorted(self.known)}
+        self._shared: dict[str, CreatableTopicConfigs] | None = None
+
+    def _of(self, config: TopicConfig) -> Effective:
+        for source, settings in self._layers:
+            for name, unit in synonyms(config):
+                if name in settings:
+                    return Effective(_converted(settings[name], unit), source)
+        return Effective(None if config.is_internal else config.default, DEFAULT)
+
+    def of(self, configs: Mapping[str, str]) -> dict[str, Effective]:
+        """Of a topic with these settings, by name in alphabetic order."""
+        return {
+            name: Effective(configs[name], OF_TOPIC) if name in configs else effective
+            for name, effective in self._of_all.items()
+            if name in configs or not self.known[name].is_internal
+        }
+
+    def created(self, configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """The same as a CreateTopicsResponse tells it; topics share what they have not set themselves."""
+        if self._shared is None:
+            self._shared = {name: _told(name, each) for name, each in self.of({}).items()}
+        if not configs:
+            return list(self._shared.values())
+        own = {name: _told(name, Effective(value, OF_TOPIC)) for name, value in configs.items()}
+        told = self._shared | own
+        return list(told.values()) if len(told) == len(self._shared) else [told[name] for name in sorted(told)]
+
+    def base_values(self) -> dict[str, str]:
+        """What a topic without settings of its own has, as Kafka prints it.
+
+        Nothing checks what is set for a broker that is not this node, so wrong values do not count. Source:
+        KafkaConfig.extractLogConfigMap.
+        """
+        found: dict[str, str] = {}
+        for name, config in self.known.items():
+            value, source = self._of_all[name]
+            if source != DEFAULT and value is not None and is_valid(config, value):
+                found[name] = value
+        return base_values(self.known, found)
+
+
+def _told(name: str, effective: Effective) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(name=name, value=effective.value, config_source=effective.source)
+
+
+def _converted(text: str, unit: int) -> str:
+    """ConfigSynonym's converters: what is no number counts as 0."""
+    if not unit:
+        return text
+    try:
+        return str(int(text) * unit)
+    except ValueError:
+        return "0"

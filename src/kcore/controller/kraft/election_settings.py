@@ -1,0 +1,125 @@
+"""What elections need of the topics' settings: min.insync.replicas and unclean.leader.election.enable, as columns.
+
+A topic's own setting counts before that of the controller's node, of all nodes, and of server.properties. Source:
+ConfigurationControlManager.getTopicConfig, ReplicationControlManager.getTopicEffectiveMinIsr.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.metadata.arrays import Array
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.topics import TopicTable
+from kcore.replication.kraft_changes import KraftSettings, Setting
+from kcore.replication.levels import Level
+
+MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN: Final = "unclean.leader.election.enable"
+TOPIC, BROKER = 2, 4  # ConfigResource.Type
+_INT32_MAX: Final = 2**31 - 1
+
+
+class _Basis(NamedTuple):
+    """What settings were made from; others must be made where one of these is another."""
+
+    level: Level
+    elr: bool
+    version: int  # Of the overrides.
+    topics: int  # Rows of the topic table; 0 where no topic overrides anything.
+
+
+class ElectionSettings:
+    """Of one image at a time; another image is looked through anew."""
+
+    def __init__(self, config: KraftControllerConfig) -> None:
+        self._config = config
+        self._image: ClusterImage | None = None
+        self._count = 0  # Of changes to the image's configs that are known here.
+        self._version = 0
+        self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN: {}}  # Values by topic.
+        self._basis: _Basis | None = None
+        self._made = KraftSettings(Level.parse("4.3.1"))
+
+    def of(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
+        """The settings as of the image's present state."""
+        self._catch_up(image)
+        has_overrides = any(self._overrides.values())
+        basis = _Basis(level, elr, self._version, len(image.topics) if has_overrides else 0)
+        if basis != self._basis:
+            self._made, self._basis = self._settings(image, level, elr), basis
+            if any(topic not in image.topics for by_topic in self._overrides.values() for topic in by_topic):
+                self._basis = None  # A topic of that name may be created, with its settings already there.
+        return self._made
+
+    def _catch_up(self, image: ClusterImage) -> None:
+        recent = image.changed_keys("configs")
+        if self._image is image and self._count == recent.count:
+            return
+        changed = recent.since(self._count) if self._image is image else None
+        if changed is None:
+            self._overrides = {MIN_ISR: {}, UNCLEAN: {}}
+            self._version += 1
+            changed = set(image.configs)
+        for kind, name in changed:
+            if kind == TOPIC:
+                self._refresh(name, image.configs.get((kind, name), {}))
+            else:
+                self._version += 1
+        self._image, self._count = image, recent.count
+
+    def _refresh(self, topic: str, settings: Mapping[str, str]) -> None:
+        for name, by_topic in self._overrides.items():
+            value = settings.get(name)
+            if value is not None:
+                by_topic[topic] = value
+            elif by_topic.pop(topic, None) is None:
+                continue
+            self._version += 1  # With an equal value, too: the topic may have another row by now.
+
+    def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
+        of_nodes = [*_settings_of_nodes(image, self._config), self._config.static_configs]
+        min_isr = next(_numbers(each.get(MIN_ISR) for each in of_nodes), 1)
+        unclean = next((is_true(each[UNCLEAN]) for each in of_nodes if UNCLEAN in each), False)
+        overrides = self._overrides[MIN_ISR]
+        wanted = {topic: next(_numbers([value]), min_isr) for topic, value in overrides.items()}
+        allowed = {topic: is_true(value) for topic, value in self._overrides[UNCLEAN].items()}
+        return KraftSettings(
+            level,
+            elr,
+            _by_topic(image.topics, np.array([unclean], np.uint8), allowed),
+            _by_topic(image.topics, np.array([min_isr], np.int32), wanted),
+        )
+
+
+def _settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
+    """Of the controller's own node, and of all."""
+    return [image.configs.get((BROKER, name), {}) for name in (str(config.node_id), "")]
+
+
+def is_true(text: str) -> bool:
+    """`Boolean.parseBoolean`: what is neither true nor false is false."""
+    return text.lower() == "true"
+
+
+def _numbers(texts: Iterable[str | None]) -> Iterator[int]:
+    """Those that are numbers: nothing checks the settings of a broker that no broker has seen (Kafka falls over)."""
+    for text in texts:
+        try:
+            value = int(text or "")
+        except ValueError:
+            continue
+        yield min(max(value, 0), _INT32_MAX)
+
+
+def _by_topic(topics: TopicTable, default: Array, overrides: Mapping[str, int | bool]) -> Setting:
+    """One value for all where no topic has another one, else one a row of the topic table."""
+    if not overrides:
+        return Setting(default)
+    values = np.full(len(topics), default[0], default.dtype)
+    known = [(topics.row(topic), value) for topic, value in overrides.items() if topic in topics]
+    rows, given = zip(*known, strict=True) if known else ((), ())
+    values[np.array(rows, np.int32)] = np.array(given, default.dtype)
+    return Setting.by_topic(values)

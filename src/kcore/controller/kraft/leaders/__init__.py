@@ -1,0 +1,1 @@
+"""Who leads and who is in sync: AlterPartition, elections, directories."""

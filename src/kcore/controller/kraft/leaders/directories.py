@@ -1,0 +1,125 @@
+"""AssignReplicasToDirs: a broker tells in which log directories its replicas are (KIP-858).
+
+Source: ControllerApis.handleAssignReplicasToDirs, ReplicationControlManager.handleAssignReplicasToDirs.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.leaders.named import (
+    in_runs,
+    is_current_epoch,
+    mark,
+    named_too_often,
+    rows_named,
+    topic_rows_by_id,
+)
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import Errors
+from kcore.replication.kraft_changes import KraftSettings
+from kcore.replication.kraft_events import replicas_lost
+from kcore.replication.kraft_moves import directories_assigned
+from kcore.replication.kraft_results import KraftElections
+from kcore.schema.log_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
+from kcore.types import Int16s, Int32s, Uuid
+
+
+def on_assign_replicas_to_dirs(
+    context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
+) -> Decision:
+    """Any directory is taken, registered or not. A replica in an offline one goes out of the ISR."""
+    if not is_authorized(context, info, CLUSTER_ACTION):
+        return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    if not context.version.directories_supported:
+        return _refused(Errors.UNSUPPORTED_VERSION)
+    table, brokers = context.image.table, context.image.brokers
+    if not is_current_epoch(brokers, request.broker_id, request.broker_epoch):
+        return _refused(Errors.STALE_BROKER_EPOCH)
+    topics = [topic for directory in request.directories for topic in directory.topics]
+    topic_rows, sizes = topic_rows_by_id(table, [topic.topic_id for topic in topics]), [*map(_size, topics)]
+    rows = rows_named(table, topic_rows, sizes, [each.partition_index for topic in topics for each in topic.partitions])
+    errors = np.zeros(len(rows), np.int16)
+    mark(errors, np.repeat(np.array(topic_rows, np.int32) < 0, sizes), Errors.UNKNOWN_TOPIC_ID)
+    mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    if len(table):
+        is_elsewhere = (table.replicas__ps[rows] != brokers.row(request.broker_id)).all(axis=1)
+        mark(errors, is_elsewhere, Errors.NOT_LEADER_OR_FOLLOWER)
+        mark(errors, named_too_often(rows), Errors.INVALID_REQUEST)
+    wanted = np.flatnonzero(errors == 0)
+    uuids = [directory.id for directory in request.directories]
+    counts = [sum(map(_size, directory.topics)) for directory in request.directories]
+    places = np.repeat(np.arange(len(uuids), dtype=np.int32), counts)[wanted]
+    directories = _directory_rows(context.image, uuids, places)
+    records = _decided(table, kraft_settings(context), request.broker_id, rows[wanted], directories)
+    return Decision(_response(request, errors), records, is_atomic=False)
+
+
+def _refused(error: Errors) -> Decision:
+    return Decision(AssignReplicasToDirsResponse(error_code=error))
+
+
+def _size(topic: AssignReplicasToDirsRequestTopicData) -> int:
+    return len(topic.partitions)
+
+
+def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) -> Int32s:
+    """The row of directory `uuids[place]` for each of the places.
+
+    A directory that nobody has named gets a row, as records are columns that name directories by row. That changes no
+    state: a row in which nothing is means nothing.
+    """
+    used = np.unique(places).tolist()
+    by_place = np.zeros(len(uuids), np.int32)
+    by_place[used] = image.directories.name(uuids[place] for place in used)
+    return by_place[places]
+
+
+def _decided(
+    table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories: Int32s
+) -> list[KraftElections]:
+    """First the directories, in the request's order, then the ISRs without the replicas that are offline."""
+    records = [
+        directories_assigned(table, settings, broker_id, rows[places], directories[places])[0]
+        for places in in_runs(rows)
+    ]
+    brokers = table.brokers
+    of_broker = np.full(len(rows), brokers.row(broker_id))
+    online = brokers.directory_table.online(of_broker, directories, brokers.lists_directories__b)
+    if not online.all():
+        records.append(replicas_lost(table, settings, broker_id, np.unique(rows[~online])))
+    return [changes for changes in records if len(changes)]
+
+
+def _response(request: AssignReplicasToDirsRequest, errors: Int16s) -> AssignReplicasToDirsResponse:
+    codes = iter(errors.tolist())
+    directories = [
+        AssignReplicasToDirsResponseDirectoryData(
+            id=directory.id,
+            topics=[
+                AssignReplicasToDirsResponseTopicData(
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        AssignReplicasToDirsResponsePartitionData(partition_index=each.partition_index, error_code=code)
+                        for each, code in zip(topic.partitions, islice(codes, _size(topic)), strict=True)
+                    ],
+                )
+                for topic in directory.topics
+            ],
+        )
+        for directory in request.directories
+    ]
+    return AssignReplicasToDirsResponse(directories=directories)

@@ -1,0 +1,196 @@
+"""Elections that somebody asks for, and those that the controller looks for by itself.
+
+Source: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders, maybeElectUncleanLeaders,
+maybeBalancePartitionLeaders.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from kcore.constants import NO_BROKER_ROW
+from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.leaders.named import (
+    in_runs,
+    mark,
+    named_too_often,
+    places_of,
+    rows_named,
+    topic_rows_by_name,
+)
+from kcore.controller.kraft.periodic import MOST_ELECTIONS
+from kcore.controller.kraft.record_limits import check_records
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import ApiException, Errors
+from kcore.replication.elections import rows_not_led_by_first
+from kcore.replication.kraft_changes import KraftSettings
+from kcore.replication.kraft_events import leaderless_rows, leaders_elected
+from kcore.replication.kraft_results import KraftElections
+from kcore.schema.partitions import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+from kcore.types import Bools, Int16s, Int32s
+
+_Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
+PREFERRED, UNCLEAN = 0, 1  # ElectionType
+_MESSAGES: Final[dict[int, str | None]] = {
+    Errors.NONE: None,
+    Errors.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    Errors.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
+    Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
+}
+
+
+def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Decision:
+    """An administrator asks for elections; a request without partitions asks for all. One bulk decision."""
+    if not is_authorized(context, info, ALTER):
+        return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
+    if request.topic_partitions is not None and not request.topic_partitions:
+        return Decision(ElectLeadersResponse())
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        message = f"Unknown election type {request.election_type}"
+        return _all_refused(request, info, Errors.INVALID_REQUEST, message)
+    if request.topic_partitions is None:
+        response, elected = _elect_everywhere(context, request.election_type == UNCLEAN)
+    else:
+        response, elected = _elect_these(context, request.topic_partitions, request.election_type == UNCLEAN)
+    try:
+        check_records(context, sum(map(len, elected)))
+    except ApiException as error:
+        return _all_refused(request, info, error.error, str(error))
+    return Decision(response, elected, is_atomic=False)
+
+
+def _all_refused(request: ElectLeadersRequest, info: RequestInfo, error: Errors, message: str) -> Decision:
+    response = refused(request, error, message)
+    if isinstance(response, ElectLeadersResponse) and info.version == 0:  # It has no error at the top.
+        response.error_code = Errors.NONE
+    return Decision(response)
+
+
+# Source: ReplicationControlManager.electLeaders.
+
+
+def _elect_these(context: ControllerContext, topics: Sequence[TopicPartitions], unclean: bool) -> _Elected:
+    table = context.image.table
+    topic_rows = topic_rows_by_name(table, [topic.topic for topic in topics])
+    indexes = [index for topic in topics for index in topic.partitions]
+    rows = rows_named(table, topic_rows, [len(topic.partitions) for topic in topics], indexes)
+    errors = np.zeros(len(rows), np.int16)
+    mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    mark(errors, ~_needed(table, rows, unclean), Errors.ELECTION_NOT_NEEDED)
+    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # The elections before it are enough.
+    wanted = np.flatnonzero(errors == 0)
+    settings, elected = kraft_settings(context), []
+    for places in in_runs(rows[wanted]):
+        chosen = wanted[places]
+        changes = leaders_elected(table, settings, rows[chosen], unclean=unclean)
+        errors[chosen] = _failure(unclean)
+        errors[chosen[places_of(changes, rows[chosen])]] = Errors.NONE
+        elected += [changes] if len(changes) else []
+    return _response(topics, topic_rows, indexes, errors), elected
+
+
+def _failure(unclean: bool) -> Errors:
+    return Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else Errors.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def _needed(table: PartitionTable, rows: Int32s, unclean: bool) -> Bools:
+    if not len(table):
+        return np.zeros(len(rows), np.bool_)
+    leaders = table.leader__p[rows]
+    needed: Bools = leaders == NO_BROKER_ROW if unclean else leaders != table.replicas__ps[rows, 0]
+    return needed
+
+
+def _response(
+    topics: Sequence[TopicPartitions], topic_rows: Sequence[int], indexes: Sequence[int], errors: Int16s
+) -> ElectLeadersResponse:
+    results: list[ReplicaElectionResult] = []
+    entries = zip(indexes, errors.tolist(), strict=True)
+    for topic, topic_row in zip(topics, topic_rows, strict=True):
+        mine = [
+            PartitionResult(
+                partition_id=index,
+                error_code=error,
+                error_message=_unknown(topic.topic, topic_row, index)
+                if error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+                else _MESSAGES[error],
+            )
+            for index, error in islice(entries, len(topic.partitions))
+        ]
+        results.append(ReplicaElectionResult(topic=topic.topic, partition_result=mine))
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _unknown(topic: str, topic_row: int, index: int) -> str:
+    return f"No such topic as {topic}" if topic_row < 0 else f"No such partition as {topic}-{index}"
+
+
+def _elect_everywhere(context: ControllerContext, unclean: bool) -> _Elected:
+    """What needs no election is left out. Topics are in the table's order, Kafka's in a hash's."""
+    table, settings = context.image.table, kraft_settings(context)
+    rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
+    changes = leaders_elected(table, settings, rows, unclean=unclean)
+    errors = np.full(len(rows), _failure(unclean), np.int16)
+    errors[places_of(changes, rows)] = Errors.NONE
+    found: dict[int, list[PartitionResult]] = {}
+    columns = table.topic_row__p[rows].tolist(), table.partition_index__p[rows].tolist(), errors.tolist()
+    for topic_row, index, error in zip(*columns, strict=True):
+        result = PartitionResult(partition_id=index, error_code=error, error_message=_MESSAGES[error])
+        found.setdefault(topic_row, []).append(result)
+    results = [
+        ReplicaElectionResult(topic=name, partition_result=found.get(topic_row, []))
+        for topic_row, name in enumerate(table.topics.names)
+        if name
+    ]
+    return ElectLeadersResponse(replica_election_results=results), [changes] if len(changes) else []
+
+
+# What the controller does by itself.
+
+
+def elect_unclean(context: ControllerContext, now_ms: int) -> Decision | None:
+    """Unclean elections for partitions without a leader whose topics allow them; None where nobody can be elected.
+
+    MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeElectUncleanLeaders.
+    """
+    table, settings = context.image.table, kraft_settings(context)
+    rows = leaderless_rows(table)
+    return _several(_elections(table, settings, rows[settings.allows_unclean(table, rows)], unclean=True))
+
+
+def balance_leaders(context: ControllerContext, now_ms: int) -> Decision | None:
+    """Preferred leaders, where they are not the leaders and can be; None where nobody can be elected.
+
+    MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeBalancePartitionLeaders.
+    """
+    table = context.image.table
+    return _several(_elections(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
+
+
+def _elections(
+    table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool
+) -> Iterator[KraftElections]:
+    for start in range(0, len(rows), MOST_ELECTIONS):
+        yield leaders_elected(table, settings, rows[start : start + MOST_ELECTIONS], unclean=unclean)
+
+
+def _several(elections: Iterator[KraftElections]) -> Decision | None:
+    """The first of them that make MOST_ELECTIONS records, or all."""
+    records: list[KraftElections] = []
+    for changes in elections:
+        records += [changes] if len(changes) else []
+        if sum(map(len, records)) >= MOST_ELECTIONS:
+            break
+    return Decision(records=records, is_atomic=False) if records else None

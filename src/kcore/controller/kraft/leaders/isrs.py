@@ -1,0 +1,252 @@
+"""AlterPartition: leaders change the ISRs of their partitions, which may complete a reassignment (KIP-497, KIP-903).
+
+Source: ControllerApis.handleAlterPartitionRequest, ReplicationControlManager.alterPartition.
+"""
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Self
+
+import numpy as np
+
+from kcore.constants import NO_BROKER_ROW, RECOVERED, RECOVERING
+from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.leaders.named import (
+    in_runs,
+    is_current_epoch,
+    mark,
+    named_too_often,
+    places_of,
+    rows_named,
+    topic_rows_by_id,
+    topic_rows_by_name,
+)
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import Errors
+from kcore.replication.kraft_events import isrs_altered
+from kcore.replication.kraft_results import ChangedFields, KraftElections
+from kcore.schema.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+
+_TOPIC_IDS: Final = 2  # From this version on the request names topics by id.
+_BROKER_EPOCHS: Final = 3  # From this one on it says of which incarnation each ISR member is.
+
+
+def on_alter_partition(context: ControllerContext, request: AlterPartitionRequest, info: RequestInfo) -> Decision:
+    """A leader asks for ISRs. Partitions that fail a check get its code; the others are one bulk decision."""
+    if not is_authorized(context, info, CLUSTER_ACTION):
+        return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
+    if not request.topics:
+        return Decision(AlterPartitionResponse())
+    table = context.image.table
+    if not is_current_epoch(table.brokers, request.broker_id, request.broker_epoch):
+        return Decision(AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH))
+    asked = _Asked.of(table, request, info.version)
+    if _checked(table, asked, request.broker_id, info.version):
+        # Kafka's controller fails with an IllegalArgumentException and gives up its leadership.
+        return Decision(AlterPartitionResponse(error_code=Errors.INVALID_REQUEST))
+    settings, answers = kraft_settings(context), _Answers(asked.errors)
+    wanted, records = np.flatnonzero(asked.errors == 0), []
+    for run in in_runs(asked.rows[wanted]):
+        places = wanted[run]
+        chosen = asked.rows[places], asked.isr__ri[places], asked.recovery[places]
+        changes = isrs_altered(table, settings, *chosen)
+        records += [changes] if len(changes) else []
+        answers.add(table, asked.rows, places, changes)
+        answers.report_new_leaders(asked.rows, places, changes, request.broker_id, info.version)
+    return Decision(_response(request, asked, answers), records, is_atomic=False)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the request asks for, a partition a row (r), in its order. Members of new ISRs are flat (m)."""
+
+    indexes: list[int]
+    rows: Int32s  # -1 where there is no such partition
+    leader_epochs: Int32s
+    partition_epochs: Int32s
+    recovery: Int8s
+    sizes: Int32s  # Members of the new ISR.
+    owners: Int64s  # m, the place of the partition, ascending
+    member_ids: Int32s  # m
+    member_epochs: Int64s  # m, -1 where the leader does not know it
+    errors: Int16s
+    isr__ri: Int16s  # Broker rows, padded; only of partitions without an error, once all is checked.
+
+    @classmethod
+    def of(cls, table: PartitionTable, request: AlterPartitionRequest, version: int) -> Self:
+        """Columns of the request. Unknown topics have their error already."""
+        if by_id := version >= _TOPIC_IDS:
+            topic_rows = topic_rows_by_id(table, [topic.topic_id for topic in request.topics])
+        else:
+            topic_rows = topic_rows_by_name(table, [topic.topic_name for topic in request.topics])
+        counts = [len(topic.partitions) for topic in request.topics]
+        partitions = [partition for topic in request.topics for partition in topic.partitions]
+        indexes = [partition.partition_index for partition in partitions]
+        members = [_members(partition, version) for partition in partitions]
+        sizes = np.array([len(ids) for ids, _ in members], np.int32)
+        asked = cls(
+            indexes=indexes,
+            rows=rows_named(table, topic_rows, counts, indexes),
+            leader_epochs=np.array([each.leader_epoch for each in partitions], np.int32),
+            partition_epochs=np.array([each.partition_epoch for each in partitions], np.int32),
+            recovery=np.array([each.leader_recovery_state for each in partitions], np.int8),
+            sizes=sizes,
+            owners=np.repeat(np.arange(len(sizes)), sizes),
+            member_ids=np.array([each for ids, _ in members for each in ids], np.int32),
+            member_epochs=np.array([each for _, epochs in members for each in epochs], np.int64),
+            errors=np.zeros(len(sizes), np.int16),
+            isr__ri=np.empty((0, 0), np.int16),
+        )
+        unknown_topic = np.repeat(np.array(topic_rows, np.int32) < 0, counts)
+        mark(asked.errors, unknown_topic, Errors.UNKNOWN_TOPIC_ID if by_id else Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return asked
+
+
+def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tuple[list[int], list[int]]:
+    """Ids and epochs of the new ISR."""
+    if version < _BROKER_EPOCHS:
+        return partition.new_isr, [-1] * len(partition.new_isr)
+    states = partition.new_isr_with_epochs
+    return [state.broker_id for state in states], [state.broker_epoch for state in states]
+
+
+# Source: ReplicationControlManager.validateAlterPartitionData.
+
+
+def _checked(table: PartitionTable, asked: _Asked, broker_id: int, version: int) -> bool:
+    """Every partition that may not be altered gets its error, and the others their ISRs as broker rows.
+
+    True if a leader recovery state that there is not is met on the way.
+    """
+    rows, errors, broker_row = asked.rows, asked.errors, table.brokers.row(broker_id)
+    mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    if errors.all():
+        return False
+    mark(errors, named_too_often(rows), Errors.INVALID_REQUEST)
+    leader_epochs, partition_epochs = table.leader_epoch__p[rows], table.partition_epoch__p[rows]
+    mark(errors, asked.leader_epochs > leader_epochs, Errors.NOT_CONTROLLER)
+    mark(errors, asked.partition_epochs > partition_epochs, Errors.NOT_CONTROLLER)
+    mark(errors, asked.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH)
+    mark(errors, table.leader__p[rows] != broker_row, Errors.INVALID_REQUEST)
+    mark(errors, asked.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION)
+    _check_members(table, asked, broker_row)
+    if ((errors == 0) & (asked.recovery != RECOVERED) & (asked.recovery != RECOVERING)).any():
+        return True
+    recovers = asked.recovery == RECOVERING
+    mark(errors, recovers & (asked.sizes > 1), Errors.INVALID_REQUEST)
+    mark(errors, recovers & (table.leader_recovery_state__p[rows] == RECOVERED), Errors.INVALID_REQUEST)
+    ineligible = Errors.INELIGIBLE_REPLICA if version >= _TOPIC_IDS else Errors.OPERATION_NOT_ATTEMPTED
+    mark(errors, _has_ineligible(table.brokers, asked), ineligible)
+    return False
+
+
+def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> None:
+    """A new ISR has replicas alone, each once, the leader among them (Replicas.validateIsr)."""
+    width = table.replicas__ps.shape[1]
+    mark(asked.errors, asked.sizes > width, Errors.INVALID_REQUEST)
+    asked.isr__ri = np.full((len(asked.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
+    kept = asked.errors[asked.owners] == 0  # Only ISRs that fit are looked at: a stranger may send long ones.
+    owners, ids = asked.owners[kept], asked.member_ids[kept]
+    asked.owners, asked.member_ids, asked.member_epochs = owners, ids, asked.member_epochs[kept]
+    replicas = table.replicas__ps[asked.rows[owners]]
+    replica_ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))[replicas]
+    is_it = (replica_ids == ids[:, None]) & (replicas != NO_BROKER_ROW)
+    slots = is_it.argmax(axis=1) if len(owners) else np.empty(0, np.int64)
+    is_replica = is_it.any(axis=1)
+    mark(asked.errors, _any_by_owner(asked, ~is_replica), Errors.INVALID_REQUEST)
+    is_named = np.zeros((len(asked.rows), max(width, 1)), np.bool_)
+    is_named[owners[is_replica], slots[is_replica]] = True
+    mark(asked.errors, is_named.sum(axis=1) < asked.sizes, Errors.INVALID_REQUEST)
+    begins = np.searchsorted(owners, owners)
+    asked.isr__ri[owners, np.arange(len(owners)) - begins] = replicas[np.arange(len(owners)), slots]
+    mark(asked.errors, (asked.isr__ri != leader_row).all(axis=1), Errors.INVALID_REQUEST)
+
+
+def _has_ineligible(brokers: BrokerTable, asked: _Asked) -> Bools:
+    """Whether a new ISR has a member that is not active, or another incarnation than the one registered."""
+    sound = asked.errors[asked.owners] == 0
+    places = np.arange(len(asked.owners)) - np.searchsorted(asked.owners, asked.owners)
+    rows = asked.isr__ri[asked.owners, places]
+    active = brokers.live & ~brokers.in_controlled_shutdown__b
+    is_other = (asked.member_epochs != -1) & (asked.member_epochs != brokers.epochs[rows])
+    return _any_by_owner(asked, sound & (~active[rows] | is_other))
+
+
+def _any_by_owner(asked: _Asked, of_members: Bools) -> Bools:
+    found = np.zeros(len(asked.rows), np.bool_)
+    found[asked.owners[of_members]] = True
+    return found
+
+
+# The answer.
+
+
+class _Answers:
+    """What each partition is after its change, a partition of the request a row; of those without an error alone."""
+
+    def __init__(self, errors: Int16s) -> None:
+        self.errors = errors
+        self.numbers = np.zeros((4, len(errors)), np.int64)  # Leader id, leader epoch, recovery state, partition epoch.
+        self.isrs: list[list[int]] = [[]] * len(errors)
+
+    def add(self, table: PartitionTable, rows: Int32s, places: Int64s, changes: KraftElections) -> None:
+        """As the changes have it; as the table has it where nothing changes."""
+        is_changed = np.zeros(len(places), np.bool_)
+        is_changed[places_of(changes, rows[places])] = True
+        same, other = places[~is_changed], places[is_changed]
+        ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))
+        stays = rows[same]
+        states = table.leader_epoch__p, table.leader_recovery_state__p, table.partition_epoch__p
+        self.numbers[:, same] = [ids[table.leader__p[stays]], *(each[stays] for each in states)]
+        after = changes.leaders, changes.leader_epochs, changes.recovery, changes.partition_epochs
+        self.numbers[:, other] = after
+        for place, members in zip(same.tolist(), ids[table.isr__pi[stays]].tolist(), strict=True):
+            self.isrs[place] = [member for member in members if member != NO_BROKER_ROW]
+        offsets, members = changes.isr_offsets.tolist(), changes.isr.tolist()
+        for k, place in enumerate(other.tolist()):
+            self.isrs[place] = members[offsets[k] : offsets[k + 1]]
+
+    def report_new_leaders(
+        self, rows: Int32s, places: Int64s, changes: KraftElections, broker_id: int, version: int
+    ) -> None:
+        """A leader whose change made another one leader, by completing a reassignment, must fetch metadata first."""
+        is_other = ((changes.fields & ChangedFields.LEADER) != 0) & (changes.leaders != broker_id)
+        error = Errors.NEW_LEADER_ELECTED if version >= _TOPIC_IDS else Errors.FENCED_LEADER_EPOCH
+        self.errors[places[places_of(changes, rows[places])][is_other]] = error
+
+
+def _response(request: AlterPartitionRequest, asked: _Asked, answers: _Answers) -> AlterPartitionResponse:
+    columns = zip(asked.indexes, answers.errors.tolist(), answers.isrs, *answers.numbers.tolist(), strict=True)
+    results = (
+        AlterPartitionResponsePartitionData(
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=leader_epoch,
+            isr=isr,
+            leader_recovery_state=recovery,
+            partition_epoch=partition_epoch,
+        )
+        if error == 0
+        else AlterPartitionResponsePartitionData(partition_index=index, error_code=error)
+        for index, error, isr, leader, leader_epoch, recovery, partition_epoch in columns
+    )
+    topics = [
+        AlterPartitionResponseTopicData(
+            topic_name=topic.topic_name,
+            topic_id=topic.topic_id,
+            partitions=list(islice(results, len(topic.partitions))),
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionResponse(topics=topics)

@@ -1,0 +1,74 @@
+"""ListPartitionReassignments: what is on the move (KIP-455).
+
+Source: ControllerApis.handleListPartitionReassignments, ReplicationControlManager.listPartitionReassignments.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from kcore.constants import NO_BROKER_ROW
+from kcore.controller.kraft.authorization import DESCRIBE, is_authorized, refusal
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.leaders.named import rows_named, topic_rows_by_name
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import Errors
+from kcore.schema.partitions import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from kcore.types import Int32s
+
+
+def on_list_partition_reassignments(
+    context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
+) -> Decision:
+    """The cost is that of what moves, or of what the request names."""
+    if not is_authorized(context, info, DESCRIBE):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
+    table = context.image.table
+    topics = _all_moving(table) if request.topics is None else _these(table, request.topics)
+    return Decision(ListPartitionReassignmentsResponse(error_message=None, topics=topics))
+
+
+def _all_moving(table: PartitionTable) -> list[OngoingTopicReassignment]:
+    """Partitions in the order in which they began to move, as far as the table knows it."""
+    rows = np.fromiter(dict.fromkeys((*table.adding, *table.removing)), np.int32)
+    by_topic: dict[int, list[OngoingPartitionReassignment]] = {}
+    for topic_row, moving in zip(table.topic_row__p[rows].tolist(), _ongoing(table, rows), strict=True):
+        by_topic.setdefault(topic_row, []).append(moving)
+    names = table.topics.names
+    return [OngoingTopicReassignment(name=names[row], partitions=each) for row, each in by_topic.items()]
+
+
+def _these(table: PartitionTable, topics: Sequence[ListPartitionReassignmentsTopics]) -> list[OngoingTopicReassignment]:
+    topic_rows = topic_rows_by_name(table, [each.name for each in topics])
+    sizes = [len(each.partition_indexes) for each in topics]
+    rows = rows_named(table, topic_rows, sizes, [index for each in topics for index in each.partition_indexes])
+    is_moving = [row in table.adding or row in table.removing for row in rows.tolist()]
+    ongoing, flags = iter(_ongoing(table, rows[is_moving])), iter(is_moving)
+    found = [
+        OngoingTopicReassignment(name=topic.name, partitions=list(islice(ongoing, sum(islice(flags, size)))))
+        for topic, size in zip(topics, sizes, strict=True)
+    ]
+    return [each for each in found if each.partitions]
+
+
+def _ongoing(table: PartitionTable, rows: Int32s) -> list[OngoingPartitionReassignment]:
+    ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW)).tolist()
+    columns = rows.tolist(), table.partition_index__p[rows].tolist(), table.replicas__ps[rows].tolist()
+    return [
+        OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=[ids[each] for each in replicas if each != NO_BROKER_ROW],
+            adding_replicas=[ids[each] for each in table.adding.get(row, ())],
+            removing_replicas=[ids[each] for each in table.removing.get(row, ())],
+        )
+        for row, index, replicas in zip(*columns, strict=True)
+    ]

@@ -1,0 +1,241 @@
+"""AlterPartitionReassignments: partitions move to other brokers, or stop moving (KIP-455, KIP-860).
+
+Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
+from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.leaders.named import (
+    MOST_RUNS,
+    in_runs,
+    named_too_often,
+    places_of,
+    rows_named,
+    topic_rows_by_name,
+)
+from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.arrays import padded
+from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import Errors
+from kcore.replication.kraft_changes import KraftSettings
+from kcore.replication.kraft_moves import reassignments_begun, reassignments_cancelled
+from kcore.replication.kraft_results import KraftElections
+from kcore.schema.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kcore.types import Int16s, Int32s, Int64s
+
+_CANCELS, _BEGINS = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the request asks for, partition by partition, in its order."""
+
+    topics: list[str]  # The name of each partition's topic.
+    partitions: list[ReassignablePartition]
+    topic_is_known: list[bool]
+    rows: Int32s  # -1 where there is no such partition
+    allows_other_size: bool  # Of the replication factor.
+
+    @classmethod
+    def of(cls, table: PartitionTable, request: AlterPartitionReassignmentsRequest) -> Self:
+        """Columns of the request."""
+        sizes = [len(topic.partitions) for topic in request.topics]
+        topic_rows = topic_rows_by_name(table, [topic.name for topic in request.topics])
+        partitions = [partition for topic in request.topics for partition in topic.partitions]
+        return cls(
+            topics=[topic.name for topic in request.topics for _ in topic.partitions],
+            partitions=partitions,
+            topic_is_known=np.repeat(np.array(topic_rows, np.int32) >= 0, sizes).tolist(),
+            rows=rows_named(table, topic_rows, sizes, [each.partition_index for each in partitions]),
+            allows_other_size=request.allow_replication_factor_change,
+        )
+
+
+class _Problem(NamedTuple):
+    """Why a partition's replicas do not change."""
+
+    error: Errors
+    message: str | None = None
+
+
+_NOTHING_MOVES: Final = _Problem(Errors.NO_REASSIGNMENT_IN_PROGRESS)
+_ALL_ADDED: Final = _Problem(
+    Errors.INVALID_REPLICA_ASSIGNMENT, "Invalid replica assignment: addingReplicas contains all replicas."
+)
+_TOO_OFTEN: Final = _Problem(Errors.INVALID_REQUEST, f"The request names the partition more than {MOST_RUNS} times.")
+_FINE: Final = _Problem(Errors.NONE)
+_OVER_LIMIT: Final = _Problem(Errors.UNKNOWN_SERVER_ERROR)
+
+
+def on_alter_partition_reassignments(
+    context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
+) -> Decision:
+    """Moves begun and cancelled: those without a problem are one bulk decision, or as many as the order asks for."""
+    if not is_authorized(context, info, ALTER):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    if not request.topics:
+        return Decision(AlterPartitionReassignmentsResponse())
+    table = context.image.table
+    asked = _Asked.of(table, request)
+    problems = _problems(table, asked)
+    decided = _decided(table, kraft_settings(context), asked, problems)
+    if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
+        changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
+        problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
+        decided = _decided(table, kraft_settings(context), asked, problems)
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=_responses(request, problems),
+    )
+    records = [changes for _, changes in decided if len(changes)]
+    return Decision(response, records, is_atomic=context.version.transactions_supported)
+
+
+def _responses(
+    request: AlterPartitionReassignmentsRequest, problems: dict[int, _Problem]
+) -> list[ReassignableTopicResponse]:
+    """`problems`: by place in the request."""
+    found = (problems.get(place, _FINE) for place in range(sum(len(each.partitions) for each in request.topics)))
+    return [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=partition.partition_index, error_code=error, error_message=message
+                )
+                for partition, (error, message) in zip(
+                    topic.partitions, islice(found, len(topic.partitions)), strict=True
+                )
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+# What is wrong with a request.
+
+
+def _problems(table: PartitionTable, asked: _Asked) -> dict[int, _Problem]:
+    """By place in the request; a light look at each partition that it names."""
+    problems: dict[int, _Problem] = {}
+    registered, too_often = {*table.brokers}, named_too_often(asked.rows).tolist()
+    for place, (partition, row) in enumerate(zip(asked.partitions, asked.rows.tolist(), strict=True)):
+        if row < 0:
+            problem: _Problem | None = _unknown(asked, place)
+        elif too_often[place]:
+            problem = _TOO_OFTEN
+        elif partition.replicas is None:
+            problem = None if row in table.adding or row in table.removing else _NOTHING_MOVES
+        else:
+            problem = _problem_of_target(table, row, partition.replicas, registered)
+            if problem is None and not asked.allows_other_size:
+                problem = _problem_of_size(table, row, len(partition.replicas))
+        if problem is not None:
+            problems[place] = problem
+    return problems
+
+
+def _unknown(asked: _Asked, place: int) -> _Problem:
+    topic, index = asked.topics[place], asked.partitions[place].partition_index
+    if asked.topic_is_known[place]:
+        return _Problem(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
+    return _Problem(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
+
+
+def _problem_of_target(
+    table: PartitionTable, row: int, replicas: Sequence[int], registered: Set[int]
+) -> _Problem | None:
+    """Replicas are on registered brokers, each on its own (validateManualPartitionAssignment), and not too many."""
+    if not replicas:
+        return _wrong_target("includes an empty replica list.")
+    distinct = {*replicas}
+    if len(distinct) != len(replicas) or not distinct <= registered:
+        before = None
+        for broker in sorted(replicas):
+            if broker not in registered:
+                return _wrong_target(f"includes broker {broker}, but no such broker is registered.")
+            if broker == before:
+                return _wrong_target(f"includes the broker {broker} more than once.")
+            before = broker
+    if len(distinct) + table.replicas__ps.shape[1] > MAX_REPLICAS:
+        together = len(distinct | {*table.state(row).replicas})
+        if together > MAX_REPLICAS:
+            return _wrong_target(f"and the present one have {together} replicas together: at most {MAX_REPLICAS} fit.")
+    return None
+
+
+def _wrong_target(what: str) -> _Problem:
+    return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {what}")
+
+
+def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | None:
+    """The replication factor stays what it was before the move (validatePartitionReplicationFactorUnchanged)."""
+    present = table.replica_count(row) - len(table.removing.get(row, ()))
+    if size == present:
+        return None
+    message = f"The replication factor is changed from {present} to {size}"
+    return _Problem(Errors.INVALID_REPLICATION_FACTOR, message)
+
+
+# What changes.
+
+
+def _decided(
+    table: PartitionTable, settings: KraftSettings, asked: _Asked, problems: dict[int, _Problem]
+) -> list[tuple[Int64s, KraftElections]]:
+    """Places in the request, and what becomes of them. Those that cannot be cancelled get their problem."""
+    sound = np.ones(len(asked.rows), np.bool_)
+    sound[list(problems)] = False
+    wanted = np.flatnonzero(sound)
+    kinds = np.array([_CANCELS if each.replicas is None else _BEGINS for each in asked.partitions], np.int16)
+    decided = []
+    for run in in_runs(asked.rows[wanted], kinds[wanted]):
+        places = wanted[run]
+        rows = asked.rows[places]
+        if kinds[places[0]] == _BEGINS:
+            targets = [asked.partitions[place].replicas or [] for place in places.tolist()]
+            decided.append((places, reassignments_begun(table, settings, rows, _broker_rows(table.brokers, targets))))
+        else:
+            cancelled = reassignments_cancelled(table, settings, rows)
+            decided.append((places, cancelled.changes))
+            for place in places[np.isin(rows, cancelled.refused)].tolist():
+                problems[place] = _not_cancelled(table, asked, place)
+    return decided
+
+
+def _broker_rows(brokers: BrokerTable, targets: Sequence[Sequence[int]]) -> Int16s:
+    """Lists of ids as padded broker rows."""
+    offsets = np.zeros(len(targets) + 1, np.int32)
+    np.cumsum([len(each) for each in targets], out=offsets[1:])
+    return brokers.rows(padded(offsets, np.array([broker for each in targets for broker in each], np.int32)))
+
+
+def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem:
+    """Source: PartitionReassignmentRevert, cancelPartitionReassignment."""
+    row = int(asked.rows[place])
+    if {*table.replicas__ps[row].tolist()} - {NO_BROKER_ROW} <= {*table.adding.get(row, ())}:
+        return _ALL_ADDED
+    message = (
+        f"Unable to revert partition assignment for {asked.topics[place]}:{asked.partitions[place].partition_index} "
+        "because it would require an unclean leader election."
+    )
+    return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, message)

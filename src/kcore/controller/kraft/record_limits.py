@@ -1,0 +1,20 @@
+"""The 10,000 records that a request may write in Kafka: a departure that kcore has only if asked."""
+
+from typing import Final
+
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.departures import RECORD_LIMITS
+from kcore.protocol_errors import Errors
+
+MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP, ReplicationControlManager's of partitions too.
+
+
+def has_limits(context: ControllerContext) -> bool:
+    """Whether requests are limited as Kafka does it."""
+    return RECORD_LIMITS in context.config.kafka_way
+
+
+def check_records(context: ControllerContext, count: int) -> None:
+    """PolicyViolationException for more records than a request may write (BoundedList)."""
+    if count > MOST_RECORDS and has_limits(context):
+        Errors.POLICY_VIOLATION.raise_for("Unable to perform excessively large batch operation.")

@@ -1,0 +1,29 @@
+"""What elections need of the topics' settings, of a controller's context.
+
+`election_settings.py` makes columns of them.
+"""
+
+from typing import Final
+
+from kcore.controller.kraft.context import ControllerContext
+from kcore.replication.kraft_changes import KraftSettings
+
+ELR_FEATURE: Final = "eligible.leader.replicas.version"
+_ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, before there was the feature.
+
+
+def kraft_settings(context: ControllerContext) -> KraftSettings:
+    """Whose rules decide elections, and what the topics are set to, as of the context's present state.
+
+    The cost is that of the settings that changed since the last call; after a change that elections depend on, of the
+    topics with settings of their own besides.
+    """
+    level = context.level
+    return context.election_settings.of(context.image, level, is_elr_enabled(context))
+
+
+def is_elr_enabled(context: ControllerContext) -> bool:
+    """Whether partitions have eligible leader replicas (FeatureControlManager.isElrFeatureEnabled)."""
+    if context.config.release == "3.9.1":
+        return context.level.elr_supported and context.config.static_configs.get(_ELR_OF_3_9) == "true"
+    return context.image.features.get(ELR_FEATURE, 0) >= 1

@@ -1,0 +1,18 @@
+"""The periodic work of all subjects, with when it is due."""
+
+from kcore.controller.kraft.admin.tokens import expire_tokens
+from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.leaders.elections import balance_leaders, elect_unclean
+from kcore.controller.kraft.periodic import Task, tasks_of
+
+
+def all_tasks(config: KraftControllerConfig) -> list[Task]:
+    """Of a controller with these settings (QuorumController's constructor)."""
+    return tasks_of(
+        config,
+        fence=fence_stale_brokers,
+        elect_unclean=elect_unclean,
+        balance=balance_leaders,
+        expire_tokens=expire_tokens,
+    )

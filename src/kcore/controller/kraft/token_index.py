@@ -1,0 +1,45 @@
+"""Delegation tokens of an image by their HMAC, which is what a client shows.
+
+Source: DelegationTokenCache, DelegationTokenControlManager.createHmac. The index catches up with the image when it is
+asked, at the cost of what has changed since. Neither it nor the key ever shows in a log.
+"""
+
+import hmac
+
+from kcore.metadata.image import ClusterImage
+from kcore.schema.metadata_records_security import DelegationTokenRecord
+
+
+class TokenIndex:
+    """Of one image at a time; another image is indexed anew."""
+
+    def __init__(self, secret_key: str | None) -> None:
+        """`secret_key`: `delegation.token.secret.key`; None where there are no tokens."""
+        self._secret_key = None if secret_key is None else secret_key.encode()
+        self._image: ClusterImage | None = None
+        self._count = 0  # Of changes that the index knows.
+        self._ids: dict[bytes, str] = {}  # By HMAC; of tokens that may be gone since.
+
+    def hmac_of(self, token_id: str) -> bytes:
+        """The token's secret."""
+        assert self._secret_key is not None  # Without a key no token is made.
+        return hmac.digest(self._secret_key, token_id.encode(), "sha512")
+
+    def token_of(self, image: ClusterImage, secret: bytes) -> DelegationTokenRecord | None:
+        """The token of an HMAC, as of the image's present state."""
+        recent = image.changed_keys("tokens")
+        if self._image is not image or self._count != recent.count:
+            changed = recent.since(self._count) if self._image is image else None
+            if changed is None:
+                self._ids, changed = {}, set(image.tokens)
+            for token_id in changed:
+                self._refresh(image, token_id)
+            self._image, self._count = image, recent.count
+        token_id = self._ids.get(secret)
+        return None if token_id is None else image.tokens.get(token_id)
+
+    def _refresh(self, image: ClusterImage, token_id: str) -> None:
+        if token_id in image.tokens:
+            self._ids[self.hmac_of(token_id)] = token_id
+        else:
+            self._ids.pop(self.hmac_of(token_id), None)

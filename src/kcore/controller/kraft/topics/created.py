@@ -1,0 +1,66 @@
+"""What a request creates, gathered over its topics: TopicRecords, ConfigRecords and PartitionRecords in Kafka's order.
+
+All partitions of a request are one PartitionCreations, so that their records come from columns.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Records, Versioned
+from kcore.controller.kraft.topics.placing import stacked
+from kcore.metadata.partition_values import PartitionCreations
+from kcore.replication.kraft_placement import new_partitions
+from kcore.types import Int32s, Int64s, Uuid
+from kcore.wire.metadata_frames import encode_metadata_record
+
+
+class NewTopic(NamedTuple):
+    """A topic and its new partitions, in the order of their numbers."""
+
+    name: str
+    topic_id: Uuid
+    replicas__ps: Int32s
+    first_partition: int = 0
+    configs: Sequence[Versioned] = ()
+    is_new: bool = True
+
+
+def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> list[Records]:
+    """Records of all, in order. The topics' replicas are sound, and one of each partition's is active."""
+    return [_creations(context, topics)] if topics else []
+
+
+def count_of(topics: Sequence[NewTopic]) -> int:
+    """How many records that are."""
+    return sum(len(each.replicas__ps) + len(each.configs) + each.is_new for each in topics)
+
+
+def _creations(context: ControllerContext, topics: Sequence[NewTopic]) -> PartitionCreations:
+    made = new_partitions(context.image.brokers, context.level, stacked([each.replicas__ps for each in topics]))
+    sizes = [len(each.replicas__ps) for each in topics]
+    firsts = np.repeat(np.array([each.first_partition for each in topics]), sizes)
+    return PartitionCreations(
+        names=[each.name for each in topics],
+        topic_ids=[each.topic_id for each in topics],
+        is_new=np.array([each.is_new for each in topics]),
+        topics=np.repeat(np.arange(len(topics), dtype=np.int32), sizes),
+        partitions=(firsts + _counted(sizes)).astype(np.int32),
+        replicas=made.replicas__ps,
+        isr=made.isr__pi,
+        leaders=made.leaders,
+        directories=made.directories__ps,
+        further={
+            place: [encode_metadata_record(*record) for record in each.configs]
+            for place, each in enumerate(topics)
+            if each.configs
+        },
+    )
+
+
+def _counted(sizes: Sequence[int]) -> Int64s:
+    """0, 1 and so on for each size, behind each other."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)

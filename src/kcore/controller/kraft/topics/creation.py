@@ -1,0 +1,201 @@
+"""CreateTopics (ControllerApis.createTopics, ReplicationControlManager.createTopics)."""
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.kraft.admin.config_changes import SET, ConfigChanges
+from kcore.controller.kraft.api_errors import told
+from kcore.controller.kraft.authorization import CREATE, DESCRIBE_CONFIGS, TOPIC, filter_by_authorized, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.effective_configs import EffectiveConfigs
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
+from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
+from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
+from kcore.java_hash import hash_map_order
+from kcore.metadata.topic_names import reason_invalid
+from kcore.metadata.topics import TopicTable
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kcore.types import Int32s
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+_FEW: Final = 10  # So many periods and underscores a name may have and be looked up in all its spellings.
+
+
+def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Decision:
+    """Those who may not create on the cluster may create the topics that they may create."""
+    names, repeated = distinct_names(each.name for each in request.topics)
+    allowed = {*names} - {METADATA_TOPIC}
+    permitted = allowed
+    if not is_authorized(context, info, CREATE):
+        permitted = filter_by_authorized(context, info, CREATE, TOPIC, allowed)
+    describable = filter_by_authorized(context, info, DESCRIBE_CONFIGS, TOPIC, allowed)
+    topics = [each for each in request.topics if each.name in permitted]
+    creating = Creating(context, describable, is_forwarded=info.is_forwarded)
+    try:
+        results = creating.results(topics)
+        check_records(context, count_of(creating.made))
+    except ApiException as error:
+        return Decision(refused(request, error.error, told(error)))
+    results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
+    for name in hash_map_order(names):
+        if name == METADATA_TOPIC:
+            message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+            results.append(_failed(name, Errors.INVALID_REQUEST, message))
+        elif name not in permitted:
+            results.append(_failed(name, Errors.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+    records = () if request.validate_only else records_of(context, creating.made)
+    return Decision(CreateTopicsResponse(topics=results), records)
+
+
+def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names that are given once, and those that are given more often; each in the order of their first."""
+    counts: dict[str, int] = {}
+    for name in given:
+        counts[name] = counts.get(name, 0) + 1
+    return [name for name, count in counts.items() if count == 1], [name for name, count in counts.items() if count > 1]
+
+
+class Creating:
+    """The topics of one request; `made` are those that are created."""
+
+    def __init__(self, context: ControllerContext, describable: set[str], *, is_forwarded: bool) -> None:
+        self._context = context
+        self._describable = describable
+        self._effective = EffectiveConfigs(context.config, context.image)
+        self._changes = ConfigChanges(context, is_forwarded=is_forwarded)
+        self._placing = Placing(context)
+        self.made: list[NewTopic] = []
+
+    def results(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+        """Of each topic in turn. PolicyViolationException for more partitions than a request may create."""
+        self._check_partitions(topics)
+        found = []
+        for topic in topics:
+            try:
+                self._check_name(topic.name)
+                found.append(self._created(topic))
+            except ApiException as error:
+                found.append(_failed(topic.name, error.error, told(error)))
+        return found
+
+    def _check_partitions(self, topics: list[CreatableTopic]) -> None:
+        """Source: ReplicationControlManager.validateTotalNumberOfPartitions."""
+        default = self._context.config.num_partitions
+        counts = (
+            len(each.assignments) or (default if each.num_partitions == -1 else max(each.num_partitions, 0))
+            for each in topics
+        )
+        if sum(counts) > (MOST_RECORDS if has_limits(self._context) else MOST_PARTITIONS):
+            Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
+
+    def _check_name(self, name: str) -> None:
+        """Source: ReplicationControlManager.validateNewTopicNames."""
+        known = self._context.image.topics
+        if name in known:
+            Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
+        if (other := colliding_topic(name, known)) is not None:
+            Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic '{name}' collides with existing topic: {other}")
+        if (reason := reason_invalid(name)) is not None:
+            Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
+
+    def _created(self, topic: CreatableTopic) -> CreatableTopicResult:
+        configs, records = self._configs(topic)
+        replicas__ps = self._manual(topic) if topic.assignments else self._placed(topic)
+        topic_id = self._context.new_uuid()
+        self.made.append(NewTopic(topic.name, topic_id, replicas__ps, configs=records))
+        result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
+        if topic.name in self._describable:
+            result.configs = self._effective.created(configs)
+            result.num_partitions, result.replication_factor = replicas__ps.shape
+        else:
+            result.topic_config_error_code = Errors.TOPIC_AUTHORIZATION_FAILED
+        return result
+
+    def _configs(self, topic: CreatableTopic) -> tuple[Mapping[str, str], list[Versioned]]:
+        """The topic's own settings, and their records. InvalidConfigurationException and others."""
+        unset = [each.name for each in topic.configs if each.value is None]
+        if unset:
+            Errors.INVALID_CONFIG.raise_for(f"Null value not supported for topic configs: {','.join(unset)}")
+        configs = {each.name: each.value for each in topic.configs if each.value is not None}
+        if not configs:
+            return configs, []
+        operations = {name: (SET, value) for name, value in configs.items()}
+        error, message, records = self._changes.incremental((TOPIC, topic.name), operations, is_new=True)
+        if error is not Errors.NONE:
+            error.raise_for(message or "")
+        return configs, [*(Versioned(each) for each in records), *self._changes.clear_elrs(records)]
+
+    def _placed(self, topic: CreatableTopic) -> Int32s:
+        partitions, factor = topic.num_partitions, topic.replication_factor
+        if factor < -1 or factor == 0:
+            Errors.INVALID_REPLICATION_FACTOR.raise_for(
+                "Replication factor must be larger than 0, or -1 to use the default value."
+            )
+        if partitions < -1 or partitions == 0:
+            Errors.INVALID_PARTITIONS.raise_for("Number of partitions was set to an invalid non-positive value.")
+        config = self._context.config
+        partitions = config.num_partitions if partitions == -1 else partitions
+        factor = config.default_replication_factor if factor == -1 else factor
+        return self._placing.placed_for_topic(partitions, factor)
+
+    def _manual(self, topic: CreatableTopic) -> Int32s:
+        if topic.replication_factor != -1:
+            Errors.INVALID_REQUEST.raise_for(
+                "A manual partition assignment was specified, but replication factor was not set to -1."
+            )
+        if topic.num_partitions != -1:
+            Errors.INVALID_REQUEST.raise_for(
+                "A manual partition assignment was specified, but numPartitions was not set to -1."
+            )
+        replicas = self._checked(topic.assignments)
+        if any(partition not in replicas for partition in range(len(replicas))):
+            Errors.INVALID_REPLICA_ASSIGNMENT.raise_for("partitions should be a consecutive 0-based integer sequence")
+        return np.array([replicas[partition] for partition in range(len(replicas))], np.int32)
+
+    def _checked(self, assignments: list[CreatableReplicaAssignment]) -> dict[int, list[int]]:
+        replicas: dict[int, list[int]] = {}
+        factor = None
+        for each in assignments:
+            if each.partition_index in replicas:
+                Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
+                    f"Found multiple manual partition assignments for partition {each.partition_index}"
+                )
+            self._placing.check_manual(each.partition_index, each.broker_ids, factor)
+            factor = len(each.broker_ids)
+            replicas[each.partition_index] = each.broker_ids
+        return replicas
+
+
+def colliding_topic(name: str, topics: TopicTable) -> str | None:
+    """A topic whose metrics would have the same name: a period there is an underscore.
+
+    The name is looked up in all its spellings, or compared with all topics if there are too many of these.
+    """
+    signs = sum(sign in "._" for sign in name)
+    if not signs:
+        return None
+    if signs > _FEW:
+        unified = name.replace(".", "_")
+        return next((other for other in topics.names if other.replace(".", "_") == unified), None)
+    parts = name.replace(".", "_").split("_")
+    for chosen in product("._", repeat=signs):
+        spelling = "".join(part + sign for part, sign in zip(parts, (*chosen, ""), strict=True))
+        if spelling in topics:
+            return spelling
+    return None
+
+
+def _failed(name: str, error: Errors, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error, error_message=message, configs=[])

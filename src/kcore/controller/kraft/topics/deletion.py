@@ -1,0 +1,124 @@
+"""DeleteTopics (ControllerApis.deleteTopics, ReplicationControlManager.deleteTopics)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
+from kcore.controller.kraft.authorization import DELETE, DESCRIBE, TOPIC, filter_by_authorized, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.topics.creation import distinct_names
+from kcore.protocol_errors import Errors
+from kcore.schema.metadata_records_topics import RemoveTopicRecord
+from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kcore.types import ZERO_UUID, Uuid
+
+ENABLED: Final = "delete.topic.enable"
+_FIRST_WITH_ITS_ERROR: Final = 3  # The version that knows TOPIC_DELETION_DISABLED.
+
+
+def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Decision:
+    """Topics by name or id. Who may not even describe one is not told whether there is one."""
+    if context.config.static_configs.get(ENABLED, "true").lower() == "false":
+        is_known = info.version >= _FIRST_WITH_ITS_ERROR
+        return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
+    deleting = Deleting(context, info)
+    deleting.name(request)
+    records = deleting.records()
+    return Decision(DeleteTopicsResponse(responses=deleting.results), records)
+
+
+class Deleting:
+    """The topics of one request; `results` are in no order that tells anything."""
+
+    def __init__(self, context: ControllerContext, info: RequestInfo) -> None:
+        self._context, self._info = context, info
+        self.results: list[DeletableTopicResult] = []
+        self._found: dict[Uuid, str] = {}  # What is to be deleted.
+
+    def _add(self, name: str | None, topic_id: Uuid, error: Errors, message: str | None = None) -> None:
+        message = message or DEFAULT_MESSAGES.get(error)
+        self.results.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message))
+
+    def name(self, request: DeleteTopicsRequest) -> None:
+        """Find out what the request names, and what of it may be deleted."""
+        given_names, given_ids = list(request.topic_names), []
+        for each in request.topics:
+            if each.name is not None and each.topic_id != ZERO_UUID:
+                wrong = "You may not specify both topic name and topic id."
+                self._add(each.name, each.topic_id, Errors.INVALID_REQUEST, wrong)
+            elif each.name is not None:
+                given_names.append(each.name)
+            elif each.topic_id != ZERO_UUID:
+                given_ids.append(each.topic_id)
+            else:
+                self._add(None, ZERO_UUID, Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        names, repeated = distinct_names(given_names)
+        for name in repeated:
+            self._add(name, ZERO_UUID, Errors.INVALID_REQUEST, "Duplicate topic name.")
+        counts = dict.fromkeys(given_ids, 0)
+        for topic_id in given_ids:
+            counts[topic_id] += 1
+        repeated_ids = {topic_id for topic_id, count in counts.items() if count > 1}
+        for topic_id in repeated_ids:
+            self._add(None, topic_id, Errors.INVALID_REQUEST, "Duplicate topic id.")
+        by_id = self._known([topic_id for topic_id in counts if topic_id not in repeated_ids])
+        describable, deletable = self._permitted({*names, *by_id.values()})
+        self._find_by_id(by_id, describable, deletable)
+        self._find_by_name(names, describable, deletable, repeated_ids)
+
+    def _known(self, ids: Iterable[Uuid]) -> dict[Uuid, str]:
+        topics, known = self._context.image.topics, {}
+        for topic_id in ids:
+            if (row := topics.row_of_id(topic_id)) is None:
+                self._add(None, topic_id, Errors.UNKNOWN_TOPIC_ID)
+            else:
+                known[topic_id] = topics.names[row]
+        return known
+
+    def _permitted(self, names: set[str]) -> tuple[set[str], set[str]]:
+        """What who asks may describe, and what it may delete."""
+        context, info = self._context, self._info
+        if is_authorized(context, info, DELETE):
+            return names, names
+        describable = filter_by_authorized(context, info, DESCRIBE, TOPIC, names)
+        return describable, filter_by_authorized(context, info, DELETE, TOPIC, names)
+
+    def _find_by_id(self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]) -> None:
+        for topic_id, name in by_id.items():
+            if name in deletable:
+                self._found[topic_id] = name
+            else:
+                told = name if name in describable else None
+                self._add(told, topic_id, Errors.TOPIC_AUTHORIZATION_FAILED)
+
+    def _find_by_name(
+        self, names: list[str], describable: set[str], deletable: set[str], repeated_ids: set[Uuid]
+    ) -> None:
+        topics = self._context.image.topics
+        for name in names:
+            if name not in describable:
+                self._add(name, ZERO_UUID, Errors.TOPIC_AUTHORIZATION_FAILED)
+            elif name not in topics:
+                self._add(name, ZERO_UUID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+            elif name not in deletable:
+                self._add(name, ZERO_UUID, Errors.TOPIC_AUTHORIZATION_FAILED)
+            elif (topic_id := topics.ids[topics.row(name)]) in repeated_ids or topic_id in self._found:
+                repeated_ids.add(topic_id)
+                self._found.pop(topic_id, None)
+                wrong = "The provided topic name maps to an ID that was already supplied."
+                self._add(name, topic_id, Errors.INVALID_REQUEST, wrong)
+            else:
+                self._found[topic_id] = name
+
+    def records(self) -> list[Versioned]:
+        """The records of what is deleted, each with its result."""
+        most = MOST_RECORDS if has_limits(self._context) else len(self._found)
+        for place, (topic_id, name) in enumerate(self._found.items()):
+            error = Errors.NONE if place < most else Errors.UNKNOWN_SERVER_ERROR
+            self.results.append(
+                DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=None)
+            )
+        return [Versioned(RemoveTopicRecord(topic_id=topic_id)) for topic_id in list(self._found)[:most]]

@@ -1,0 +1,111 @@
+"""CreatePartitions (ControllerApis.createPartitions, ReplicationControlManager.createPartitions)."""
+
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.kraft.api_errors import told
+from kcore.controller.kraft.authorization import ALTER, TOPIC, filter_by_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
+from kcore.controller.kraft.topics.creation import distinct_names
+from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
+from kcore.java_hash import hash_map_order
+from kcore.metadata.partition_table import PartitionTable
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from kcore.types import Int32s
+
+_FIBONACCI: Final = np.uint64(-7046029254386353131 & (1 << 64) - 1)  # Of BaseHashTable.findSlot.
+
+
+def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Decision:
+    """More partitions of topics that who asks may alter. One topic that is refused does not hold up the others."""
+    topics = {each.name: each for each in request.topics}
+    names, repeated = distinct_names(each.name for each in request.topics)
+    permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
+    results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
+    listed = [name for name in hash_map_order(topics) if name not in repeated]
+    results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
+    growing = Growing(context)
+    results += [growing.result(topics[name]) for name in listed if name in permitted]
+    records = () if request.validate_only else records_of(context, growing.made)
+    return Decision(CreatePartitionsResponse(results=results), records)
+
+
+class Growing:
+    """The topics of one request; `made` are those that get partitions."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._placing = Placing(context)
+        self.made: list[NewTopic] = []
+
+    def result(self, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+        """Of one topic."""
+        try:
+            self._grow(topic)
+        except ApiException as error:
+            return _result(topic.name, error.error, told(error))
+        return _result(topic.name, Errors.NONE)
+
+    def _grow(self, topic: CreatePartitionsTopic) -> None:
+        table, name = self._context.image.table, topic.name
+        if name not in table.topics:
+            Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for()
+        row = table.topics.row(name)
+        count = len(table.rows_of_topic(name))
+        if topic.count == count:
+            Errors.INVALID_PARTITIONS.raise_for(f"Topic already has {count} partition(s).")
+        if topic.count < count:
+            Errors.INVALID_PARTITIONS.raise_for(
+                f"The topic {name} currently has {count} partition(s); {topic.count} would not be an increase."
+            )
+        more = topic.count - count
+        if topic.assignments is not None and len(topic.assignments) != more:
+            Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
+                f"Attempted to add {more} additional partition(s), but only {len(topic.assignments)} assignment(s) "
+                "were specified."
+            )
+        self._check_count(more)
+        factor = replication_factor(table, row, count)
+        if topic.assignments is None:
+            replicas__ps = self._placing.placed(more, factor)
+        else:
+            replicas__ps = self._manual(topic.assignments, count, factor)
+        self.made.append(NewTopic(name, table.topics.ids[row], replicas__ps, count, is_new=False))
+
+    def _check_count(self, more: int) -> None:
+        """Kafka's controller says nothing of why it does not add a partition that would be one too many."""
+        count = count_of(self.made) + more
+        if count > MOST_RECORDS and has_limits(self._context):
+            Errors.UNKNOWN_SERVER_ERROR.raise_for()
+        if count > MOST_PARTITIONS:
+            Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
+
+    def _manual(self, assignments: list[CreatePartitionsAssignment], first: int, factor: int) -> Int32s:
+        for partition, each in enumerate(assignments, first):
+            self._placing.check_manual(partition, each.broker_ids, factor)
+        return np.array([each.broker_ids for each in assignments], np.int32)
+
+
+def replication_factor(table: PartitionTable, topic_row: int, partitions: int) -> int:
+    """That of the partition which Kafka finds first in its hash table: 0, or a higher one in the same slot."""
+    numbers = np.arange(partitions, dtype=np.uint64)
+    slots = 2
+    while partitions * 0.75 > slots:
+        slots *= 2
+    in_first_slot = numbers[(numbers * _FIBONACCI) >> np.uint64(65 - slots.bit_length()) == 0]
+    return table.replica_count(table.row_at(topic_row, int(in_first_slot[-1])))
+
+
+def _result(name: str, error: Errors, message: str | None = None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=error, error_message=message)

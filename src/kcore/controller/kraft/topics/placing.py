@@ -1,0 +1,154 @@
+"""Replicas of new partitions: placed by the controller or as an administrator says, and refused as Kafka does it.
+
+Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
+StripedReplicaPlacer.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
+from kcore.controller.kraft.context import ControllerContext
+from kcore.errors import PlacementError
+from kcore.protocol_errors import Errors, InvalidReplicationFactorException
+from kcore.replication.kraft_placement import UsableBrokers, usable_brokers
+from kcore.replication.placement import Stripes, place_in_stripes, striped
+from kcore.types import Bools, Int32s
+
+MOST_PARTITIONS: Final = 10_000_000  # New ones a request: more would not fit this process.
+
+
+class Placing:
+    """Of one request."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._brokers = context.image.brokers
+
+    @cached_property
+    def _usable(self) -> UsableBrokers:
+        shutting_down = [each for each, state in self._context.heartbeats.brokers.items() if state.is_shutting_down]
+        return usable_brokers(self._brokers, self._context.level, shutting_down=shutting_down)
+
+    @cached_property
+    def _stripes(self) -> Stripes:
+        return striped(*self._usable)
+
+    @cached_property
+    def _some_may_not_lead(self) -> bool:
+        """Whether a broker gets first replicas that may not be in sync: it is shutting down, and said so to another."""
+        rows = self._brokers.rows(self._usable.ids[~self._usable.fenced])
+        return not self._active__b[rows].all()
+
+    @cached_property
+    def _active__b(self) -> Bools:
+        """By broker row, whether it may be in sync from the start; the last entry is row -1's."""
+        brokers = self._brokers
+        return np.append(brokers.live & ~brokers.in_controlled_shutdown__b, False)
+
+    @cached_property
+    def _registered(self) -> frozenset[int]:
+        return frozenset(self._brokers)
+
+    @cached_property
+    def _active(self) -> frozenset[int]:
+        return frozenset(self._brokers.ids[self._active__b[:-1]].tolist())
+
+    def placed(self, partitions: int, replication_factor: int) -> Int32s:
+        """Replicas as the controller places them, a row a partition. InvalidReplicationFactorException."""
+        if MAX_REPLICAS < replication_factor <= len(self._usable.ids):
+            _refuse(f"Replication factor {replication_factor} is more than {MAX_REPLICAS}, the most that there may be.")
+        try:
+            replicas__ps = place_in_stripes(self._stripes, partitions, replication_factor, self._context.random)
+        except PlacementError:
+            self._refuse(replication_factor)
+            raise
+        if self._some_may_not_lead and not self._active__b[self._brokers.rows(replicas__ps)].any(axis=1).all():
+            _refuse(f"{_unable(replication_factor)}All brokers are currently fenced or in controlled shutdown.")
+        return replicas__ps
+
+    def placed_for_topic(self, partitions: int, replication_factor: int) -> Int32s:
+        """The same for a new topic, which words it otherwise."""
+        try:
+            return self.placed(partitions, replication_factor)
+        except InvalidReplicationFactorException as error:
+            unable = _unable(replication_factor)
+            _refuse(unable + str(error).removeprefix(unable))
+            raise
+
+    def _refuse(self, replication_factor: int) -> None:
+        """What StripedReplicaPlacer says of too few brokers."""
+        knows_cordons = self._context.level.skips_cordoned_brokers
+        usable = len(self._usable.ids)
+        if replication_factor <= 0:
+            _refuse(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
+        if self._usable.fenced.all():
+            cordoned = ", or have all their log directories cordoned" if knows_cordons else ""
+            _refuse(f"All brokers are currently fenced{cordoned}.")
+        cordoned = " or some brokers have all their log directories cordoned" if knows_cordons else ""
+        _refuse(
+            f"The target replication factor of {replication_factor} cannot be reached because only {usable} broker(s) "
+            f"are registered{cordoned}."
+        )
+
+    def check_manual(self, partition: int, replicas: Sequence[int], replication_factor: int | None) -> None:
+        """InvalidReplicaAssignmentException unless a partition may be on these brokers, the first leading it.
+
+        `replication_factor`: of the partitions before, None for the first one.
+        """
+        if not replicas:
+            _refuse_manual("The manual partition assignment includes an empty replica list.")
+        distinct = {*replicas}
+        if len(distinct) < len(replicas) or not distinct <= self._registered:
+            self._refuse_brokers(replicas)
+        if replication_factor is not None and len(replicas) != replication_factor:
+            _refuse_manual(
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
+                f"not consistent with previous partitions, which have {replication_factor} replica(s)."
+            )
+        if len(replicas) > MAX_REPLICAS:
+            _refuse_manual(f"The manual partition assignment includes more than {MAX_REPLICAS} replicas.")
+        if distinct.isdisjoint(self._active):
+            _refuse_manual(
+                f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
+                "controlled shutdown."
+            )
+
+    def _refuse_brokers(self, replicas: Sequence[int]) -> None:
+        before = None
+        for broker_id in sorted(replicas):
+            if broker_id not in self._registered:
+                _refuse_manual(
+                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+                )
+            if broker_id == before:
+                _refuse_manual(f"The manual partition assignment includes the broker {before} more than once.")
+            before = broker_id
+
+
+def stacked(parts: Sequence[Int32s]) -> Int32s:
+    """Replicas of several topics below each other, padded to the widest."""
+    width = max(part.shape[1] for part in parts)
+    if all(part.shape[1] == width for part in parts):
+        return np.concatenate(parts)
+    whole = np.full((sum(map(len, parts)), width), NO_BROKER_ROW, np.int32)
+    start = 0
+    for part in parts:
+        whole[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
+    return whole
+
+
+def _unable(replication_factor: int) -> str:
+    return f"Unable to replicate the partition {replication_factor} time(s): "
+
+
+def _refuse(message: str) -> None:
+    Errors.INVALID_REPLICATION_FACTOR.raise_for(message)
+
+
+def _refuse_manual(message: str) -> None:
+    Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(message)

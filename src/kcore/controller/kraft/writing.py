@@ -1,0 +1,74 @@
+"""From a decision to batches of the log, and from these to the state: the active controller replays what it appends.
+
+A decision that must be made as a whole is one batch, or a metadata transaction of several (KIP-868). The state is
+changed by the very bytes that go into the log, so that whoever replays the log comes to the same state.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Decision, Versioned, encoded
+from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.metadata.replay import replay
+from kcore.metadata.transactions import atomic
+from kcore.wire.encoded_records import EncodedRecords
+from kcore.wire.metadata_frames import decode_metadata_record
+from kcore.wire.records import decode_records
+
+FEW: Final = 16  # So many records are sooner replayed one by one.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """The records of a decision; the first stands at `begin`, and `end` is behind the last."""
+
+    begin: int
+    end: int
+    batches: bytes
+    records: EncodedRecords  # Without the marks of the transaction.
+    is_transaction: bool
+
+
+def written(context: ControllerContext, decision: Decision, epoch: int, wall_ms: int) -> Written | None:
+    """A decision as batches of the leader of `epoch`; None where it has no records.
+
+    LevelError for a decision that is too large for one batch at a level without transactions; UnwritableMetadataError,
+    TableError and EncodeError for what records cannot say.
+    """
+    level = _level_of(context)
+    parts = list(encoded(context.image, decision.records, level))
+    if not parts:
+        return None
+    records = parts[0] if len(parts) == 1 else EncodedRecords.joined(parts)
+    framed = atomic(records, level) if decision.is_atomic else records
+    begin = context.image.end_offset
+    batches = b"".join(framed.batches(begin, epoch=epoch, timestamp=wall_ms))
+    return Written(begin, begin + len(framed), batches, records, framed is not records)
+
+
+def _level_of(context: ControllerContext) -> MetadataVersion:
+    """Before the first metadata.version there are single records alone, whose versions are given."""
+    if FEATURE_NAME in context.image.features:
+        return context.version
+    return MetadataVersion.parse(RELEASES[context.config.release].default)
+
+
+def take_effect(context: ControllerContext, made: Written, decision: Decision, epoch: int, now_ms: int) -> None:
+    """The state is that behind the records. TableError, and the state in between, for records that do not fit."""
+    image = context.image
+    if len(made.records) <= FEW and not made.is_transaction:
+        image.begin(made.begin, epoch)
+        for offset, value in enumerate(made.records, made.begin):
+            context.apply(decode_metadata_record(value)[0], offset, now_ms)
+        return
+    if made.is_transaction:  # All of it is decided: what would wait for its end takes effect at once.
+        image.begin(made.begin, epoch)
+        for batch in made.records.batches(made.begin + 1, epoch=epoch, timestamp=0):
+            replay(image, decode_records(bytes(batch)))
+    else:
+        replay(image, decode_records(made.batches))
+    image.end_offset = made.end
+    for each in decision.records:
+        if isinstance(each, Versioned):
+            context.heartbeats.on_record(each.record, image, now_ms)

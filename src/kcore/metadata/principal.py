@@ -1,0 +1,16 @@
+"""Who asks, as ACLs, delegation tokens and envelopes name it (KafkaPrincipal)."""
+
+from typing import Final, NamedTuple
+
+
+class KafkaPrincipal(NamedTuple):
+    """A type, of which Kafka has one, and a name; in text `User:alice`."""
+
+    name: str
+    principal_type: str = "User"
+
+    def __str__(self) -> str:
+        return f"{self.principal_type}:{self.name}"
+
+
+ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")  # A client that showed neither a password nor a certificate.

@@ -1,0 +1,27 @@
+"""Which keys of a dict changed last, for those who derive something from it and catch up when they are asked."""
+
+from collections import deque
+from itertools import islice
+from typing import Any, Final
+
+MOST_KEYS: Final = 1024
+
+
+class RecentKeys:
+    """A count of all changes, and the keys of the last MOST_KEYS of them."""
+
+    __slots__ = ("_keys", "count")
+
+    def __init__(self) -> None:
+        self.count = 0  # Equal counts: nothing changed in between.
+        self._keys: deque[Any] = deque(maxlen=MOST_KEYS)
+
+    def add(self, key: Any) -> None:
+        """The entry of this key changed."""
+        self.count += 1
+        self._keys.append(key)
+
+    def since(self, count: int) -> set[Any] | None:
+        """The keys that changed since `count` was read; None where that is too long ago to know."""
+        missed = self.count - count
+        return set(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None

@@ -1,0 +1,106 @@
+"""What a controller of each release says it serves, and which features it can: its answer to ApiVersions.
+
+Source: ApiMessageType's listeners, QuorumFeatures.defaultSupportedFeatureMap.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+Bounds = tuple[int, int]
+
+_OF_4_3: Final[Mapping[str, Bounds]] = {
+    "AddRaftVoter": (0, 1),
+    "AllocateProducerIds": (0, 0),
+    "AlterClientQuotas": (0, 1),
+    "AlterConfigs": (0, 2),
+    "AlterPartition": (2, 3),
+    "AlterPartitionReassignments": (0, 1),
+    "AlterUserScramCredentials": (0, 0),
+    "ApiVersions": (0, 4),
+    "AssignReplicasToDirs": (0, 0),
+    "BeginQuorumEpoch": (0, 1),
+    "BrokerHeartbeat": (0, 2),
+    "BrokerRegistration": (0, 4),
+    "ControllerRegistration": (0, 0),
+    "CreateAcls": (1, 3),
+    "CreateDelegationToken": (1, 3),
+    "CreatePartitions": (0, 3),
+    "CreateTopics": (2, 7),
+    "DeleteAcls": (1, 3),
+    "DeleteTopics": (1, 6),
+    "DescribeAcls": (1, 3),
+    "DescribeCluster": (0, 2),
+    "DescribeConfigs": (1, 4),
+    "DescribeDelegationToken": (1, 3),
+    "DescribeQuorum": (0, 2),
+    "DescribeUserScramCredentials": (0, 0),
+    "ElectLeaders": (0, 2),
+    "EndQuorumEpoch": (0, 1),
+    "Envelope": (0, 0),
+    "ExpireDelegationToken": (1, 2),
+    "Fetch": (4, 18),
+    "FetchSnapshot": (0, 1),
+    "IncrementalAlterConfigs": (0, 1),
+    "ListPartitionReassignments": (0, 0),
+    "RemoveRaftVoter": (0, 0),
+    "RenewDelegationToken": (1, 2),
+    "SaslAuthenticate": (0, 2),
+    "SaslHandshake": (0, 1),
+    "UnregisterBroker": (0, 0),
+    "UpdateFeatures": (0, 2),
+    "UpdateRaftVoter": (0, 0),
+    "Vote": (0, 2),
+}
+_OF_4_1: Final[Mapping[str, Bounds]] = {
+    **_OF_4_3,
+    "AddRaftVoter": (0, 0),
+    "BrokerHeartbeat": (0, 1),
+}
+_OF_3_9: Final[Mapping[str, Bounds]] = {
+    **_OF_4_3,
+    "AddRaftVoter": (0, 0),
+    "AlterPartition": (0, 3),
+    "AlterPartitionReassignments": (0, 0),
+    "BrokerHeartbeat": (0, 1),
+    "CreateAcls": (0, 3),
+    "CreateDelegationToken": (0, 3),
+    "CreateTopics": (0, 7),
+    "DeleteAcls": (0, 3),
+    "DeleteTopics": (0, 6),
+    "DescribeAcls": (0, 3),
+    "DescribeCluster": (0, 1),
+    "DescribeConfigs": (0, 4),
+    "DescribeDelegationToken": (0, 3),
+    "ExpireDelegationToken": (0, 2),
+    "Fetch": (0, 17),
+    "RenewDelegationToken": (0, 2),
+    "UpdateFeatures": (0, 1),
+    "Vote": (0, 1),
+}
+APIS: Final = {"4.3.1": _OF_4_3, "4.1.2": _OF_4_1, "3.9.1": _OF_3_9}
+"""By release: the lowest and the highest version of each API."""
+
+FEATURES: Final[Mapping[str, Mapping[str, Bounds]]] = {
+    "4.3.1": {
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (7, 30),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
+        "transaction.version": (0, 2),
+    },
+    "4.1.2": {
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (7, 27),
+        "share.version": (0, 1),
+        "transaction.version": (0, 2),
+    },
+    "3.9.1": {
+        "kraft.version": (0, 1),
+        "metadata.version": (1, 21),
+    },
+}
+"""By release: the lowest and the highest level of each feature."""

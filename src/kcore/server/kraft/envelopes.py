@@ -1,0 +1,106 @@
+"""Envelopes: what a broker hands on of a client's request, and the answer within another (KIP-590).
+
+Source: EnvelopeUtils, RequestChannel.Request.buildResponse.
+"""
+
+from ipaddress import ip_address
+from struct import Struct
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.errors import DecodeError
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS, message_class
+from kcore.schema.principal import DefaultPrincipalData
+from kcore.schema.structure import Message
+from kcore.wire.codec import decode, decode_from, encode
+
+FORWARDABLE: Final = frozenset(
+    message_class(f"{name}Request")
+    for name in (
+        *("CreateTopics", "DeleteTopics", "CreatePartitions", "ElectLeaders", "UpdateFeatures", "UnregisterBroker"),
+        *("AlterConfigs", "IncrementalAlterConfigs", "AlterClientQuotas", "AlterUserScramCredentials"),
+        *("CreateAcls", "DeleteAcls", "CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
+        *("AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum", "AllocateProducerIds"),
+        *("AddRaftVoter", "RemoveRaftVoter"),
+    )
+)
+"""What may come in an envelope (ApiKeys.forwardable)."""
+_KEY_AND_VERSION: Final = Struct(">hh")
+_VERSION: Final = Struct(">h")
+
+
+class Forwarded(NamedTuple):
+    """What was in an envelope."""
+
+    request: Message
+    header: RequestHeader
+    principal: KafkaPrincipal
+    is_token_authenticated: bool
+    client_address: str
+
+
+def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
+    """The request, or the envelope's error; an empty response carries that (EnvelopeUtils.handleEnvelopeRequest)."""
+    try:
+        principal = _principal_of(envelope.request_principal)
+    except (DecodeError, TypeError):
+        return Errors.PRINCIPAL_DESERIALIZATION_FAILURE
+    try:
+        address = str(ip_address(envelope.client_host_address))
+    except ValueError:
+        return Errors.INVALID_REQUEST
+    data = envelope.request_data
+    if len(data) < _KEY_AND_VERSION.size:
+        return Errors.UNSUPPORTED_VERSION
+    key, version = _KEY_AND_VERSION.unpack_from(data)
+    if (kind := REQUESTS.get(key)) is None:
+        return Errors.UNSUPPORTED_VERSION
+    if kind not in FORWARDABLE:
+        return Errors.INVALID_REQUEST
+    if version not in kind.versions:
+        return Errors.UNSUPPORTED_VERSION
+    try:
+        header, at = decode_from(RequestHeader, kind.header_version(version), data)
+        request, _ = decode_from(kind, version, data, at)
+    except DecodeError:
+        return Errors.UNSUPPORTED_VERSION
+    if not is_parsed(request):
+        return Errors.UNSUPPORTED_VERSION
+    return Forwarded(
+        request, header, KafkaPrincipal(principal.name, principal.type), principal.token_authenticated, address
+    )
+
+
+def _principal_of(data: bytes | None) -> DefaultPrincipalData:
+    """With its version in front (DefaultKafkaPrincipalBuilder.deserialize)."""
+    if data is None or len(data) < _VERSION.size:
+        raise DecodeError("an envelope without a principal", 0)
+    [version] = _VERSION.unpack_from(data)
+    if version not in DefaultPrincipalData.versions:
+        raise DecodeError(f"a principal of version {version}", 0)
+    found = decode(DefaultPrincipalData, version, data[_VERSION.size :])
+    assert isinstance(found, DefaultPrincipalData)
+    return found
+
+
+def wrapped(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
+    """The response in an envelope; a NOT_CONTROLLER anywhere in it is the envelope's, so that the broker asks anew."""
+    if names_another_controller(response):
+        return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
+    version = forwarded.header.request_api_version
+    head = ResponseHeader(correlation_id=forwarded.header.correlation_id)
+    data = encode(head, response.header_version(version)) + encode(response, version)
+    return EnvelopeResponse(response_data=data)
+
+
+def names_another_controller(response: Message) -> bool:
+    """Whether an `error_code` of the response, or of its first items, says so: it is then in each of them."""
+    if getattr(response, "error_code", Errors.NONE) == Errors.NOT_CONTROLLER:
+        return True
+    names: list[str] = [*type(response).__slots__]
+    lists = [value for name in names if isinstance(value := getattr(response, name, None), list)]
+    return any(getattr(values[0], "error_code", Errors.NONE) == Errors.NOT_CONTROLLER for values in lists if values)

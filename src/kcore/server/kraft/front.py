@@ -1,0 +1,161 @@
+"""What clients of a KRaft controller ask: raft's requests go to the node, the controller's to the controller.
+
+Source: ControllerApis.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.handlers import HANDLERS
+from kcore.errors import NetworkError
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.server import RequestContext
+from kcore.net.versions import api_name
+from kcore.protocol_errors import Errors
+from kcore.raft.node import REQUEST_HANDLERS
+from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+from kcore.schema.cluster_metadata import DescribeClusterResponse
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
+from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kcore.schema.structure import Message
+from kcore.server.kraft.apis import APIS
+from kcore.server.kraft.envelopes import unwrapped, wrapped
+from kcore.server.quorum.front import QuorumFront, TakeRequest
+
+NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
+ALREADY: Final = "SaslAuthenticate request received after successful authentication"
+
+TakeControl = Callable[[Message, RequestInfo, Hashable], None]
+
+
+class _Asked(NamedTuple):
+    """A request, and what is known of who asks."""
+
+    request: Message
+    version: int
+    principal: KafkaPrincipal
+    client_address: str
+    listener: str
+    is_forwarded: bool = False
+    is_token_authenticated: bool = False
+
+
+def _senseless(asked: _Asked) -> NetworkError:
+    """It costs the connection, as where Kafka's own parser of requests throws."""
+    return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
+
+
+class ControllerFront(QuorumFront):
+    """The server of a controller."""
+
+    def __init__(
+        self,
+        release: str,
+        level: str,
+        listener: str,
+        take: TakeRequest,
+        control: TakeControl,
+        context: Callable[[], ControllerContext],
+        clocks: Callable[[], tuple[int, int]],
+        leader_id: Callable[[], int],
+    ) -> None:
+        """`take`: of raft's requests; `control`: of the controller's. `clocks`: forward-only time and wall time, ms."""
+        super().__init__(level, take, DescribeClusterResponse, listener)
+        self._release, self._control, self._context = release, control, context
+        self._clocks, self._leader_id = clocks, leader_id
+        self._told: tuple[dict[str, int], int] | None = None
+
+    def _apis(self) -> Mapping[str, tuple[int, int]]:
+        return APIS[self._release]
+
+    def show_features(self, finalized: Mapping[str, int], offset: int) -> None:
+        """What ApiVersions says from now on: levels as they were committed at `offset` (FeaturesPublisher)."""
+        if self._server is None or self._told == (dict(finalized), offset):
+            return
+        self._told = dict(finalized), offset
+        answer = self._server.versions_answer
+        answer.supported_features = [
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in self._context().config.supported_features.items()
+        ]
+        answer.finalized_features_epoch = offset
+        answer.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in sorted(finalized.items())
+            if level > 0
+        ]
+
+    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+        version, principal, address = context.version, context.principal, context.client_address
+        asked = _Asked(request, version, principal, address, context.listener_name)
+        if isinstance(request, EnvelopeRequest):
+            return await self._enveloped(context, request, asked)
+        if not is_parsed(request):
+            raise _senseless(asked)
+        return await self._asked(context, asked)
+
+    async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message:
+        """The request within is its client's; who hands it on must be a member of the cluster."""
+        if not self._is_allowed(outer, CLUSTER_ACTION):
+            return EnvelopeResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value)
+        found = unwrapped(envelope)
+        if isinstance(found, Errors):
+            return EnvelopeResponse(error_code=found.value)
+        version = found.header.request_api_version
+        lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))
+        if not lowest <= version <= highest or not is_parsed(found.request):
+            return EnvelopeResponse(error_code=Errors.UNSUPPORTED_VERSION.value)
+        asked = _Asked(
+            *(found.request, version, found.principal, found.client_address, outer.listener),
+            is_forwarded=True,
+            is_token_authenticated=found.is_token_authenticated,
+        )
+        response = await self._asked(context, asked)
+        if response is None:
+            return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
+        return wrapped(found, response)
+
+    async def _asked(self, context: RequestContext, asked: _Asked) -> Message | None:
+        request = asked.request
+        kind = type(request)
+        if kind in HANDLERS:
+            response = await self._answered(context, partial(self._control, request, self._info(asked)))
+            if isinstance(response, DescribeClusterResponse) and not response.error_code:
+                leader_id = self._leader_id()
+                known = {each.broker_id for each in response.brokers}
+                response.controller_id = leader_id if leader_id in known else -1
+            if response is None and not self._is_gone(context):
+                raise _senseless(asked)
+            return response
+        if kind in REQUEST_HANDLERS:
+            if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
+                return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED)
+            return await self._answered(context, partial(self._take, request, asked.version))
+        if isinstance(request, SaslHandshakeRequest):
+            return refused(request, Errors.ILLEGAL_SASL_STATE)
+        if isinstance(request, SaslAuthenticateRequest):
+            return refused(request, Errors.ILLEGAL_SASL_STATE, ALREADY)
+        return refused(request, Errors.UNKNOWN_SERVER_ERROR)
+
+    @staticmethod
+    def _is_gone(context: RequestContext) -> bool:
+        return context.gone is not None and context.gone.done()
+
+    def _info(self, asked: _Asked) -> RequestInfo:
+        now_ms, wall_ms = self._clocks()
+        return RequestInfo(
+            *(asked.version, now_ms, wall_ms, asked.principal, asked.client_address),
+            is_forwarded=asked.is_forwarded,
+            is_token_authenticated=asked.is_token_authenticated,
+            listener=asked.listener,
+        )
+
+    def _is_allowed(self, asked: _Asked, operation: int) -> bool:
+        return is_authorized(self._context(), self._info(asked), operation)

@@ -1,0 +1,204 @@
+"""A KRaft controller as a process: the node of a quorum, with a controller as its state machine.
+
+Source: ControllerServer, SnapshotGenerator, ControllerRegistrationManager of 4.3.1.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from random import Random, SystemRandom
+from typing import Any, Final
+
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.context import RequestInfo
+from kcore.controller.kraft.controller import Answered, Clocks, KraftController, ReadOn, Told
+from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.tasks import all_tasks
+from kcore.raft import kraft_version
+from kcore.raft.config import RaftConfig
+from kcore.raft.driver import MachineEffect
+from kcore.raft.effects import Effect, LeaderChanged
+from kcore.raft.log import RaftLog
+from kcore.replication.java_random import JavaRandom
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.structure import Message
+from kcore.server.kraft.front import ControllerFront
+from kcore.server.kraft.registration import Registration
+from kcore.server.quorum.front import QuorumFront
+from kcore.server.quorum.process import STOP_MS, Clock, Elections, QuorumServer
+from kcore.storage.raft_dir import random_directory_id
+
+logger = logging.getLogger(__name__)
+SNAPSHOT_CHECK_S: Final = 1.0
+KRAFT_VERSION: Final = "kraft.version"
+
+
+class KraftServer(QuorumServer):
+    """`async with` it: then it is a voter of the quorum, and controls the cluster while it leads."""
+
+    def __init__(
+        self,
+        config: KraftControllerConfig,
+        raft: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        bootstrap: Bootstrap,
+        *,
+        host: str,
+        port: int,
+        store_cluster_id: Callable[[str], None] | None = None,
+        stop_ms: int = STOP_MS,
+    ) -> None:
+        self._own_clock = Clock()
+        dice = SystemRandom()
+        self.controller = KraftController(
+            config,
+            bootstrap,
+            all_tasks(config),
+            Clocks(self._own_clock.now_ms, _wall_ms),
+            JavaRandom(dice.getrandbits(48)),
+            random_directory_id,
+        )
+        self._levels: tuple[dict[str, int], int] = {}, -1  # As decided, and the offset behind it.
+        self._control_timer: asyncio.TimerHandle | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._registration = Registration(self.config, self.node, self.controller, Random(dice.getrandbits(48)))
+        super().__init__(
+            *(raft, log, elections),
+            host=host,
+            port=port,
+            machine=self.controller,
+            store_cluster_id=store_cluster_id,
+            stop_ms=stop_ms,
+        )
+
+        self.controller.kraft_version_problem = self._why_no_kraft_version
+
+    def _why_no_kraft_version(self, version: int) -> str | None:
+        """Why the voters cannot do that level, or None."""
+        if not self.node.leads:
+            return "this node does not lead"
+        problem = kraft_version.upgrade(self.node, version, self._own_clock.now_ms(), validate_only=True)
+        return None if problem is None else problem[1]
+
+    async def __aenter__(self) -> "KraftServer":
+        await super().__aenter__()
+        self._tasks = [
+            asyncio.create_task(self._write_snapshots(), name="snapshots"),
+            asyncio.create_task(self._registration.run(), name="registration"),
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Background work ends first; a leader says good-bye."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await super().__aexit__()
+        if self._control_timer is not None:
+            self._control_timer.cancel()
+
+    def _new_front(self) -> QuorumFront:
+        return ControllerFront(
+            self.controller.config.release,
+            self.config.level,
+            self.config.listener,
+            self._requested,
+            self._asked,
+            lambda: self.controller.context,
+            lambda: (self._own_clock.now_ms(), _wall_ms()),
+            lambda: self.node.leader_id,
+        )
+
+    # Events of the controller.
+
+    def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
+        self._control(partial(self.controller.on_request, request, info, reply_to))
+
+    def _control(self, event: Callable[[], Sequence[Any]]) -> None:
+        def taken(_: int) -> list[Effect]:
+            self._outputs += event()
+            return []
+
+        self._take(taken)
+
+    def _control_timed(self) -> None:
+        self._control_timer = None
+        self._control(self.controller.on_timer)
+
+    def _take(self, event: Callable[[int], list[Effect]]) -> None:
+        """Behind each event: the timer of what the controller does by itself, and the features that clients see."""
+        super()._take(event)
+        if not self._failed.done():
+            self._wake_controller()
+            self._show_features()
+
+    def _wake_controller(self) -> None:
+        due_ms = self.controller.periodic.next_due_ms
+        when_s = None if due_ms is None else self._own_clock.seconds_of(due_ms)
+        if self._control_timer is not None:
+            if self._control_timer.when() == when_s:
+                return
+            self._control_timer.cancel()
+            self._control_timer = None
+        if when_s is not None:
+            self._control_timer = asyncio.get_running_loop().call_at(when_s, self._control_timed)
+
+    def _show_features(self) -> None:
+        """Finalized levels are shown once they are committed (FeaturesPublisher)."""
+        controller = self.controller
+        controller.kraft_version = self.node.voter_history.kraft_version
+        decided = {**controller.image.features, KRAFT_VERSION: controller.kraft_version}
+        if decided != self._levels[0]:
+            self._levels = decided, controller.image.end_offset
+        if controller.stable >= self._levels[1] and isinstance(self._front, ControllerFront):
+            self._front.show_features(self._levels[0], self._levels[1] - 1)
+
+    # Effects.
+
+    def _perform_own(self, effect: Any) -> None:
+        if isinstance(effect, Answered):
+            self._front.answer_to(effect.reply_to, effect.response)
+        elif isinstance(effect, Told):
+            logger.log(effect.level, "%s", effect.text)
+        elif isinstance(effect, ReadOn):
+            asyncio.get_running_loop().call_soon(self._control, self.controller.on_read)
+        else:
+            super()._perform_own(effect)
+
+    def _on_machine_effect(self, effect: MachineEffect) -> None:
+        if isinstance(effect, LeaderChanged):
+            self.controller.leader_id = effect.leader_id
+        super()._on_machine_effect(effect)
+
+    # Snapshots.
+
+    async def _write_snapshots(self) -> None:
+        """Of the committed state, when there is reason to; a failed one is tried again with the next reason."""
+        while True:
+            await asyncio.sleep(SNAPSHOT_CHECK_S)
+            controller, wall_ms = self.controller, _wall_ms()
+            offset = controller.stable
+            why = controller.snapshots.why(offset, wall_ms)
+            if why is None or self.node.log.end_offset < offset:
+                continue
+            controller.snapshots.begin(offset, wall_ms)
+            snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
+            controller.hold(offset)
+            slices = snapshot_slices(controller.image, offset, snapshot.epoch, wall_ms, controller.release)
+            try:
+                is_written = await self.write_snapshot(snapshot, wall_ms, slices)
+            except Exception:
+                logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
+                continue
+            finally:
+                controller.release()
+            if is_written:
+                logger.info("snapshot %s-%s is written: %s", snapshot.offset, snapshot.epoch, why)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

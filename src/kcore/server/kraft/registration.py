@@ -1,0 +1,101 @@
+"""A controller makes itself known to the active one, with its listeners and features (KIP-919).
+
+Source: ControllerRegistrationManager of 4.3.1.
+"""
+
+import asyncio
+import logging
+from random import Random
+from typing import Final
+
+from kcore.controller.kraft.controller import KraftController
+from kcore.errors import NetworkError, UnsupportedVersionError
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.net.connect import connect
+from kcore.net.limits import Limits
+from kcore.net.retry import Backoff
+from kcore.protocol_errors import Errors
+from kcore.raft.config import RaftConfig
+from kcore.raft.node import RaftNode
+from kcore.raft.replicas import Address
+from kcore.schema.broker_lifecycle import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from kcore.storage.raft_dir import random_directory_id
+
+logger = logging.getLogger(__name__)
+CHECK_S: Final = 0.1
+LIMITS: Final = Limits(connect_s=2.0, request_s=5.0, close_s=0.2)
+BACKOFF: Final = Backoff(first_s=0.1, highest_s=10.0)
+
+
+class Registration:
+    """Of one process: its incarnation is new with each start."""
+
+    def __init__(self, config: RaftConfig, node: RaftNode, controller: KraftController, random: Random) -> None:
+        self._config, self._node, self._controller, self._random = config, node, controller, random
+        self.incarnation_id = random_directory_id()
+
+    async def run(self) -> None:
+        """Until it is cancelled: asks the active controller whenever the log does not have this incarnation."""
+        delays = BACKOFF.delays_s(self._random)
+        while True:
+            if not self._is_wanted():
+                delays = BACKOFF.delays_s(self._random)
+                await asyncio.sleep(CHECK_S)
+                continue
+            problem = await self._try()
+            if problem:
+                logger.info("controller %s is not registered yet: %s", self._config.node_id, problem)
+            await asyncio.sleep(next(delays))
+
+    def _is_wanted(self) -> bool:
+        controller = self._controller
+        image = controller.image
+        if FEATURE_NAME not in image.features or (controller.stable < image.end_offset and controller.epoch is None):
+            return False
+        if not controller.context.version.controller_registration_supported:
+            return False
+        known = image.controllers.get(self._config.node_id)
+        return known is None or known.incarnation_id != self.incarnation_id
+
+    async def _try(self) -> str:
+        """What was wrong, empty for nothing."""
+        where = self._active()
+        if where is None:
+            return "no controller is active"
+        try:
+            async with await connect(*where, client_id="controller-registration", limits=LIMITS) as connection:
+                answer = await connection.send(self._request())
+        except (NetworkError, UnsupportedVersionError) as error:
+            return str(error)
+        return "" if not answer.error_code else f"{Errors.of(answer.error_code).name}: {answer.error_message}"
+
+    def _active(self) -> Address | None:
+        """Where the leader listens, this node itself included."""
+        node, listener = self._node, self._config.listener
+        if node.leads:
+            return self._own_address()
+        leader = node.voters.voters.get(node.leader_id)
+        return leader.endpoints.get(listener) if leader is not None else None
+
+    def _own_address(self) -> Address | None:
+        return self._config.endpoints.get(self._config.listener)
+
+    def _request(self) -> ControllerRegistrationRequest:
+        config = self._controller.config
+        return ControllerRegistrationRequest(
+            controller_id=config.node_id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=False,
+            listeners=[
+                Listener(name=name, host=each.host, port=each.port, security_protocol=0)
+                for name, each in self._config.endpoints.items()
+            ],
+            features=[
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, (lowest, highest) in config.supported_features.items()
+            ],
+        )

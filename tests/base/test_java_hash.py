@@ -1,0 +1,33 @@
+"""Java's hash codes, and the order of its HashMap."""
+
+import pytest
+
+from kcore.java_hash import hash_map_order, string_hash, timeline_order
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", 0), ("a", 97), ("polygenelubricants", 1 << 31), ("group", 98629247), ("😀", 1772899)]
+)
+def test_string_hash(text: str, expected: int) -> None:
+    assert string_hash(text) == expected
+
+
+def test_names_are_listed_by_their_buckets() -> None:
+    assert hash_map_order(["alice", "carol"]) == ["carol", "alice"]  # As a recorded controller answered.
+    assert hash_map_order(["Aa", "BB"]) == ["Aa", "BB"]  # One hash code: in the order in which they are put.
+    assert hash_map_order(["BB", "Aa"]) == ["BB", "Aa"]
+
+
+def test_a_map_grows_beyond_three_quarters() -> None:
+    numbers = range(100, 100 + 12)
+    assert hash_map_order(numbers, lambda number: number) == sorted(numbers, key=lambda n: n & 15)
+    more = range(100, 100 + 13)
+    assert hash_map_order(more, lambda number: number) == sorted(more, key=lambda n: n & 31)
+    assert hash_map_order([33, 1], lambda number: number, capacity=64) == [1, 33]
+
+
+def test_ids_are_listed_by_the_highest_bits_of_their_hash() -> None:
+    assert timeline_order([1, 2, 3, 4]) == [2, 4, 1, 3]  # As recorded controllers went through their brokers.
+    assert timeline_order([0, 1, 2, 3, 4], replaced=True) == [0, 2, 4, 1, 3]
+    assert timeline_order([0, 1, 2, 3, 4]) == [2, 0, 4, 1, 3]
+    assert timeline_order([]) == []

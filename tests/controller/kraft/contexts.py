@@ -1,0 +1,34 @@
+"""Contexts to decide upon."""
+
+from typing import Any
+
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.replication.java_random import JavaRandom
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.types import Uuid
+
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def a_context(level: int = 29, **settings: Any) -> ControllerContext:
+    """Of an empty cluster at a metadata.version; `settings` are those of KraftControllerConfig."""
+    ids = iter(range(1, 1 << 62))
+    context = ControllerContext(
+        KraftControllerConfig(node_id=3000, cluster_id=CLUSTER_ID, **settings),
+        ClusterImage(),
+        JavaRandom(1),
+        lambda: Uuid(next(ids).to_bytes(16, "big")),
+    )
+    context.image.apply(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
+    return context
+
+
+def applied(context: ControllerContext, decision: Decision) -> None:
+    """The records of a decision take effect."""
+    for each in decision.records:
+        assert isinstance(each, Versioned)
+        context.apply(each.record, context.next_offset, 0)

@@ -1,0 +1,305 @@
+"""Recorded stories of a real KRaft controller, and kcore's decisions beside them, step by step.
+
+"Follow": before each step the state is what the recorded log makes it. The request is decided upon it; response and
+records are compared with the recorded ones, and the recorded records take effect. What no rule can foresee (random ids,
+tokens, time stamps) is masked by the step's own `free` list; placements are compared literally.
+"""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import kcore
+from controller.kraft.advances import Advances
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision, encoded
+from kcore.controller.kraft.departures import KAFKA_WAY
+from kcore.controller.kraft.handlers import HANDLERS
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import ApiException
+from kcore.replication.java_random import JavaRandom
+from kcore.schema.catalogue import message_class
+from kcore.schema.metadata_records_security import DelegationTokenRecord
+from kcore.schema.structure import Message, MetadataRecord
+from kcore.types import Uuid
+from kcore.wire.metadata_frames import decode_metadata_record
+
+Json = dict[str, Any]
+BEGIN_MS = 1_700_000_000_000
+DAY_MS = 24 * 3600 * 1000
+ISSUED = "issueTimestampMs"  # Of a token: when it was asked for. Its other times follow from that one.
+MASKED = frozenset({"uuid", "token", "timestamp", "message"})
+OF_THE_NODE = frozenset(  # What no handler of the controller decides: raft's requests, and those that nobody serves.
+    {
+        *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter", "DescribeQuorum", "ApiVersions", "Fetch", "Envelope"),
+        *("SaslHandshake", "SaslAuthenticate", "ControlledShutdown", "Metadata", "DescribeClientQuotas"),
+    }
+)
+VOLATILE = frozenset({"BrokerHeartbeat"})  # What it tells is in no record, and others depend on it: always decided.
+BY_TOKEN = " by token"  # Behind the name of a principal that showed a delegation token.
+CONTROL = frozenset({"LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"})
+SKIPPED = frozenset({"BeginTransactionRecord", "EndTransactionRecord"})  # Of a whole batch: raft's affair, not ours.
+
+
+def records_in(batches: list[Json]) -> Iterator[Json]:
+    """Metadata records alone."""
+    for batch in batches:
+        yield from (each for each in batch["records"] if each["type"] not in CONTROL)
+
+
+@dataclass
+class Difference:
+    """One step that kcore decides otherwise."""
+
+    story: str
+    step: int
+    api: str
+    what: str  # "response", "records" or the name of an exception.
+    expected: Any
+    found: Any
+    note: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.story}/{self.step} {self.api} ({self.note})"
+        return f"{where}: {self.what}\n  Kafka {self.expected}\n  kcore {self.found}"
+
+
+@dataclass
+class Follower:
+    """One story."""
+
+    story: Json
+    context: ControllerContext = field(init=False)
+    now_ms: int = BEGIN_MS
+    wall_ms: int = BEGIN_MS  # Tokens have the system's time, whatever the recorder does to the controller's clock.
+
+    def __post_init__(self) -> None:
+        ids = iter(range(1, 1 << 62))
+        self.context = ControllerContext(
+            config_of(self.story),
+            ClusterImage(),
+            JavaRandom(self.story["placementSeed"]),
+            lambda: Uuid(next(ids).to_bytes(16, "big")),
+        )
+        self._replay(self.story["bootstrap"])
+        self.context.activate(self.now_ms)
+        self.advances = Advances(self.context, self.now_ms)
+
+    def _replay(self, batches: list[Json]) -> None:
+        for each in records_in(batches):
+            record = kcore.from_json(each["type"], each["version"], each["json"])
+            assert isinstance(record, MetadataRecord)
+            if isinstance(record, DelegationTokenRecord):
+                self.wall_ms = max(self.wall_ms, record.issue_timestamp)
+            self.context.apply(record, each["offset"], self.now_ms)
+        for batch in batches:  # Control records take offsets, too.
+            for each in batch["records"]:
+                if each["type"] == "KRaftVersionRecord":
+                    self.context.kraft_version = each["json"]["kRaftVersion"]
+            self.context.image.end_offset = max(self.context.image.end_offset, batch["records"][-1]["offset"] + 1)
+
+    def differences(self, apis: frozenset[str] | None = None) -> Iterator[Difference]:
+        """All of the story; of the requests in `apis` alone, if given."""
+        for place, step in enumerate(self.story["steps"]):
+            if step["kind"] == "advance":
+                differences = self._advanced(place, step)
+                yield from (each for each in differences if apis is None or each.api in apis)
+            elif step.get("request") is not None:
+                differences = self._compared(place, step) if apis is None or step["api"] in apis | VOLATILE else ()
+                yield from (each for each in differences if apis is None or each.api in apis)
+            self._replay(step["batches"])
+            if step.get("renounced"):
+                self.context.activate(self.now_ms)
+                self.advances.activate(self.now_ms)
+            self.advances.on_change(self.now_ms)
+
+    def _advanced(self, place: int, step: Json) -> Iterator[Difference]:
+        """What runs by itself when time passes; how several events share batches is chance, and so is their order."""
+        self.context.wall_ahead_ms = self.wall_ms - self.now_ms - step["ms"]
+        self.now_ms, found = self.advances.advance(self.now_ms, step["ms"])
+        wanted, given = (masked(step, None, each)[1] for each in (list(records_in(step["batches"])), found))
+        left, right = sorted(map(repr, wanted)), sorted(map(repr, given))
+        if left != right:
+            missing, more = ([each for each in a if each not in b] for a, b in ((left, right), (right, left)))
+            yield Difference(self.story["story"], place, "advance", "records", missing, more, step.get("note"))
+
+    def _compared(self, place: int, step: Json) -> Iterator[Difference]:
+        if step["api"] in OF_THE_NODE or _refused_before(step):
+            return
+        message = message_class(step["api"] + "Request")
+        if (handler := HANDLERS.get(message)) is None:
+            yield Difference(self.story["story"], place, step["api"], "no handler", step["response"], None)
+            return
+        request = kcore.from_json(message, step["version"], step["request"])
+        name = self.story["story"], place, step["api"]
+        try:
+            decision = handler(self.context, request, info_of(step, self.now_ms, self.wall_ms))
+            response = None if decision.response is None else kcore.to_json(decision.response, step["version"])
+            found = [each for each in self._records(decision) if each["type"] not in SKIPPED]
+        except ApiException as error:  # A handler answers with a response of its own.
+            yield Difference(*name, type(error).__name__, step["response"], str(error), step.get("note"))
+            return
+        if step.get("renounced"):  # Kafka fell over: kcore must not, and appends nothing.
+            if found:
+                yield Difference(*name, "records", [], found, step.get("note"))
+            return
+        answered = step["batches"][:-1] if step.get("after") else step["batches"]  # After: the controller's own.
+        expected = [each for each in records_in(answered) if each["type"] not in SKIPPED]
+        wanted, given = masked(step, step["response"], expected), masked(step, response, found)
+        for what, left, right in zip(("response", "records"), wanted, given, strict=True):
+            if left != right:
+                yield Difference(*name, what, left, right, step.get("note"))
+
+    def _records(self, decision: Decision) -> Iterator[Json]:
+        context, values = self.context, []
+        for each in encoded(context.image, decision.records, context.version):
+            values += each
+        for value in values:
+            record, version = decode_metadata_record(value)
+            yield {"type": type(record).__name__, "version": version, "json": kcore.to_json(record, version)}
+
+
+def config_of(story: Json) -> KraftControllerConfig:
+    """The properties that the recorded controller had."""
+    given = story["config"]
+    return KraftControllerConfig(
+        node_id=story["controllerId"],
+        cluster_id=story["clusterId"],
+        release=story["release"],
+        supported_features={name: tuple(bounds) for name, bounds in story["supportedFeatures"].items()},
+        default_replication_factor=int(given.get("default.replication.factor", 1)),
+        num_partitions=int(given.get("num.partitions", 1)),
+        broker_session_timeout_ms=story["sessionTimeoutMs"],
+        auto_leader_rebalance_enable=given.get("auto.leader.rebalance.enable", "true") == "true",
+        delegation_token_secret_key=given.get("delegation.token.secret.key"),
+        delegation_token_max_lifetime_ms=int(given.get("delegation.token.max.lifetime.ms", 7 * DAY_MS)),
+        delegation_token_expiry_time_ms=int(given.get("delegation.token.expiry.time.ms", DAY_MS)),
+        delegation_token_expiry_check_interval_ms=int(given.get("delegation.token.expiry.check.interval.ms", 3600000)),
+        has_authorizer="authorizer.class.name" in given,
+        super_users=tuple(filter(None, given.get("super.users", "").split(";"))),
+        allow_everyone_if_no_acl_found=given.get("allow.everyone.if.no.acl.found") == "true",
+        static_configs=given,
+        metadata_max_idle_interval_ms=0,
+        kafka_way=KAFKA_WAY,
+    )
+
+
+def _refused_before(step: Json) -> bool:
+    """Whether nothing came to be decided: the connection was closed, or the envelope was refused."""
+    return bool(step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
+
+
+def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:
+    """Who asked, from where."""
+    envelope = step.get("envelope")
+    wall_ms = max(wall_ms, (step["response"] or {}).get(ISSUED, 0))
+    if envelope is None:
+        return RequestInfo(step["version"], now_ms, wall_ms)
+    kind, _, name = envelope["principal"].removesuffix(BY_TOKEN).partition(":")
+    return RequestInfo(
+        step["version"],
+        now_ms,
+        wall_ms,
+        KafkaPrincipal(name, kind),
+        envelope["clientAddress"],
+        is_forwarded=True,
+        is_token_authenticated=envelope["principal"].endswith(BY_TOKEN),
+    )
+
+
+# What cannot be equal.
+
+
+def masked(step: Json, response: Any, records: list[Json]) -> tuple[Any, list[Json]]:
+    """Copies without what is free in this step, and with what has no order in one."""
+    whole = {"response": _copy(response), "records": [_copy(each) for each in records]}
+    for each in whole["records"]:
+        each.pop("offset", None)
+    places = _places(step)
+    for free in step["free"]:
+        if free["kind"] in MASKED and not (free["kind"] == "timestamp" and ISSUED in (step["response"] or {})):
+            _mask(whole, _parts(free["path"], places))
+    for path in step["unordered"]:
+        if path.startswith("response"):
+            _sort(whole, _parts(path, places))
+        else:
+            whole["records"] = _sorted_runs(whole["records"], path)
+    return whole["response"], whole["records"]
+
+
+def _places(step: Json) -> dict[tuple[int, int], int]:
+    """Where, among the metadata records of the step, record k of batch b is."""
+    places: dict[tuple[int, int], int] = {}
+    for b, batch in enumerate(step["batches"]):
+        for k, each in enumerate(batch["records"]):
+            if each["type"] not in CONTROL | SKIPPED:
+                places[b, k] = len(places)
+    return places
+
+
+def _parts(path: str, places: dict[tuple[int, int], int]) -> list[Any]:
+    parts: list[Any] = []
+    for part in path.replace("]", "").replace("[", ".").split("."):
+        parts.append(int(part) if part.isdecimal() else part)
+    if parts[0] == "batches":
+        return ["records", places.get((parts[1], parts[3]), -1), *parts[4:]]
+    return parts
+
+
+def _mask(node: Any, parts: list[Any]) -> None:
+    for part in parts[:-1]:
+        node = _at(node, part)
+    last = parts[-1]
+    if (isinstance(node, dict) and last in node) or (isinstance(node, list) and last < len(node)):
+        node[last] = "*"
+
+
+def _at(node: Any, part: Any) -> Any:
+    if isinstance(node, dict):
+        return node.get(part)
+    if isinstance(node, list) and isinstance(part, int) and 0 <= part < len(node):
+        return node[part]
+    return None
+
+
+def _sort(node: Any, parts: list[Any]) -> None:
+    """The list at a path; `*` stands for every element."""
+    if not parts:
+        if isinstance(node, list):
+            node.sort(key=repr)
+    elif parts[0] == "*":
+        for each in node if isinstance(node, list) else []:
+            _sort(each, parts[1:])
+    else:
+        _sort(_at(node, parts[0]), parts[1:])
+
+
+def _sorted_runs(records: list[Json], kind: str) -> list[Json]:
+    result: list[Json] = []
+    run: list[Json] = []
+    for each in [*records, {"type": ""}]:
+        if each["type"] == kind:
+            run.append(each)
+            continue
+        result += sorted(run, key=repr)
+        run = []
+        result.append(each)
+    return result[:-1]
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_copy(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def message_of(step: Json) -> type[Message]:
+    """The request's class."""
+    return message_class(step["api"] + "Request")

@@ -1,0 +1,160 @@
+"""ACLs created, deleted and described, beyond what stories of a real controller show."""
+
+from controller.kraft.contexts import a_context, applied
+from kcore.controller.kraft.admin.acls import on_create_acls, on_delete_acls, on_describe_acls
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Versioned
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+
+ROOT = RequestInfo(3, 0, 0, KafkaPrincipal("root"))
+TOPIC, LITERAL, PREFIXED, MATCH, ANY, READ, ALLOW = 2, 3, 4, 2, 1, 3, 3
+
+
+def a_world(**settings: object) -> ControllerContext:
+    return a_context(has_authorizer=True, super_users=("User:root",), **settings)
+
+
+def creation(name: str = "t", **values: object) -> AclCreation:
+    given = {
+        "resource_type": TOPIC,
+        "resource_name": name,
+        "resource_pattern_type": LITERAL,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": READ,
+        "permission_type": ALLOW,
+    }
+    return AclCreation(**{**given, **values})
+
+
+def wanted(name: str | None, pattern: int = LITERAL, resource_type: int = TOPIC) -> DeleteAclsFilter:
+    return DeleteAclsFilter(
+        resource_type_filter=resource_type,
+        resource_name_filter=name,
+        pattern_type_filter=pattern,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+
+
+def test_fifty_thousand_entries_are_made_and_removed_by_one_request_each() -> None:
+    context = a_world()
+    request = CreateAclsRequest(creations=[creation(f"t{k}") for k in range(50_000)])
+    made = on_create_acls(context, request, ROOT)
+    assert len(made.records) == 50_000
+    applied(context, made)
+    gone = on_delete_acls(context, DeleteAclsRequest(filters=[wanted(None)]), ROOT)
+    assert len(gone.records) == 50_000
+    applied(context, gone)
+    assert not context.image.acls
+
+
+def test_kafkas_way_has_a_limit() -> None:
+    context = a_world(kafka_way=frozenset({"record-limits"}))
+    request = CreateAclsRequest(creations=[creation(f"t{k}") for k in range(10_001)])
+    decision = on_create_acls(context, request, ROOT)
+    assert not decision.records
+    assert {each.error_code for each in decision.response.results} == {Errors.POLICY_VIOLATION}
+    request.creations.pop()
+    applied(context, on_create_acls(context, request, ROOT))
+    applied(context, on_create_acls(context, CreateAclsRequest(creations=[creation("one more")]), ROOT))
+    gone = on_delete_acls(context, DeleteAclsRequest(filters=[wanted(None)]), ROOT)
+    assert not gone.records
+    assert gone.response.filter_results[0].error_code == Errors.INVALID_REQUEST
+
+
+def test_nothing_changes_before_the_records_are_applied() -> None:
+    context = a_world()
+    on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT)
+    assert not context.image.acls
+    again = on_create_acls(context, CreateAclsRequest(creations=[creation(), creation()]), ROOT)
+    assert len(again.records) == 1  # Twice in one request: one entry.
+    applied(context, again)
+    assert not on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT).records
+
+
+def test_an_id_that_is_taken_is_not_given_again() -> None:
+    context = a_world()
+    applied(context, on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT))
+    (taken,) = context.image.acls
+    fresh = iter([taken, type(taken)(b"f" * 16)])
+    context.new_uuid = lambda: next(fresh)
+    decision = on_create_acls(context, CreateAclsRequest(creations=[creation("u")]), ROOT)
+    (record,) = decision.records
+    assert isinstance(record, Versioned)
+    assert record.record.id != taken
+
+
+def test_codes_without_a_name_are_refused_one_by_one() -> None:
+    rows = [
+        creation(resource_type=99),
+        creation(resource_pattern_type=99),
+        creation(operation=99),
+        creation(permission_type=99),
+        creation(principal="alice"),
+        creation(),
+    ]
+    decision = on_create_acls(a_world(), CreateAclsRequest(creations=rows), ROOT)
+    assert [each.error_message for each in decision.response.results] == [
+        "Invalid resourceType UNKNOWN",
+        "Invalid patternType UNKNOWN",
+        "Invalid operation UNKNOWN",
+        "Invalid permissionType UNKNOWN",
+        "Could not parse principal from `alice` (no colon is present separating the principal type from the principal "
+        "name)",
+        "",
+    ]
+    assert len(decision.records) == 1
+
+
+def test_two_phase_commit_is_no_operation_of_3_9() -> None:
+    for release, expected in (("3.9.1", Errors.INVALID_REQUEST), ("4.1.2", Errors.NONE)):
+        context = a_world(release=release, level=17)
+        request = CreateAclsRequest(creations=[creation(operation=15)])
+        assert on_create_acls(context, request, ROOT).response.results[0].error_code == expected
+
+
+def test_a_zero_closes_the_connection() -> None:
+    context = a_world()
+    assert on_create_acls(context, CreateAclsRequest(creations=[creation(operation=0)]), ROOT).response is None
+    filters = [wanted("t", resource_type=0)]
+    assert on_delete_acls(context, DeleteAclsRequest(filters=filters), ROOT).response is None
+
+
+def test_a_match_filter_finds_wildcards_and_prefixes() -> None:
+    context = a_world()
+    rows = [creation("*"), creation("lo", resource_pattern_type=PREFIXED), creation("logs"), creation("log")]
+    applied(context, on_create_acls(context, CreateAclsRequest(creations=rows), ROOT))
+    request = DescribeAclsRequest(
+        resource_type_filter=TOPIC,
+        resource_name_filter="logs",
+        pattern_type_filter=MATCH,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+    found = on_describe_acls(context, request, ROOT).response.resources
+    assert {(each.resource_name, each.pattern_type) for each in found} == {
+        ("*", LITERAL),
+        ("lo", PREFIXED),
+        ("logs", LITERAL),
+    }
+
+
+def test_an_entry_that_two_filters_match_is_removed_once() -> None:
+    context = a_world()
+    applied(context, on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT))
+    decision = on_delete_acls(context, DeleteAclsRequest(filters=[wanted("t"), wanted(None)]), ROOT)
+    assert len(decision.records) == 1
+    assert [len(each.matching_acls) for each in decision.response.filter_results] == [1, 1]

@@ -1,0 +1,186 @@
+"""StandardAuthorizer's rules over the image's ACLs."""
+
+import random
+from itertools import count
+
+import pytest
+
+from controller.kraft.contexts import a_context
+from kcore.controller.kraft.authorization import (
+    ALTER,
+    ALTER_CONFIGS,
+    CLUSTER_ACTION,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    READ,
+    TOPIC,
+    WRITE,
+    filter_by_authorized,
+    is_authorized,
+)
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from kcore.types import Uuid
+
+LITERAL, PREFIXED, DENY, ALLOW, ALL = 3, 4, 2, 3, 2
+IDS = count(1)
+
+
+def entry(
+    name: str,
+    principal: str = "User:alice",
+    operation: int = READ,
+    permission: int = ALLOW,
+    pattern: int = LITERAL,
+    host: str = "*",
+    resource_type: int = TOPIC,
+) -> AccessControlEntryRecord:
+    acl_id = Uuid(next(IDS).to_bytes(16, "big"))
+    return AccessControlEntryRecord(
+        id=acl_id,
+        resource_type=resource_type,
+        resource_name=name,
+        pattern_type=pattern,
+        principal=principal,
+        host=host,
+        operation=operation,
+        permission_type=permission,
+    )
+
+
+def asked_by(name: str = "alice", address: str = "10.0.0.1") -> RequestInfo:
+    return RequestInfo(0, 0, 0, KafkaPrincipal(name), address)
+
+
+def a_world(*acls: AccessControlEntryRecord, everyone: bool = False) -> ControllerContext:
+    context = a_context(has_authorizer=True, super_users=("User:root",), allow_everyone_if_no_acl_found=everyone)
+    for acl in acls:
+        context.image.apply(acl)
+    return context
+
+
+def test_without_an_authorizer_everybody_may_do_everything() -> None:
+    assert is_authorized(a_context(), asked_by(), CLUSTER_ACTION)
+
+
+def test_a_super_user_may_do_what_is_denied() -> None:
+    context = a_world(entry("t", "User:*", ALL, DENY))
+    assert is_authorized(context, asked_by("root"), READ, TOPIC, "t")
+    assert not is_authorized(context, asked_by("alice"), READ, TOPIC, "t")
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+def test_a_resource_without_entries(everyone: bool) -> None:
+    context = a_world(entry("t", "User:bob"), everyone=everyone)
+    assert is_authorized(context, asked_by(), READ, TOPIC, "other") is everyone
+    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked", "may"),
+    [
+        *[(operation, DESCRIBE, True) for operation in (READ, WRITE, ALTER, DESCRIBE, ALL)],
+        *[(operation, DESCRIBE, False) for operation in (CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS)],
+        (ALTER_CONFIGS, DESCRIBE_CONFIGS, True),
+        (DESCRIBE_CONFIGS, ALTER_CONFIGS, False),
+        (READ, WRITE, False),
+    ],
+)
+def test_what_an_allowed_operation_implies(allowed: int, asked: int, may: bool) -> None:
+    assert is_authorized(a_world(entry("t", operation=allowed)), asked_by(), asked, TOPIC, "t") is may
+
+
+def test_a_denied_operation_implies_nothing() -> None:
+    context = a_world(entry("t", operation=DESCRIBE), entry("t", operation=READ, permission=DENY))
+    assert is_authorized(context, asked_by(), DESCRIBE, TOPIC, "t")
+    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+
+
+def test_an_entry_of_a_host() -> None:
+    context = a_world(entry("t", host="10.0.0.1"))
+    assert is_authorized(context, asked_by(address="10.0.0.1"), READ, TOPIC, "t")
+    assert not is_authorized(context, asked_by(address="10.0.0.2"), READ, TOPIC, "t")
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("fe80::a:b", "fe80:0:0:0:0:0:a:b"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_hosts_are_named_as_java_names_them(address: str, host: str) -> None:
+    assert is_authorized(a_world(entry("t", host=host)), asked_by(address=address), READ, TOPIC, "t")
+
+
+def test_names_that_are_authorized() -> None:
+    context = a_world(entry("logs-", pattern=PREFIXED), entry("logs-secret", permission=DENY))
+    names = ["logs-a", "logs-secret", "log", "logs-a"]
+    assert filter_by_authorized(context, asked_by(), READ, TOPIC, names) == {"logs-a"}
+
+
+def test_entries_that_are_taken_back_no_longer_count() -> None:
+    context = a_world()
+    context.image.keep_journal()
+    acl = entry("t")
+    context.image.begin(0)
+    context.image.apply(acl, 0)
+    context.image.commit(1)
+    assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+    context.image.begin(1)
+    context.image.apply(RemoveAccessControlEntryRecord(id=acl.id), 1)
+    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+    context.image.revert_to(1)
+    assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+
+
+def slowly(context: ControllerContext, info: RequestInfo, operation: int, name: str) -> bool:
+    """The rule over all entries, one after the other."""
+    found = [
+        acl
+        for acl in context.image.acls.values()
+        if acl.resource_type == TOPIC
+        and (name.startswith(acl.resource_name) if acl.pattern_type == PREFIXED else acl.resource_name in (name, "*"))
+    ]
+    if not found:
+        return context.config.allow_everyone_if_no_acl_found
+    verdicts = set()
+    for acl in found:
+        implied = {DESCRIBE: {READ, WRITE, ALTER, DESCRIBE}}.get(operation, {operation})
+        wanted = implied if acl.permission_type == ALLOW else {operation}
+        if (
+            acl.principal in (f"User:{info.principal.name}", "User:*")
+            and acl.host in ("*", info.client_address)
+            and (acl.operation == ALL or acl.operation in wanted)
+        ):
+            verdicts.add(acl.permission_type)
+    return verdicts == {ALLOW}
+
+
+def test_random_entries_come_and_go() -> None:
+    dice = random.Random(5)
+    names = ["a", "ab", "abc", "b", "*", "abd"]
+    for everyone in (False, True):
+        context = a_world(everyone=everyone)
+        for _ in range(600):
+            if context.image.acls and dice.random() < 0.5:
+                victim = dice.choice(list(context.image.acls))
+                context.image.apply(RemoveAccessControlEntryRecord(id=victim))
+            else:
+                context.image.apply(
+                    entry(
+                        dice.choice(names),
+                        dice.choice(["User:alice", "User:bob", "User:*"]),
+                        dice.choice([ALL, READ, WRITE, ALTER, DESCRIBE]),
+                        dice.choice([ALLOW, ALLOW, DENY]),
+                        dice.choice([LITERAL, PREFIXED]),
+                        dice.choice(["*", "10.0.0.1"]),
+                    )
+                )
+            info = asked_by(dice.choice(["alice", "bob"]), dice.choice(["10.0.0.1", "10.0.0.2"]))
+            operation, name = dice.choice([READ, WRITE, DESCRIBE]), dice.choice([*names, "abcdef", "c"])
+            assert is_authorized(context, info, operation, TOPIC, name) is slowly(context, info, operation, name)

@@ -1,0 +1,127 @@
+"""Client quotas, beyond what stories of a real controller show."""
+
+import pytest
+
+from controller.kraft.contexts import a_context, applied
+from kcore.controller.kraft.admin.quotas import on_alter_client_quotas
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.protocol_errors import Errors
+from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
+
+INFO = RequestInfo(1, 0)
+RATE = "consumer_byte_rate"
+
+
+def entry(
+    *parts: tuple[str, str | None], ops: tuple[tuple[str, float | None], ...] = ()
+) -> AlterClientQuotasRequestEntryData:
+    return AlterClientQuotasRequestEntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
+        ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in ops],
+    )
+
+
+def altered(context: ControllerContext, *entries: AlterClientQuotasRequestEntryData, check: bool = False) -> Decision:
+    return on_alter_client_quotas(context, AlterClientQuotasRequest(entries=[*entries], validate_only=check), INFO)
+
+
+def messages(decision: Decision) -> list[str | None]:
+    return [each.error_message for each in decision.response.entries]
+
+
+def test_a_quota_is_set_kept_changed_and_removed() -> None:
+    context, user = a_context(), ("user", "alice")
+    assert not context.image.quotas
+    applied(context, altered(context, entry(user, ops=((RATE, 10.0), ("request_percentage", 0.5)))))
+    assert context.image.quotas == {(user,): {RATE: 10.0, "request_percentage": 0.5}}
+    assert not altered(context, entry(user, ops=((RATE, 10.0),))).records
+    assert not altered(context, entry(user, ops=((RATE, 11.0),)), check=True).records
+    applied(context, altered(context, entry(user, ops=((RATE, None), ("request_percentage", 7.0)))))
+    assert context.image.quotas == {(user,): {"request_percentage": 7.0}}
+    assert not altered(context, entry(user, ops=((RATE, None),))).records
+
+
+def test_one_value_that_is_wrong_keeps_the_whole_entity_as_it_is() -> None:
+    decision = altered(
+        a_context(),
+        entry(("user", "alice"), ops=((RATE, 5.0), ("bogus", 1.0))),
+        entry(("user", None), ops=((RATE, 5.0),)),
+    )
+    assert len(decision.records) == 1
+    assert sorted(messages(decision), key=str) == ["Invalid configuration key bogus", None]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (RATE, 0.0, f"Quota {RATE} must be greater than 0"),
+        (RATE, 0.5, f"{RATE} cannot be a fractional value."),
+        (RATE, 1.0 + 1e-7, None),
+        (RATE, float("inf"), f"Proposed value for {RATE} is too large for a LONG."),
+        (RATE, 2.0**63, None),
+        ("request_percentage", 0.25, None),
+        ("connection_creation_rate", 1.0, "Invalid configuration key connection_creation_rate"),
+    ],
+)
+def test_values_of_users(key: str, value: float, message: str | None) -> None:
+    assert messages(altered(a_context(), entry(("user", "u"), ops=((key, value),)))) == [message]
+
+
+def test_values_of_addresses() -> None:
+    rate = "connection_creation_rate"
+    found = [
+        messages(altered(a_context(), entry(("ip", "::1"), ops=((key, value),))))
+        for key, value in ((rate, 2.0**31 - 1), (rate, 2.0**31), (RATE, 1.0))
+    ]
+    assert found == [
+        [None],
+        [f"Proposed value for {rate} is too large for an INT."],
+        [f"Invalid configuration key {RATE}"],
+    ]
+
+
+def test_not_a_number_is_written_once() -> None:
+    context = a_context()
+    ask = entry(("user", "u"), ops=(("request_percentage", float("nan")),))
+    applied(context, altered(context, ask))
+    assert not altered(context, ask).records
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        *[(each, True) for each in ("10.0.0.1", "::1", "[::1]", "fe80::1", "localhost", None)],
+        *[(each, False) for each in ("nowhere.invalid.", "999.0.0.1", "[::1", "a.example", " ", "\ud800")],
+    ],
+)
+def test_addresses_are_not_looked_up(address: str | None, is_one: bool) -> None:
+    found = messages(altered(a_context(), entry(("ip", address), ops=(("connection_creation_rate", 1.0),))))
+    assert found == [None if is_one else f"{address} is not a valid IP or resolvable host."]
+
+
+def test_an_entity_that_is_named_twice_is_refused_but_keeps_what_was_decided_first() -> None:
+    context, user = a_context(), ("user", "alice")
+    decision = altered(context, entry(user, ops=((RATE, 1.0),)), entry(user, ops=((RATE, 2.0),)))
+    assert messages(decision) == ["Ignoring duplicate entity ClientQuotaEntity(entries={user=alice})"]
+    assert len(decision.records) == 1
+
+
+def test_a_key_that_is_named_twice_is_refused() -> None:
+    decision = altered(a_context(), entry(("user", None), ops=((RATE, 1.0), (RATE, 2.0))))
+    assert messages(decision) == ["Ignoring duplicate entity ClientQuotaEntity(entries={user=null})"]
+    assert not decision.records
+
+
+def test_fifty_thousand_entities() -> None:
+    context = a_context()
+    decision = altered(context, *(entry(("user", f"u{k}"), ops=((RATE, 1.0),)) for k in range(50_000)))
+    applied(context, decision)
+    assert len(context.image.quotas) == 50_000
+
+
+def test_who_may_not_alter_configs_changes_nothing() -> None:
+    decision = altered(a_context(has_authorizer=True), entry(("user", "u"), ops=((RATE, 1.0),)))
+    assert [each.error_code for each in decision.response.entries] == [Errors.CLUSTER_AUTHORIZATION_FAILED]
+    assert messages(decision) == ["Cluster authorization failed."]
+    assert not decision.records

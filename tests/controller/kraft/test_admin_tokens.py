@@ -1,0 +1,206 @@
+"""Delegation tokens, beyond what stories of a real controller show: their times, renewers and expiry."""
+
+import hmac
+from dataclasses import replace
+
+import pytest
+
+from controller.kraft.contexts import a_context, applied
+from kcore.controller.kraft.admin.tokens import (
+    expire_tokens,
+    on_create_delegation_token,
+    on_describe_delegation_token,
+    on_expire_delegation_token,
+    on_renew_delegation_token,
+)
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
+from kcore.controller.kraft.periodic import TOKENS
+from kcore.controller.kraft.tasks import all_tasks
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from kcore.schema.metadata_records_security import AccessControlEntryRecord
+from kcore.types import Uuid
+
+NOW = 1_000_000
+DAY = 24 * 3600 * 1000
+
+
+def asked_by(name: str = "alice", wall_ms: int = NOW, **values: object) -> RequestInfo:
+    return RequestInfo(3, 0, wall_ms, KafkaPrincipal(name), is_forwarded=True)._replace(**values)
+
+
+def a_world(**settings: object) -> ControllerContext:
+    return a_context(**{"delegation_token_secret_key": "swordfish", **settings})
+
+
+def created(context: ControllerContext, info: RequestInfo, **values: object) -> Decision:
+    given = {"owner_principal_type": None, "owner_principal_name": None, "max_lifetime_ms": -1}
+    return on_create_delegation_token(context, CreateDelegationTokenRequest(**{**given, **values}), info)
+
+
+def a_token(context: ControllerContext, info: RequestInfo | None = None, **values: object) -> bytes:
+    decision = created(context, info or asked_by(), **values)
+    assert decision.response.error_code == Errors.NONE
+    applied(context, decision)
+    secret: bytes = decision.response.hmac
+    return secret
+
+
+def renewed(context: ControllerContext, secret: bytes, info: RequestInfo, period_ms: int = -1) -> Decision:
+    request = RenewDelegationTokenRequest(hmac=secret, renew_period_ms=period_ms)
+    return on_renew_delegation_token(context, request, info)
+
+
+def ended(context: ControllerContext, secret: bytes, info: RequestInfo, period_ms: int = -1) -> Decision:
+    request = ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=period_ms)
+    return on_expire_delegation_token(context, request, info)
+
+
+def test_the_secret_follows_from_the_id() -> None:
+    response = created(a_world(), asked_by()).response
+    assert response.hmac == hmac.digest(b"swordfish", response.token_id.encode(), "sha512")
+    assert response.issue_timestamp_ms == NOW
+    assert response.expiry_timestamp_ms == NOW + DAY
+    assert response.max_timestamp_ms == NOW + 7 * DAY
+
+
+def test_times_are_bounded() -> None:
+    short = created(a_world(), asked_by(), max_lifetime_ms=5).response
+    assert (short.expiry_timestamp_ms, short.max_timestamp_ms) == (NOW + 5, NOW + 5)
+    late = created(a_world(), asked_by(wall_ms=(1 << 63) - 2)).response
+    assert late.max_timestamp_ms == (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    ("info", "settings", "error"),
+    [
+        (asked_by(is_forwarded=False), {}, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (asked_by(is_token_authenticated=True), {}, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (asked_by(), {"delegation_token_secret_key": None}, Errors.DELEGATION_TOKEN_AUTH_DISABLED),
+        (asked_by(), {"level": 13}, Errors.UNSUPPORTED_VERSION),  # 3.6-IV1
+        (asked_by(), {"level": 14}, Errors.NONE),
+    ],
+)
+def test_where_there_are_no_tokens(info: RequestInfo, settings: dict[str, object], error: Errors) -> None:
+    context = a_world(**settings)
+    assert created(context, info).response.error_code == error
+    if error != Errors.NONE:
+        assert not created(context, info).records
+        assert renewed(context, b"", info).response.error_code == error
+        assert ended(context, b"", info).response.error_code == error
+
+
+def test_a_token_for_another_needs_create_tokens() -> None:
+    context = a_world(has_authorizer=True)
+    for_bob = {"owner_principal_type": "User", "owner_principal_name": "bob"}
+    assert created(context, asked_by(), **for_bob).response.error_code == Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    allowed = AccessControlEntryRecord(
+        id=Uuid(b"a" * 16),
+        resource_type=7,
+        resource_name="User:bob",
+        pattern_type=3,
+        principal="User:alice",
+        host="*",
+        operation=13,
+        permission_type=3,
+    )
+    context.image.apply(allowed)
+    secret = a_token(context, **for_bob)
+    (token,) = context.image.tokens.values()
+    assert (token.owner, token.requester) == ("User:bob", "User:alice")
+    assert renewed(context, secret, asked_by("alice")).response.error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+    assert renewed(context, secret, asked_by("bob")).response.error_code == Errors.NONE
+
+
+def test_an_owner_without_a_type_is_refused() -> None:
+    decision = created(a_world(), asked_by(), owner_principal_name="bob")
+    assert decision.response.error_code == Errors.INVALID_PRINCIPAL_TYPE
+    assert not decision.records
+
+
+def test_owner_and_renewers_may_renew_up_to_the_greatest_age() -> None:
+    context = a_world()
+    secret = a_token(context, renewers=[CreatableRenewers(principal_type="User", principal_name="bob")])
+    assert renewed(context, secret, asked_by("eve")).response.error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+    later = NOW + DAY - 1
+    decision = renewed(context, secret, asked_by("bob", later))
+    assert decision.response.expiry_timestamp_ms == later + DAY
+    applied(context, decision)
+    for day in range(2, 7):
+        applied(context, renewed(context, secret, asked_by("alice", NOW + day * DAY - day)))
+    last = renewed(context, secret, asked_by("alice", NOW + 7 * DAY - 10))
+    assert last.response.expiry_timestamp_ms == NOW + 7 * DAY
+    applied(context, last)
+    over = renewed(context, secret, asked_by("alice", NOW + 7 * DAY + 1))
+    assert over.response.error_code == Errors.DELEGATION_TOKEN_EXPIRED
+    assert not over.records
+
+
+def test_a_token_ends_now_or_later_or_not_at_all() -> None:
+    context = a_world()
+    secret = a_token(context)
+    assert ended(context, b"wrong", asked_by()).response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+    later = ended(context, secret, asked_by(), 1_000)
+    assert later.response.expiry_timestamp_ms == NOW + 1_000
+    applied(context, later)
+    assert (
+        ended(context, secret, asked_by(wall_ms=NOW + 1_001), 0).response.error_code == Errors.DELEGATION_TOKEN_EXPIRED
+    )
+    now = ended(context, secret, asked_by(wall_ms=NOW + 1_001))  # At once: even one whose time is over.
+    assert now.response.expiry_timestamp_ms == NOW + 1_001
+    applied(context, now)
+    assert not context.image.tokens
+    assert ended(context, secret, asked_by()).response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_tokens_that_are_taken_back_are_unknown() -> None:
+    context = a_world()
+    context.image.keep_journal()
+    context.image.begin(0)
+    secret = a_token(context)
+    assert renewed(context, secret, asked_by()).response.error_code == Errors.NONE
+    context.image.revert_to(0)
+    assert renewed(context, secret, asked_by()).response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_expired_tokens_are_removed_by_the_wall_clock() -> None:
+    context = a_world()
+    for k in range(MOST_EXPIRED + 5):
+        a_token(context, asked_by(wall_ms=NOW + (k % 2)))
+    context.wall_ahead_ms = NOW
+    assert expire_tokens(context, DAY) is None  # At the very millisecond a token still holds.
+    first = expire_tokens(context, DAY + 2)
+    assert first is not None
+    assert len(first.records) == MOST_EXPIRED
+    assert not first.is_atomic
+    [task] = [each for each in all_tasks(context.config) if each.name == TOKENS]
+    assert task.continues_from == len(first.records)  # The rest is due at once.
+    applied(context, first)
+    rest = expire_tokens(context, DAY + 2)
+    assert rest is not None
+    applied(context, rest)
+    assert not context.image.tokens
+    assert expire_tokens(context, DAY + 2) is None
+
+
+def test_controllers_do_not_describe_tokens() -> None:
+    request = DescribeDelegationTokenRequest(owners=None)
+    direct = on_describe_delegation_token(a_world(), request, asked_by(is_forwarded=False))
+    assert direct.response.error_code == Errors.UNKNOWN_SERVER_ERROR
+    assert on_describe_delegation_token(a_world(), request, asked_by()).response is None
+
+
+def test_the_key_does_not_show() -> None:
+    context = a_world()
+    assert "swordfish" not in repr(context.config)
+    assert "swordfish" not in repr(replace(context.config, node_id=2))
+    assert "swordfish" not in repr(context.tokens)

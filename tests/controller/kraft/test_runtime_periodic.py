@@ -1,0 +1,95 @@
+"""When periodic work is due: PeriodicTaskControlManager's rule of 4.x, and 3.9.1's, which waits for a reason."""
+
+from typing import Any
+
+import pytest
+
+from controller.kraft.runtime import controller_of
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, PeriodicTasks, Task
+from kcore.controller.kraft.tasks import all_tasks
+
+
+def nothing(context: Any, now_ms: int) -> Decision | None:
+    return None
+
+
+@pytest.fixture
+def context() -> Any:
+    return controller_of().context
+
+
+def test_a_task_is_due_its_period_after_activation_and_after_it_ran(context: Any) -> None:
+    task = Task("a", 100, nothing)
+    tasks = PeriodicTasks([task])
+    assert tasks.next_due_ms is None and tasks.due(1 << 40) is None
+    tasks.activate(context, 1000)
+    assert tasks.due(1099) is None and tasks.due(1100) is task
+    tasks.ran(task, context, 1150, written=0)
+    assert tasks.next_due_ms == 1250
+
+
+def test_tasks_run_in_the_order_in_which_they_fell_due(context: Any) -> None:
+    """Also where much time passes at once; of those due at the same time the first of the table is first."""
+    a, b, c = (Task(name, period, nothing) for name, period in (("a", 300), ("b", 100), ("c", 300)))
+    tasks = PeriodicTasks([a, b, c])
+    tasks.activate(context, 0)
+    ran = []
+    while (task := tasks.due(550)) is not None:
+        ran.append(task.name)
+        tasks.ran(task, context, 550, written=0)
+    assert ran == ["b", "a", "c"]
+
+
+def test_what_has_more_to_do_is_due_at_once_and_what_failed_in_five_minutes(context: Any) -> None:
+    task = Task("a", 1000, nothing, continues_from=1)
+    tasks = PeriodicTasks([task])
+    tasks.activate(context, 0)
+    tasks.ran(task, context, 5000, written=1)
+    assert tasks.next_due_ms == 5000 + AGAIN_MS
+    tasks.ran(task, context, 5010, written=0)
+    assert tasks.next_due_ms == 6010
+    tasks.ran(task, context, 6010, written=0, failed=True)
+    assert tasks.next_due_ms == 6010 + AFTER_FAULT_MS
+
+
+def test_a_task_of_3_9_waits_only_for_a_reason(context: Any) -> None:
+    """Its period begins when the reason is seen, not at activation."""
+    reasons: list[bool] = []
+    task = Task("a", 100, nothing, is_wanted=lambda _: bool(reasons))
+    tasks = PeriodicTasks([task])
+    tasks.activate(context, 0)
+    assert tasks.next_due_ms is None
+    reasons.append(True)
+    tasks.on_change(context, 70)
+    tasks.on_change(context, 90)
+    assert tasks.next_due_ms == 170
+    reasons.clear()
+    tasks.ran(task, context, 170, written=1)
+    assert tasks.next_due_ms is None
+
+
+def test_nothing_is_due_of_a_controller_that_does_not_lead(context: Any) -> None:
+    tasks = PeriodicTasks([Task("a", 100, nothing)])
+    tasks.activate(context, 0)
+    tasks.deactivate()
+    assert tasks.due(1 << 40) is None
+
+
+@pytest.mark.parametrize("release", ["4.3.1", "4.1.2", "3.9.1"])
+def test_what_a_controller_does_by_itself(release: str) -> None:
+    """No balancing where it is switched off, no no-ops where their interval is 0."""
+    config = KraftControllerConfig(1, "a cluster", release=release)
+    everything = {
+        "expireDelegationTokens",
+        "electPreferred",
+        "electUnclean",
+        "maybeFenceStaleBroker",
+        "writeNoOpRecord",
+    }
+    assert {task.name for task in all_tasks(config)} == everything
+    quiet = KraftControllerConfig(
+        *(1, "a cluster"), release=release, auto_leader_rebalance_enable=False, metadata_max_idle_interval_ms=0
+    )
+    assert {task.name for task in all_tasks(quiet)} == everything - {"electPreferred", "writeNoOpRecord"}

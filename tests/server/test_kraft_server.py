@@ -1,0 +1,188 @@
+"""A KRaft controller as a process of one voter: what clients get over the wire."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from struct import Struct
+from typing import Any
+
+import pytest
+
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.handlers import HANDLERS
+from kcore.errors import NetworkError
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.processes.machine import free_ports
+from kcore.protocol_errors import Errors
+from kcore.raft.config import RaftConfig
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.schema.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
+from kcore.schema.cluster_metadata import DescribeClusterRequest
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.envelope import EnvelopeRequest
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.partitions import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from kcore.schema.principal import DefaultPrincipalData
+from kcore.schema.sasl import SaslHandshakeRequest
+from kcore.schema.structure import Message
+from kcore.server.kraft.apis import APIS, FEATURES
+from kcore.server.kraft.process import KraftServer
+from kcore.server.quorum.process import MemoryElections
+from kcore.types import Uuid
+from kcore.wire.codec import decode_from, encode
+
+CLUSTER = "a-cluster-of-the-tests"
+OWN = Uuid((1 << 70).to_bytes(16))
+LEVELS = {"metadata.version": 30, "group.version": 1}
+
+
+def served(story: Callable[[KraftServer, Connection], Awaitable[None]], port: int, **settings: Any) -> None:
+    """The story of one client of an active controller."""
+
+    async def run() -> None:
+        release = settings.get("release", "4.3.1")
+        config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
+        where = {"CONTROLLER": Address("127.0.0.1", port)}
+        raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
+        bootstrap = Bootstrap.of_features(LEVELS, "a test")
+        server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)
+        async with server, asyncio.timeout(30):
+            may_register = "super_users" not in settings or "User:ANONYMOUS" in settings["super_users"]
+            while server.controller.stable < 5 or (may_register and 7 not in server.controller.image.controllers):
+                await asyncio.sleep(0.01)
+            async with await connect("127.0.0.1", server.port) as connection:
+                await story(server, connection)
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+def registration() -> BrokerRegistrationRequest:
+    features = [Feature(name=name, min_supported_version=1, max_supported_version=30) for name in LEVELS]
+    return BrokerRegistrationRequest(
+        broker_id=1,
+        cluster_id=CLUSTER,
+        incarnation_id=OWN,
+        listeners=[Listener(name="PLAINTEXT", host="h", port=9, security_protocol=0)],
+        features=features,
+        log_dirs=[OWN],
+    )
+
+
+def test_api_versions_tell_what_is_finalized(port: int) -> None:
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+        assert {each.name: each.max_version_level for each in told.finalized_features} == LEVELS
+        assert {each.name: (each.min_version, each.max_version) for each in told.supported_features} == dict(
+            FEATURES["4.3.1"]
+        )
+        assert len(told.api_keys) == len(APIS["4.3.1"])
+        assert 0 < told.finalized_features_epoch < server.controller.stable
+
+    served(story, port)
+
+
+def test_a_broker_registers_and_lives(port: int) -> None:
+    async def story(server: KraftServer, connection: Connection) -> None:
+        registered = await connection.send(registration())
+        assert registered.error_code == 0 and registered.broker_epoch > 0
+        assert server.controller.committed > registered.broker_epoch, "answered at the commit"
+        told = await connection.send(
+            BrokerHeartbeatRequest(
+                broker_id=1, broker_epoch=registered.broker_epoch, current_metadata_offset=registered.broker_epoch
+            )
+        )
+        assert (told.error_code, told.is_fenced) == (0, False)
+        assert not server.controller.image.brokers[1].fenced
+
+    served(story, port)
+
+
+def test_the_controller_knows_itself(port: int) -> None:
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(DescribeClusterRequest(endpoint_type=2))
+        assert (told.error_code, told.controller_id) == (0, 7)
+        assert [(each.broker_id, each.port) for each in told.brokers] == [(7, server.port)]
+
+    served(story, port)
+
+
+def enveloped(request: Message, version: int, address: bytes = b"\x0a\0\0\1", of_principal: int = 0) -> EnvelopeRequest:
+    head = RequestHeader(request_api_key=request.api_key, request_api_version=version, correlation_id=77)
+    data = encode(head, request.header_version(version)) + encode(request, version)
+    who = DefaultPrincipalData(type="User", name="alice", token_authenticated=False)
+    whole = Struct(">h").pack(of_principal) + encode(who, 0)
+    return EnvelopeRequest(request_data=data, request_principal=whole, client_host_address=address)
+
+
+def test_what_a_broker_hands_on_is_its_client_s(port: int) -> None:
+    """The answer comes within another; what may not be handed on is refused as Kafka does."""
+    listing = ListPartitionReassignmentsRequest(topics=None)
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(enveloped(listing, 0))
+        assert told.error_code == 0
+        head, at = decode_from(ResponseHeader, 1, told.response_data)
+        inner, _ = decode_from(ListPartitionReassignmentsResponse, 0, told.response_data, at)
+        assert (head.correlation_id, inner.error_code) == (77, Errors.CLUSTER_AUTHORIZATION_FAILED)
+        beat = BrokerHeartbeatRequest(broker_id=1)
+        for odd, error in (
+            (enveloped(beat, 0), Errors.INVALID_REQUEST),
+            (enveloped(listing, 0, address=b"\1"), Errors.INVALID_REQUEST),
+            (enveloped(listing, 0, of_principal=9), Errors.PRINCIPAL_DESERIALIZATION_FAILURE),
+            (EnvelopeRequest(request_data=b"\0", request_principal=None), Errors.PRINCIPAL_DESERIALIZATION_FAILURE),
+        ):
+            assert Errors((await connection.send(odd)).error_code) is error
+
+    super_user = {"has_authorizer": True, "super_users": ("User:ANONYMOUS",)}
+    served(story, port, **super_user)
+
+
+def test_raft_s_requests_need_the_right_to_act_for_the_cluster(port: int) -> None:
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(DescribeQuorumRequest(topics=[]))
+        assert Errors(told.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
+
+    served(story, port, has_authorizer=True, super_users=("User:other",))
+
+
+def test_sasl_is_over_before_it_begins(port: int) -> None:
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(SaslHandshakeRequest(mechanism="PLAIN"))
+        assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
+
+    served(story, port)
+
+
+def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:
+    """Kafka's parser refuses them: the connection is closed, and an envelope says UNSUPPORTED_VERSION."""
+    listing = DescribeAclsRequest(resource_type_filter=0, pattern_type_filter=3, operation=2, permission_type=3)
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        told = await connection.send(enveloped(CreateAclsRequest(creations=[AclCreation()]), 3))
+        assert Errors(told.error_code) is Errors.UNSUPPORTED_VERSION
+        with pytest.raises(NetworkError):
+            await connection.send(listing)
+
+    served(story, port)
+
+
+def test_a_request_that_makes_no_sense_costs_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where Kafka's own request parser throws."""
+    monkeypatch.setitem(HANDLERS, BrokerHeartbeatRequest, lambda *_: Decision())
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        with pytest.raises(NetworkError):
+            await connection.send(BrokerHeartbeatRequest(broker_id=1))
+        assert server.node.leads
+
+    served(story, port)

@@ -1,0 +1,78 @@
+"""server.properties of a KRaft controller: Kafka's names, and one line for what cannot be."""
+
+import pytest
+
+from kcore.raft.replicas import Address
+from kcore.server.kraft.settings import SettingsError, settings_of
+
+MINIMAL = {
+    "process.roles": "controller",
+    "node.id": "7",
+    "controller.quorum.bootstrap.servers": "a:1,b:2",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://:9093",
+}
+
+
+def test_what_a_controller_needs_and_no_more() -> None:
+    settings = settings_of(MINIMAL)
+    assert (settings.node_id, settings.listener, settings.listen) == (7, "CONTROLLER", Address("", 9093))
+    assert settings.advertised == Address("localhost", 9093)
+    assert settings.bootstrap == (Address("a", 1), Address("b", 2)) and settings.voters == ()
+    config = settings.controller_config("a cluster", "4.3.1", frozenset())
+    assert (config.broker_session_timeout_ms, config.metadata_max_idle_interval_ms) == (9000, 500)
+
+
+def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
+    more = {
+        "controller.quorum.fetch.timeout.ms": "4000",
+        "metadata.max.retention.bytes": "-1",
+        "broker.session.timeout.ms": "6000",
+        "auto.leader.rebalance.enable": "FALSE",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:a;User:b",
+        "min.insync.replicas": "2",
+    }
+    settings = settings_of(MINIMAL | more)
+    assert settings.raft == {
+        "append_linger_ms": None,
+        "fetch_timeout_ms": 4000,
+        "metadata_max_retention_bytes": -1,
+    }
+    config = settings.controller_config("a cluster", "4.3.1", frozenset())
+    assert (config.broker_session_timeout_ms, config.auto_leader_rebalance_enable) == (6000, False)
+    assert config.has_authorizer and config.super_users == ("User:a", "User:b")
+    assert config.static_configs["min.insync.replicas"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("no.such.setting", "1", "no.such.setting: Kafka 4.3.1 has no such setting"),
+        ("zookeeper.connect", "x:1", "zookeeper.connect: Kafka 4.3.1 has no such setting"),
+        ("process.roles", "broker,controller", "kcore is a controller alone"),
+        ("node.id", "-1", "give a number from 0"),
+        ("broker.session.timeout.ms", "soon", "give a number from 1"),
+        ("auto.leader.rebalance.enable", "yes", "give true or false"),
+        ("controller.quorum.voters", "7@a:1", "give either"),
+        ("controller.quorum.bootstrap.servers", "a", "give HOST:PORT"),
+        ("controller.listener.names", "", "controller.listener.names is missing"),
+        ("listeners", "PLAINTEXT://:1", "CONTROLLER is missing"),
+        ("listeners", "CONTROLLER://:70000", "give NAME://HOST:PORT"),
+        ("listener.security.protocol.map", "CONTROLLER:SASL_SSL", "must be PLAINTEXT"),
+        ("authorizer.class.name", "com.example.Mine", "StandardAuthorizer alone"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(name: str, value: str, told: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        settings_of(MINIMAL | {name: value})
+    assert told in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_static_voters() -> None:
+    given = {key: value for key, value in MINIMAL.items() if "bootstrap" not in key}
+    settings = settings_of(given | {"controller.quorum.voters": "7@a:1,8@[::1]:2"})
+    assert [(each.key.id, each.endpoints["CONTROLLER"]) for each in settings.voters] == [
+        (7, Address("a", 1)),
+        (8, Address("::1", 2)),
+    ]
