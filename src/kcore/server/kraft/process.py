@@ -65,7 +65,6 @@ class KraftServer(QuorumServer):
         self._levels: tuple[dict[str, int], int] = {}, -1  # As decided, and the offset behind it.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._registration = Registration(self.config, self.node, self.controller, Random(dice.getrandbits(48)))
         super().__init__(
             *(raft, log, elections),
             host=host,
@@ -74,7 +73,7 @@ class KraftServer(QuorumServer):
             store_cluster_id=store_cluster_id,
             stop_ms=stop_ms,
         )
-
+        self._registration = Registration(raft, self.node, self.controller, Random(dice.getrandbits(48)))
         self.controller.kraft_version_problem = self._why_no_kraft_version
 
     def _why_no_kraft_version(self, version: int) -> str | None:
