@@ -88,7 +88,7 @@ def full_segment_is_not_synced(patches: Patches) -> None:
     patches.put(LogWriter, "close", make)
 
 
-@plant("DirectoryOpens")
+@plant("SameCommittedData")
 def recovery_point_stays_above_a_cut(patches: Patches) -> None:
     """What is written where the log was cut is not durable, and the recovery point says that it is."""
     patches.put(DiskRaftLog, "_lower_recovery_point", lambda _: lambda self, offset: None)
