@@ -100,7 +100,7 @@ class Quorum:
     def append(self) -> None:
         leader = self.leader
         assert leader is not None
-        appended, effects = leader.append([b"value"], leader.epoch, self.now_us // 1000)
+        appended, effects = leader.append([b"value"], leader.epoch, leader.next_offset, self.now_us // 1000)
         for k in self.nodes:
             self._appended[k].append((appended.last_offset + 1, self.now_us))
         self.perform(leader, effects)
