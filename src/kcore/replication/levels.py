@@ -127,7 +127,15 @@ def level_of(level: Level | str) -> Level:
     return Level.parse(level) if isinstance(level, str) else level
 
 
-for _version in VERSIONS:  # Parsed here, so that the first election need not.
-    for _text in (_version, f"zookeeper:{_version}", *(f"{_version}@{release}" for release in RELEASES)):
+def _parsed() -> tuple[Level, ...]:
+    """Every level that has a name; parsed here, so that the first election need not."""
+    forms = ("{}", "zookeeper:{}", *("{}@" + release for release in RELEASES))
+    texts = [form.format(name) for name in VERSIONS for form in forms]
+    levels: dict[Level, None] = {}
+    for text in texts:
         with suppress(LevelError):
-            level_of(_text)
+            levels[level_of(text)] = None
+    return tuple(levels)
+
+
+LEVELS: Final = _parsed()
