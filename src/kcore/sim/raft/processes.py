@@ -117,6 +117,7 @@ def cut_power(world: "World", machine: Machine, *, peers_know: bool = False) -> 
 def crash_in_event(world: "World", machine: Machine, *, is_power_cut: bool) -> None:
     """Its disk has just said so, in the middle of what the process did: of an election some steps are done."""
     if machine.is_up:
+        world.checkers.on_crash_in_event(machine)
         machine.log.end_process()
     machine.disk.end_process()
     if is_power_cut:

@@ -85,6 +85,7 @@ class Checkers:
         self._on_boot = _all(checkers, "on_boot")
         self._on_state = _all(checkers, "on_state")
         self.after_event = _all(checkers, "after_event")
+        self.on_crash_in_event = _all(checkers, "on_crash_in_event")
 
     def watcher(self, machine: Machine) -> LogWatcher:
         """What a machine's log tells."""

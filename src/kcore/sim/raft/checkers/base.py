@@ -49,6 +49,9 @@ class Checker:
         The effects of the event are still to come.
         """
 
+    def on_crash_in_event(self, machine: Machine) -> None:
+        """The machine is about to crash in the middle of an event, some of whose messages may have left it."""
+
     def after_event(self, machine: Machine) -> None:
         """The effects are through, up to a barrier (`machine.storing`); once more when that is open."""
 

@@ -43,6 +43,11 @@ class Commits(Checker):
             self._on_high_watermark(machine, high_watermark)
         self._led[machine.index] = quorum.state
 
+    def on_crash_in_event(self, machine: Machine) -> None:
+        """A high watermark that a leader has told its followers counts, though the event did not end."""
+        if type(machine.node.quorum.state) is Leader:
+            self.after_event(machine)
+
     def _on_high_watermark(self, machine: Machine, high_watermark: int) -> None:
         before = self._seen[machine.index]
         if high_watermark < before:
