@@ -8,7 +8,6 @@ from kcore.sim.raft.planted.patches import Patches, plant
 from kcore.storage import files, log_writer, quorum_state, raft_recovery
 from kcore.storage.files import OS, sync_folder, write_file
 from kcore.storage.log_writer import LogWriter
-from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.raft_snapshots import PARTIAL, RaftSnapshots
 
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -86,9 +85,3 @@ def full_segment_is_not_synced(patches: Patches) -> None:
         return broken
 
     patches.put(LogWriter, "close", make)
-
-
-@plant("SameCommittedData")
-def recovery_point_stays_above_a_cut(patches: Patches) -> None:
-    """What is written where the log was cut is not durable, and the recovery point says that it is."""
-    patches.put(DiskRaftLog, "_lower_recovery_point", lambda _: lambda self, offset: None)
