@@ -216,9 +216,12 @@ async def test_19_a_broker_started_again_while_its_old_registration_waits_is_the
 @story
 async def test_a_broker_told_to_shut_down_while_it_registers_anew_does_so() -> None:
     async with registering_anew() as (node, fleet, broker, release):
-        node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(should_shut_down=True)
+        node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH)
+        beats = node.asked["BrokerHeartbeatRequest"]
         leaving = asyncio.create_task(fleet.shut_down([broker], 60))
-        await until(lambda: broker.state is State.SHUTTING_DOWN)
+        await until(lambda: node.asked["BrokerHeartbeatRequest"] > beats)
+        assert broker.state is State.SHUTTING_DOWN
+        node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(should_shut_down=True)
         release.set()
         await leaving
         assert broker.state is State.OFF
