@@ -25,6 +25,19 @@ TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 METADATA_TOPIC: Final = "__cluster_metadata"  # Topic.CLUSTER_METADATA_TOPIC_NAME; its one partition is 0.
 
+# Names of features (KIP-584): FEATURE_NAME of KRaftVersion, EligibleLeaderReplicasVersion, GroupVersion and so on.
+# That of metadata.version is `FEATURE_NAME` of metadata/metadata_version.py.
+KRAFT_VERSION: Final = "kraft.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+
+# TopicConfig: settings that elections depend on.
+MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+
 RECOVERED: Final = 0  # LeaderRecoveryState
 RECOVERING: Final = 1
 NO_RECOVERY_CHANGE: Final = -1

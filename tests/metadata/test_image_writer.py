@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcore.constants import ELR_VERSION
 from kcore.errors import LevelError, UnwritableMetadataError
 from kcore.metadata import image_writer
 from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import ELR_FEATURE, records_of
+from kcore.metadata.image_writer import records_of
 from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
 from kcore.metadata.replay import replay
 from kcore.schema.index import METADATA_RECORDS
@@ -50,7 +51,7 @@ def lived(dice: Random, count: int) -> tuple[Story, ClusterImage]:
     story = Story(dice)
     image = image_of(story.values(count))
     for target in (image.features, story.image.features):
-        target |= {"metadata.version": 30, ELR_FEATURE: 1}
+        target |= {"metadata.version": 30, ELR_VERSION: 1}
     return story, image
 
 
@@ -171,7 +172,7 @@ def test_elr_that_is_off_is_left_out() -> None:
     """ImageWriterOptions.isEligibleLeaderReplicasEnabled of 4.x; 3.9.1 asks the level alone."""
     story, image = lived(Random(2), 600)
     assert any(each.elr for each in story.image.partitions.values())
-    del image.features[ELR_FEATURE]
+    del image.features[ELR_VERSION]
     for level, has in (("4.3-IV0", False), ("4.0-IV0@3.9.1", True)):
         again = image_of(written(image, level, on_loss=lambda loss: None))
         assert (

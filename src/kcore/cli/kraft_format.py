@@ -9,6 +9,14 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.quorum_format import controllers_of
+from kcore.constants import (
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import LevelError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
@@ -20,13 +28,12 @@ from kcore.storage.raft_dir import RaftDirectory, random_directory_id
 from kcore.storage.raft_format import format_directory
 from kcore.types import Uuid
 
-KRAFT_VERSION: Final = "kraft.version"  # Raft's own: --standalone and --initial-controllers are at 1.
 SINCE: Final = {  # Below this metadata.version a feature is not on by default (Feature.defaultLevel).
-    "eligible.leader.replicas.version": "4.1-IV0",
-    "group.version": "4.0-IV0",
-    "share.version": "4.2-IV0",
-    "streams.version": "4.2-IV1",
-    "transaction.version": "4.0-IV2",
+    ELR_VERSION: "4.1-IV0",
+    GROUP_VERSION: "4.0-IV0",
+    SHARE_VERSION: "4.2-IV0",
+    STREAMS_VERSION: "4.2-IV1",
+    TRANSACTION_VERSION: "4.0-IV2",
 }
 
 
@@ -122,6 +129,7 @@ def _features(release: str, release_version: str | None, given: list[str]) -> di
     for each in given:
         known, _, text = each.partition("=")
         lowest, highest = FEATURES[release].get(known, (0, -1))
+        # kraft.version is raft's own: --standalone and --initial-controllers set it.
         if known in (FEATURE_NAME, KRAFT_VERSION) or not text.isdecimal() or not lowest <= int(text) <= highest:
             others = ", ".join(sorted({*FEATURES[release]} - {FEATURE_NAME, KRAFT_VERSION})) or "none"
             fail(f"--feature {each}: give NAME=LEVEL of {others}")

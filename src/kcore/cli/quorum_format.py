@@ -9,9 +9,11 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of
+from kcore.constants import KRAFT_VERSION
 from kcore.errors import StorageError
 from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.raft.voters import MAX_KRAFT_VERSION
+from kcore.server.kraft.apis import FEATURES as SUPPORTED
 from kcore.storage.raft_dir import random_directory_id
 from kcore.storage.raft_format import format_directory
 from kcore.types import Uuid
@@ -19,15 +21,8 @@ from kcore.types import Uuid
 CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
 # What the first active controller is to finalise, by the release that is followed (Feature.PRODUCTION_FEATURES).
 FEATURES: Final = {
-    "3.9": {"metadata.version": 21},
-    "4.3": {
-        "metadata.version": 30,
-        "eligible.leader.replicas.version": 1,
-        "group.version": 1,
-        "share.version": 1,
-        "streams.version": 1,
-        "transaction.version": 2,
-    },
+    level: {name: highest for name, (_, highest) in SUPPORTED[release].items() if name != KRAFT_VERSION}
+    for level, release in (("3.9", "3.9.1"), ("4.3", "4.3.1"))
 }
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from kcore.constants import KRAFT_VERSION
 from kcore.errors import TableError
 from kcore.metadata.image_state import ImageState
 from kcore.schema import metadata_records_log as log_records
 from kcore.schema import metadata_records_security as security_records
 from kcore.schema import metadata_records_settings as setting_records
 from kcore.schema.structure import MetadataRecord
-
-KRAFT_VERSION: Final = "kraft.version"
 
 
 def _feature_level(image: ImageState, record: setting_records.FeatureLevelRecord) -> None:

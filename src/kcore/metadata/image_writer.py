@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from kcore.constants import ELR_VERSION
 from kcore.errors import LevelError, UnwritableMetadataError
 from kcore.metadata.directory_table import MIGRATING
 from kcore.metadata.frozen import Freezer
@@ -26,7 +27,6 @@ from kcore.types import Bools, Int32s, Int64s
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record
 
-ELR_FEATURE: Final = "eligible.leader.replicas.version"
 AT_ONCE: Final = 500  # Records that are made one by one, in a slice.
 PARTITIONS_AT_ONCE: Final = 1 << 14
 TOPICS_AT_ONCE: Final = 1 << 11
@@ -95,7 +95,7 @@ def _encoded(records: Iterator[tuple[MetadataRecord, int]]) -> Iterator[EncodedR
 
 def _topics(image: ClusterImage, level: MetadataVersion, lose: Callable[[str], None]) -> Iterator[EncodedRecords]:
     table = image.table
-    has_elr = level.elr_supported and (level.release == "3.9.1" or image.features.get(ELR_FEATURE, 0) > 0)
+    has_elr = level.elr_supported and (level.release == "3.9.1" or image.features.get(ELR_VERSION, 0) > 0)
     columns = (
         *(table.topic_row__p, table.partition_index__p, table.replicas__ps, table.isr__pi, table.leader__p),
         *(table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p),

@@ -7,11 +7,11 @@ UpdateFeatures is no request of raft's: its handler calls `RaftNode.upgrade_kraf
 
 from typing import TypeAlias
 
+from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import kraft_version_record
 from kcore.raft.replicas import NO_DIRECTORY
-from kcore.raft.voter_changes import FEATURE
 from kcore.raft.voters import MAX_KRAFT_VERSION
 
 Problem: TypeAlias = tuple[Errors, str]
@@ -25,7 +25,8 @@ def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool
     known, persisted = node.leading.known_voters, node.voter_history.kraft_version
     if version == persisted:
         return None
-    invalid, step = Errors.INVALID_UPDATE_VERSION, f"Invalid upgrade of {FEATURE} from version {persisted} to {version}"
+    invalid = Errors.INVALID_UPDATE_VERSION
+    step = f"Invalid upgrade of {KRAFT_VERSION} from version {persisted} to {version}"
     if version < persisted:
         return invalid, f"{step} because the new version is a downgrade"
     if known is None or version > MAX_KRAFT_VERSION or node.config.level == "3.9":

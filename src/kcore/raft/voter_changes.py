@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import why_no_voters
@@ -27,7 +28,6 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterResponse,
 )
 
-FEATURE: Final = "kraft.version"
 CAUGHT_UP_MS: Final = 3_600_000  # An observer that had all of the log, and has fetched within the last hour.
 VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse
 OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
@@ -136,7 +136,7 @@ def _may_change_now(node: NodeContext, now_ms: int) -> tuple[Errors, str] | None
     if high_watermark is None:
         return Errors.REQUEST_TIMED_OUT, "nothing of this leader's epoch is committed"
     if node.voter_history.kraft_version < 1:
-        return Errors.UNSUPPORTED_VERSION, f"at {FEATURE} 0 voters do not change"
+        return Errors.UNSUPPORTED_VERSION, f"at {KRAFT_VERSION} 0 voters do not change"
     if not _are_committed(node, high_watermark):
         return Errors.REQUEST_TIMED_OUT, "the last change of the voters is not committed"
     return None
@@ -157,10 +157,10 @@ def on_api_versions_response(
     if response.error_code != Errors.NONE:
         _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} answered with error {response.error_code}")
         return False
-    found = next((feature for feature in response.supported_features if feature.name == FEATURE), None)
+    found = next((feature for feature in response.supported_features if feature.name == KRAFT_VERSION), None)
     version = node.voter_history.kraft_version
     if found is None or not found.min_version <= version <= found.max_version:
-        _finish(node, Errors.INVALID_REQUEST, f"{destination} cannot do {FEATURE} {version}")
+        _finish(node, Errors.INVALID_REQUEST, f"{destination} cannot do {KRAFT_VERSION} {version}")
         return True
     if not _is_caught_up(node, change.key, now_ms):
         _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} lags behind")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kcore.errors import StorageError
+from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.raft.replicas import Voter
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord
@@ -16,8 +17,6 @@ from kcore.storage.raft_log import Refusals
 from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
-
-METADATA_VERSION = "metadata.version"
 
 
 def format_directory(

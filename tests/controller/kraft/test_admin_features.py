@@ -3,8 +3,9 @@
 import pytest
 
 from controller.kraft.contexts import CLUSTER_ID, a_context, applied
+from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
-from kcore.controller.kraft.admin.features import ELR_VERSION, on_update_features
+from kcore.controller.kraft.admin.features import on_update_features
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.protocol_errors import Errors

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.errors import LevelError
@@ -16,8 +17,6 @@ from kcore.schema.metadata_records_log import (
 )
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 
-ELR_FEATURE: Final = "eligible.leader.replicas.version"
-MIN_ISR: Final = "min.insync.replicas"
 BROKER: Final = 4  # ConfigResource.Type; the empty name stands for all brokers.
 FAILOVER: Final = "Controller failover"
 OLDEST_OF_3_9: Final = 1  # MetadataVersion.MINIMUM_KRAFT_VERSION: what a log without a level is at.
@@ -82,7 +81,7 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
     if config.release == "3.9.1":
         if level.transactions_supported:
             records.append(Versioned(ZkMigrationStateRecord(zk_migration_state=0)))
-    elif bootstrap.level_of(ELR_FEATURE) > 0:
+    elif bootstrap.level_of(ELR_VERSION) > 0:
         value = config.static_configs.get(MIN_ISR, "1")
         records.append(Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_ISR, value=value)))
     if level.transactions_supported:

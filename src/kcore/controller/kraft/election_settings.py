@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kcore.constants import MIN_ISR, UNCLEAN_ELECTION
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.metadata.arrays import Array
 from kcore.metadata.image import ClusterImage
@@ -16,8 +17,6 @@ from kcore.metadata.topics import TopicTable
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.levels import Level
 
-MIN_ISR: Final = "min.insync.replicas"
-UNCLEAN: Final = "unclean.leader.election.enable"
 TOPIC, BROKER = 2, 4  # ConfigResource.Type
 _INT32_MAX: Final = 2**31 - 1
 
@@ -39,7 +38,7 @@ class ElectionSettings:
         self._image: ClusterImage | None = None
         self._count = 0  # Of changes to the image's configs that are known here.
         self._version = 0
-        self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN: {}}  # Values by topic.
+        self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}  # Values by topic.
         self._basis: _Basis | None = None
         self._made = KraftSettings(Level.parse("4.3.1"))
 
@@ -60,7 +59,7 @@ class ElectionSettings:
             return
         changed = recent.since(self._count) if self._image is image else None
         if changed is None:
-            self._overrides = {MIN_ISR: {}, UNCLEAN: {}}
+            self._overrides = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}
             self._version += 1
             changed = set(image.configs)
         for kind, name in changed:
@@ -82,10 +81,10 @@ class ElectionSettings:
     def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
         of_nodes = [*_settings_of_nodes(image, self._config), self._config.static_configs]
         min_isr = next(_numbers(each.get(MIN_ISR) for each in of_nodes), 1)
-        unclean = next((is_true(each[UNCLEAN]) for each in of_nodes if UNCLEAN in each), False)
+        unclean = next((is_true(each[UNCLEAN_ELECTION]) for each in of_nodes if UNCLEAN_ELECTION in each), False)
         overrides = self._overrides[MIN_ISR]
         wanted = {topic: next(_numbers([value]), min_isr) for topic, value in overrides.items()}
-        allowed = {topic: is_true(value) for topic, value in self._overrides[UNCLEAN].items()}
+        allowed = {topic: is_true(value) for topic, value in self._overrides[UNCLEAN_ELECTION].items()}
         return KraftSettings(
             level,
             elr,

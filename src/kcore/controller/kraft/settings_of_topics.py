@@ -5,10 +5,10 @@
 
 from typing import Final
 
+from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.context import ControllerContext
 from kcore.replication.kraft_changes import KraftSettings
 
-ELR_FEATURE: Final = "eligible.leader.replicas.version"
 _ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, before there was the feature.
 
 
@@ -26,4 +26,4 @@ def is_elr_enabled(context: ControllerContext) -> bool:
     """Whether partitions have eligible leader replicas (FeatureControlManager.isElrFeatureEnabled)."""
     if context.config.release == "3.9.1":
         return context.level.elr_supported and context.config.static_configs.get(_ELR_OF_3_9) == "true"
-    return context.image.features.get(ELR_FEATURE, 0) >= 1
+    return context.image.features.get(ELR_VERSION, 0) >= 1

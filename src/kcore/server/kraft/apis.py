@@ -6,6 +6,16 @@ Source: ApiMessageType's listeners, QuorumFeatures.defaultSupportedFeatureMap.
 from collections.abc import Mapping
 from typing import Final
 
+from kcore.constants import (
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
+from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
+
 Bounds = tuple[int, int]
 
 _OF_4_3: Final[Mapping[str, Bounds]] = {
@@ -82,25 +92,25 @@ APIS: Final = {"4.3.1": _OF_4_3, "4.1.2": _OF_4_1, "3.9.1": _OF_3_9}
 
 FEATURES: Final[Mapping[str, Mapping[str, Bounds]]] = {
     "4.3.1": {
-        "eligible.leader.replicas.version": (0, 1),
-        "group.version": (0, 1),
-        "kraft.version": (0, 1),
-        "metadata.version": (7, 30),
-        "share.version": (0, 1),
-        "streams.version": (0, 1),
-        "transaction.version": (0, 2),
+        ELR_VERSION: (0, 1),
+        GROUP_VERSION: (0, 1),
+        KRAFT_VERSION: (0, 1),
+        METADATA_VERSION: (7, 30),
+        SHARE_VERSION: (0, 1),
+        STREAMS_VERSION: (0, 1),
+        TRANSACTION_VERSION: (0, 2),
     },
     "4.1.2": {
-        "eligible.leader.replicas.version": (0, 1),
-        "group.version": (0, 1),
-        "kraft.version": (0, 1),
-        "metadata.version": (7, 27),
-        "share.version": (0, 1),
-        "transaction.version": (0, 2),
+        ELR_VERSION: (0, 1),
+        GROUP_VERSION: (0, 1),
+        KRAFT_VERSION: (0, 1),
+        METADATA_VERSION: (7, 27),
+        SHARE_VERSION: (0, 1),
+        TRANSACTION_VERSION: (0, 2),
     },
     "3.9.1": {
-        "kraft.version": (0, 1),
-        "metadata.version": (1, 21),
+        KRAFT_VERSION: (0, 1),
+        METADATA_VERSION: (1, 21),
     },
 }
 """By release: the lowest and the highest level of each feature."""

@@ -11,6 +11,7 @@ from functools import partial
 from random import Random, SystemRandom
 from typing import Any, Final
 
+from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
@@ -33,7 +34,6 @@ from kcore.storage.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
-KRAFT_VERSION: Final = "kraft.version"
 
 
 class KraftServer(QuorumServer):

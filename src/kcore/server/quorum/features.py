@@ -6,13 +6,13 @@ Source: FeatureControlManager.updateFeature, QuorumController.
 from collections.abc import Hashable
 from typing import Final
 
+from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
 from kcore.raft.config import MOST_WAITING
 from kcore.raft.driver import MachineEffect
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SendResponse
 from kcore.raft.kraft_version import Problem
 from kcore.raft.node import RaftNode
-from kcore.raft.voter_changes import FEATURE
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.update_features import (
     FeatureUpdateKey,
@@ -107,7 +107,7 @@ def _why_not(node: RaftNode, update: FeatureUpdateKey) -> Problem | None:
         why = "The controller does not support the given upgrade type."
     elif wanted < 0:
         why = "A feature version cannot be less than 0."
-    elif update.feature != FEATURE:
+    elif update.feature != KRAFT_VERSION:
         why = f"Local controller {node.local.id} does not support this feature."
     elif wanted > MAX_KRAFT_VERSION:
         why = f"Local controller {node.local.id} only supports versions 0-{MAX_KRAFT_VERSION}"

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Final
 
+from kcore.constants import KRAFT_VERSION
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -23,7 +24,6 @@ from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.quorum.peers import NEWEST
 
-KRAFT_VERSION: Final = "kraft.version"
 CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
 # Requests for the active controller, which this node never is: the client tries another node.
 OTHERS: Final = {

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from kcore.errors import StorageError
+from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.raft.batches import CRC_END, StoredBatch, split_batches
 from kcore.raft.log import Appended
 from kcore.raft.replicas import ElectionState, ReplicaKey, Voter
@@ -26,7 +27,7 @@ from kcore.storage.segment import LOG
 from kcore.storage.segmented_log import Settings
 
 WHERE: Final = Path("/data")
-FEATURES: Final = {"metadata.version": 25}
+FEATURES: Final = {METADATA_VERSION: 25}
 STORE_STEPS: Final = 5  # A file beside it is made, written and synced, gets its name, and the name is synced.
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from kcore.constants import KRAFT_VERSION
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.fetch import FetchRequest
@@ -31,7 +32,7 @@ PRE_VOTES: Final = 2  # From this version of Vote on there are pre-votes (KIP-99
 
 # An edge answers that without its node; of all that it could say, a leader asks for this.
 WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
-    api_keys=[], supported_features=[SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)]
+    api_keys=[], supported_features=[SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=1)]
 )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from kcore.constants import MIN_ISR
 from kcore.controller.kraft.admin.config_kinds import (
     BROKER,
     CLIENT_METRICS,
@@ -20,7 +21,6 @@ from kcore.controller.kraft.admin.topic_config_checks import check_topic
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.election_settings import MIN_ISR
 from kcore.controller.kraft.settings_of_topics import is_elr_enabled
 from kcore.errors import KcoreError
 from kcore.java_hash import hash_map_order, string_hash

@@ -10,6 +10,15 @@ Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, Quoru
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from kcore.constants import (
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    MIN_ISR,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
@@ -24,13 +33,14 @@ from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 from kcore.schema.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 
-KRAFT_VERSION: Final = "kraft.version"
-ELR_VERSION: Final = "eligible.leader.replicas.version"
 DEPENDENCIES: Final = {(ELR_VERSION, 1): {METADATA_VERSION: 23}}  # FeatureVersion.dependencies; 23: 4.0-IV1.
 HIGHEST_KNOWN: Final = {  # Of features that 4.x knows by name, released or not (Feature.featureFromName).
-    **{ELR_VERSION: 1, "group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
+    ELR_VERSION: 1,
+    GROUP_VERSION: 1,
+    SHARE_VERSION: 1,
+    STREAMS_VERSION: 1,
+    TRANSACTION_VERSION: 2,
 }
-MIN_INSYNC: Final = "min.insync.replicas"
 BROKER: Final = 4  # ConfigResource.Type
 OLD: Final = "3.9.1"  # The release whose updates stand alone, and that knows no feature but by its level.
 LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures.
@@ -132,15 +142,13 @@ def _records(update: Update) -> list[Versioned]:
 def _elr_safety(context: ControllerContext) -> Iterator[Versioned]:
     """ELR needs one min.insync.replicas for the whole cluster (maybeGenerateElrSafetyRecords)."""
     configs = context.image.configs
-    if MIN_INSYNC not in configs.get((BROKER, ""), {}):
-        static = context.config.static_configs.get(MIN_INSYNC, "1").strip()
-        yield Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_INSYNC, value=str(int(static))))
+    if MIN_ISR not in configs.get((BROKER, ""), {}):
+        static = context.config.static_configs.get(MIN_ISR, "1").strip()
+        yield Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_ISR, value=str(int(static))))
     ids = [int(name) for kind, name in configs if kind == BROKER and name.isascii() and name.isdecimal()]
     for broker_id in timeline_order(ids):
-        if MIN_INSYNC in configs[BROKER, str(broker_id)]:
-            yield Versioned(
-                ConfigRecord(resource_type=BROKER, resource_name=str(broker_id), name=MIN_INSYNC, value=None)
-            )
+        if MIN_ISR in configs[BROKER, str(broker_id)]:
+            yield Versioned(ConfigRecord(resource_type=BROKER, resource_name=str(broker_id), name=MIN_ISR, value=None))
 
 
 # Why not.

@@ -6,7 +6,7 @@ Source: ClusterControlManager.registerBroker and ReplicationControlManager.handl
 from collections.abc import Iterator
 from typing import Final
 
-from kcore.constants import MAX_BROKERS
+from kcore.constants import KRAFT_VERSION, MAX_BROKERS
 from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
@@ -14,7 +14,6 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS
 from kcore.controller.kraft.settings_of_topics import kraft_settings
-from kcore.metadata.image_settings import KRAFT_VERSION
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events

@@ -4,18 +4,16 @@ Source: PartitionStateMachine.collectUncleanLeaderElectionState of 3.9.1, proces
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
+from kcore.constants import UNCLEAN_ELECTION
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.types import Int32s
-
-UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
 
 def learn(
@@ -51,7 +49,7 @@ def _allowed(name: str, data: bytes | None, default: bool) -> bool:
     if data is None:
         return default
     config = znodes.decode_config(znodes.config_path("topics", name), data)
-    return config.get(UNCLEAN_LEADER_ELECTION_ENABLE, str(default)).strip().lower() == "true"
+    return config.get(UNCLEAN_ELECTION, str(default)).strip().lower() == "true"
 
 
 def _without_live_isr(
