@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log, use_all_descriptors
+from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.report.exits import Exit
@@ -79,9 +78,7 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
 
 async def _run(config: BrokerConfig, zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
     """Until a signal comes, or no disk is left."""
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopped = stop_signal()
     try:
         async with BrokerServer(config, zookeeper, log_dirs, **options) as server:
             logging.info("broker %s listens at port %s", server.config.broker_id, server.port)

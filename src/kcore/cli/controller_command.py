@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-import signal
 from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log, use_all_descriptors
+from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
@@ -105,9 +104,7 @@ def _config_of(
 
 async def _run(config: ControllerConfig, zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
     """Until a signal comes."""
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopped = stop_signal()
     host, port = listen
     try:
         async with ControllerServer(config, zookeeper, host=host, port=port, **options) as server:

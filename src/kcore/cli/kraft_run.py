@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 from pathlib import Path
 from random import SystemRandom
 from typing import Annotated, Final
@@ -11,7 +10,7 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_settings
-from kcore.cli.processes import begin_log, use_all_descriptors
+from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.quorum_serve import DirectoryElections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
@@ -111,18 +110,12 @@ def _bootstrap(directory: Path, release: str) -> Bootstrap:
 
 async def _serve(config: KraftControllerConfig, raft: RaftConfig, settings: KraftSettings, parts: Parts) -> Exit:
     """Until a signal comes, or a fault."""
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopped = stop_signal()
     host, port = settings.listen
     try:
         async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port) as server:
             logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
-            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
-            _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in rest:
-                task.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)  # What failed was told where it did.
+            await until_first(stopped.wait(), server.wait_failed())
             logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))

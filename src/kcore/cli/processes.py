@@ -1,8 +1,12 @@
-"""What the commands share that run a process: its log, and addresses as options."""
+"""What the commands share that run a process: its log, its end, and addresses as options."""
 
+import asyncio
 import logging
 import resource
+import signal
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from kcore.cli.console import fail
 from kcore.net.address import address_flaw
@@ -31,3 +35,20 @@ def begin_log(*, verbose: bool) -> None:
     """Lines to stderr from now on; of kazoo only what is wrong."""
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
     logging.getLogger("kazoo").setLevel(logging.WARNING)
+
+
+def stop_signal() -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set from now on."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    return stopped
+
+
+async def until_first(*work: Coroutine[Any, Any, object]) -> None:
+    """Until one of them ends or fails; the others are cancelled. A failure is logged where it happens, not here."""
+    tasks = [asyncio.create_task(each) for each in work]
+    _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import re
-import signal
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -13,16 +11,16 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.processes import address_of, begin_log, use_all_descriptors
+from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
-from kcore.net.address import address_flaw
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.replicas import Address, ElectionState, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
+from kcore.server.quorum.static_voters import static_voters
 from kcore.server.quorum.workload import AppendWorkload, Stats
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.types import ZERO_UUID, Uuid
@@ -32,7 +30,6 @@ PREFIX: Final = "controller.quorum."
 METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
 NO_LIMIT: Final = "-1"
 ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
-VOTER: Final = re.compile(r"(\d+)@(.+):(\d+)")
 
 
 class Plan(NamedTuple):
@@ -161,18 +158,10 @@ def _close(opened: Opened) -> None:
 
 
 def _voters(text: str, listener: str) -> tuple[Voter, ...]:
-    found = [VOTER.fullmatch(each.strip()) for each in text.split(",")]
-    voters = tuple(
-        Voter(ReplicaKey(int(each[1])), {listener: Address(each[2].strip("[]"), int(each[3]))})
-        for each in found
-        if each
-    )
-    if None in found or len({each.key.id for each in voters}) < len(found):
-        fail(f"--voters {text!r}: give ID@HOST:PORT,..., each id once")
-    for voter in voters:
-        if flaw := address_flaw(*voter.endpoints[listener]):
-            fail(f"--voters {text!r}: {flaw}")
-    return voters
+    try:
+        return static_voters(text.split(","), listener)
+    except ValueError as error:
+        fail(f"--voters {text!r}: {error}")
 
 
 def _addresses(text: str) -> list[Address]:
@@ -223,9 +212,7 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
 
 
 async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None) -> Exit:
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopped = stop_signal()
     try:
         server = QuorumServer(
             config,
@@ -238,13 +225,8 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
         )
         async with server:
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
-            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
-            if workload:
-                ends.append(asyncio.create_task(workload.run(server.submit)))
-            _, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in rest:
-                task.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)  # Each failure was reported where it happened.
+            work = [workload.run(server.submit)] if workload else []
+            await until_first(stopped.wait(), server.wait_failed(), *work)
             logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))

@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.known_names import KNOWN_NAMES, PREFIXES
+from kcore.server.quorum.static_voters import static_voters
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DEFAULT_LOG_DIR: Final = "/tmp/kafka-logs"
-VOTER: Final = re.compile(r"(\d+)@(.+):(\d+)")
 LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*):(\d+)")
 MOST_INT: Final = 2**31 - 1
 MOST_LONG: Final = 2**63 - 1
@@ -185,18 +185,10 @@ def _listener(name: str, given: Mapping[str, str], wanted: str) -> Address | Non
 
 
 def _voters(text: str, listener: str) -> tuple[Voter, ...]:
-    found = [VOTER.fullmatch(each.strip()) for each in text.split(",") if each.strip()]
-    voters = tuple(
-        Voter(ReplicaKey(int(each[1])), {listener: Address(each[2].strip("[]"), int(each[3]))})
-        for each in found
-        if each
-    )
-    if None in found or len({each.key.id for each in voters}) < len(found):
-        raise SettingsError(f"controller.quorum.voters={text}: give ID@HOST:PORT,..., each id once")
-    for voter in voters:
-        if flaw := address_flaw(*voter.endpoints[listener]):
-            raise SettingsError(f"controller.quorum.voters={text}: {flaw}")
-    return voters
+    try:
+        return static_voters((each for each in text.split(",") if each.strip()), listener)
+    except ValueError as error:
+        raise SettingsError(f"controller.quorum.voters={text}: {error}") from None
 
 
 def _addresses(name: str, given: Mapping[str, str]) -> tuple[Address, ...]:
