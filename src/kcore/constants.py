@@ -17,6 +17,8 @@ INITIAL_PARTITION_EPOCH: Final = 0  # LeaderAndIsr.InitialPartitionEpoch: the zk
 UNDEFINED_EPOCH: Final = -1  # OffsetsForLeaderEpochResponse.UNDEFINED_EPOCH
 UNDEFINED_EPOCH_OFFSET: Final = -1
 
+PRODUCER_ID_BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+
 UNKNOWN_BROKER_EPOCH: Final = -1  # AbstractControlRequest.UNKNOWN_BROKER_EPOCH
 
 # Topic.INTERNAL_TOPICS: where groups and transactions are coordinated, by the leaders of their partitions.
@@ -41,6 +43,8 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 RECOVERED: Final = 0  # LeaderRecoveryState
 RECOVERING: Final = 1
 NO_RECOVERY_CHANGE: Final = -1
+
+INT64_MAX: Final = 2**63 - 1  # Long.MAX_VALUE
 
 # Our limits. Kernels may trust a table to keep them.
 MAX_BROKERS: Final = 32_767  # Broker rows are int16.

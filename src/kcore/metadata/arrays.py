@@ -11,6 +11,7 @@ from kcore.errors import TableError
 from kcore.types import Int32s, Int64s
 
 Array = npt.NDArray[Any]
+FEWEST_SLOTS: Final = 16  # Of a hash table; a power of two.
 
 
 def as_integers(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:

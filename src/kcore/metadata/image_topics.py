@@ -10,10 +10,9 @@ from kcore.metadata.image_state import ImageState
 from kcore.metadata.kraft_changes import clear_elr
 from kcore.metadata.partition_records import change_partition, put_partition
 from kcore.schema import metadata_records_topics as records
+from kcore.schema.configs import ConfigResourceType
 from kcore.schema.structure import MetadataRecord
 from kcore.types import ZERO_UUID, Uuid
-
-TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
 
 
 def check_new_topic(image: ImageState, name: str, topic_id: Uuid) -> None:
@@ -41,8 +40,8 @@ def _topic(image: ImageState, record: records.TopicRecord) -> None:
 def _remove_topic(image: ImageState, record: records.RemoveTopicRecord) -> None:
     name = image.topics.names[topic_row(image, record.topic_id)]
     image.table.remove_topic(name)
-    if (TOPIC_RESOURCE, name) in image.configs:
-        image.set_key("configs", (TOPIC_RESOURCE, name), None)
+    if (ConfigResourceType.TOPIC, name) in image.configs:
+        image.set_key("configs", (ConfigResourceType.TOPIC, name), None)
 
 
 def _partition(image: ImageState, record: records.PartitionRecord) -> None:

@@ -8,10 +8,9 @@ import numpy.typing as npt
 from kcore._ext import partition_lookup as kernels
 from kcore.constants import MAX_PARTITIONS
 from kcore.errors import TableError
-from kcore.metadata.arrays import as_integers, grown
+from kcore.metadata.arrays import FEWEST_SLOTS, as_integers, grown
 from kcore.types import Int32s, Int64s
 
-_FEWEST_SLOTS: Final = 16
 _NONE: Final = -1
 
 
@@ -30,7 +29,7 @@ class PartitionLookup:
         self._head__t = np.empty(0, np.int32)  # As long as `_first__t` once there is a stray.
         nothing = np.empty(0, np.int32)
         self._entries: tuple[Int64s, Int32s, Int32s] = np.empty(0, np.int64), nothing, nothing
-        self._slots = np.full(_FEWEST_SLOTS, _NONE, np.int32)
+        self._slots = np.full(FEWEST_SLOTS, _NONE, np.int32)
         self._state = np.array([0, _NONE], np.int32)
         steps = np.diff(partition_index__p) != 1
         steps |= np.diff(topic_row__p) != 0

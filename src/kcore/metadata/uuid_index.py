@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Final
 
 import numpy as np
 
 from kcore._ext import uuid_index as kernels
-from kcore.metadata.arrays import grown
+from kcore.metadata.arrays import FEWEST_SLOTS, grown
 from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
-
-_FEWEST_SLOTS: Final = 16
 
 
 class UuidIndex:
@@ -32,7 +29,7 @@ class UuidIndex:
         """Builds new slots, at most a quarter full, without the dropped rows."""
         rows = [row for row, uuid in enumerate(self.uuids) if uuid != self._absent]
         owners = self._slots[self._slots >= 0]
-        self._slots = np.full(max(_FEWEST_SLOTS, 1 << (4 * len(rows)).bit_length()), -1, np.int32)
+        self._slots = np.full(max(FEWEST_SLOTS, 1 << (4 * len(rows)).bit_length()), -1, np.int32)
         self._found = kernels.put_all(self._slots, self._room, np.array(rows, np.int32))
         kernels.put_all(self._slots, self._room, owners)
 

@@ -1,5 +1,7 @@
 """What a client learns of the cluster: Metadata, DescribeCluster (KIP-700), DescribeTopicPartitions (KIP-966)."""
 
+from enum import IntEnum
+
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 from kcore.types import Uuid
@@ -69,11 +71,18 @@ class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
     error_code: int16 = field(versions="13+", ignorable=True)  # Tells a client to bootstrap anew (KIP-1102).
 
 
+class EndpointType(IntEnum):
+    """EndpointType: which nodes a DescribeCluster is about (KIP-919)."""
+
+    BROKER = 1
+    CONTROLLER = 2
+
+
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
     """An administrator asks for brokers or, of a controller, for controllers."""
 
     include_cluster_authorized_operations: bool
-    endpoint_type: int8 = field(versions="1+", default=1)  # 1 brokers, 2 controllers (KIP-919).
+    endpoint_type: int8 = field(versions="1+", default=1)  # EndpointType
     include_fenced_brokers: bool = field(versions="2+")  # KIP-1073.
 
 
@@ -93,7 +102,7 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    endpoint_type: int8 = field(versions="1+", default=1)  # 1 brokers, 2 controllers (KIP-919).
+    endpoint_type: int8 = field(versions="1+", default=1)  # EndpointType
     cluster_id: str
     controller_id: int32 = field(default=-1)
     brokers: list[DescribeClusterBroker]

@@ -1,7 +1,56 @@
-"""Configurations (KIP-133). Resources: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
+"""Configurations (KIP-133)."""
+
+from enum import IntEnum
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
+
+
+class ConfigResourceType(IntEnum):
+    """ConfigResource.Type: whose settings they are; `resource_type` in requests and in ConfigRecords."""
+
+    TOPIC = 2
+    BROKER = 4  # The empty name stands for all brokers.
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """DescribeConfigsResponse.ConfigSource: where a value was set."""
+
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3  # For all brokers.
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+class ConfigType(IntEnum):
+    """DescribeConfigsResponse.ConfigType: the type of a value."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class OpType(IntEnum):
+    """AlterConfigOp.OpType: what IncrementalAlterConfigs does to a setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
 
 
 class DescribeConfigsResource(Struct):

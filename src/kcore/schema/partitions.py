@@ -1,5 +1,7 @@
 """Partitions change: more of them (KIP-195), other leaders (KIP-460), other replicas (KIP-455)."""
 
+from enum import IntEnum
+
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
@@ -42,6 +44,13 @@ class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+
     results: list[CreatePartitionsTopicResult]
 
 
+class ElectionType(IntEnum):
+    """ElectionType: which replica is to lead."""
+
+    PREFERRED = 0  # The first one of the assignment (KIP-183).
+    UNCLEAN = 1  # Any one, even out of the ISR (KIP-460).
+
+
 class TopicPartitions(Struct):
     """Partitions of one topic."""
 
@@ -52,8 +61,7 @@ class TopicPartitions(Struct):
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
     """An administrator asks the controller to elect leaders now."""
 
-    # 0 the preferred leader (KIP-183), 1 any replica, even out of the ISR (KIP-460).
-    election_type: int8 = field(versions="1+")
+    election_type: int8 = field(versions="1+")  # ElectionType
     topic_partitions: list[TopicPartitions] | None = field(nullable="0+")  # Null asks for all.
     timeout_ms: int32 = field(default=60000)
 

@@ -1,7 +1,17 @@
 """UpdateFeatures: the cluster agrees on the level of a feature, such as metadata.version (KIP-584)."""
 
+from enum import IntEnum
+
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
+
+
+class UpgradeType(IntEnum):
+    """FeatureUpdate.UpgradeType (KIP-778)."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2  # No metadata is lost.
+    UNSAFE_DOWNGRADE = 3  # Metadata may be lost.
 
 
 class FeatureUpdateKey(Struct):
@@ -10,8 +20,7 @@ class FeatureUpdateKey(Struct):
     feature: str
     max_version_level: int16  # Below 1 removes it.
     allow_downgrade: bool = field(versions="0")  # `upgrade_type` says more since version 1.
-    # 1 upgrade, 2 downgrade that loses nothing, 3 downgrade that may (KIP-778).
-    upgrade_type: int8 = field(versions="1+", default=1)
+    upgrade_type: int8 = field(versions="1+", default=1)  # UpgradeType
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):

@@ -19,12 +19,11 @@ from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, wri
 from kcore.storage.files import is_there
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
-from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
-META_PROPERTIES: Final = "meta.properties"
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
 DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
 _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern

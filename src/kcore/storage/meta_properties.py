@@ -11,6 +11,7 @@ from kcore.storage.files import OS, FileSystem, naming, read_bytes, write_atomic
 from kcore.storage.properties import format_properties, parse_properties
 from kcore.types import Uuid
 
+META_PROPERTIES: Final = "meta.properties"  # The file, in a log directory.
 _ID_KEYS: Final = {0: "broker.id", 1: "node.id"}
 _MOST: Final = 2**31 - 1
 

@@ -15,14 +15,13 @@ from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.replication.raft_log import Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
 from kcore.storage.files import OS, FileSystem, is_there, naming
-from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
 from kcore.storage.raft_log import DiskRaftLog, Refusals
 from kcore.storage.segmented_log import Settings
 from kcore.types import METADATA_TOPIC_ID, Uuid
 
-META_PROPERTIES: Final = "meta.properties"
 METADATA_FOLDER: Final = f"{METADATA_TOPIC}-0"
 QUORUM_STATE: Final = "quorum-state"
 _RESERVED: Final = 100  # DirectoryId: ids below this are no directory's.

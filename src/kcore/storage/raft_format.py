@@ -11,8 +11,8 @@ from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.files import OS, FileSystem, is_there, sync_folder
-from kcore.storage.meta_properties import MetaProperties, write_meta_properties
-from kcore.storage.raft_dir import META_PROPERTIES, METADATA_FOLDER, RaftDirectory, random_directory_id
+from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, write_meta_properties
+from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
 from kcore.storage.raft_log import Refusals
 from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
 from kcore.types import Uuid

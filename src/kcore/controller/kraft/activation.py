@@ -9,6 +9,7 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -17,7 +18,6 @@ from kcore.schema.metadata_records_log import (
 )
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 
-BROKER: Final = 4  # ConfigResource.Type; the empty name stands for all brokers.
 FAILOVER: Final = "Controller failover"
 OLDEST_OF_3_9: Final = 1  # MetadataVersion.MINIMUM_KRAFT_VERSION: what a log without a level is at.
 
@@ -83,7 +83,10 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
             records.append(Versioned(ZkMigrationStateRecord(zk_migration_state=0)))
     elif bootstrap.level_of(ELR_VERSION) > 0:
         value = config.static_configs.get(MIN_ISR, "1")
-        records.append(Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_ISR, value=value)))
+        of_all_brokers = ConfigRecord(
+            resource_type=ConfigResourceType.BROKER, resource_name="", name=MIN_ISR, value=value
+        )
+        records.append(Versioned(of_all_brokers))
     if level.transactions_supported:
         records.append(Versioned(EndTransactionRecord()))
     told = f"the log is empty: {len(bootstrap.records)} bootstrap records at metadata.version {level}"

@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, base_values, is_valid
 from kcore.metadata.image import ClusterImage
+from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.topics import CreatableTopicConfigs
 
-OF_TOPIC, OF_BROKER, OF_ALL_BROKERS, STATIC, DEFAULT = range(1, 6)  # DescribeConfigsResponse.ConfigSource
-BROKER: Final = 4  # ConfigResource.Type
 _MINUTE: Final = 60_000
 _FURTHER: Final = {  # Settings of a broker that stand behind the first one, and in how many milliseconds they count.
     "segment.ms": (("log.roll.hours", 60 * _MINUTE),),
@@ -42,9 +41,12 @@ class EffectiveConfigs:
     def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
         self.known = TOPIC_CONFIGS_OF[config.release]
         self._layers: tuple[tuple[int, Mapping[str, str]], ...] = (
-            (OF_BROKER, image.configs.get((BROKER, str(config.node_id)), {})),
-            (OF_ALL_BROKERS, image.configs.get((BROKER, ""), {})),
-            (STATIC, config.static_configs),
+            (
+                ConfigSource.DYNAMIC_BROKER_CONFIG,
+                image.configs.get((ConfigResourceType.BROKER, str(config.node_id)), {}),
+            ),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, image.configs.get((ConfigResourceType.BROKER, ""), {})),
+            (ConfigSource.STATIC_BROKER_CONFIG, config.static_configs),
         )
         self._of_all: dict[str, Effective] = {name: self._of(self.known[name]) for name in sorted(self.known)}
         self._shared: dict[str, CreatableTopicConfigs] | None = None
@@ -54,12 +56,12 @@ class EffectiveConfigs:
             for name, unit in synonyms(config):
                 if name in settings:
                     return Effective(_converted(settings[name], unit), source)
-        return Effective(None if config.is_internal else config.default, DEFAULT)
+        return Effective(None if config.is_internal else config.default, ConfigSource.DEFAULT_CONFIG)
 
     def of(self, configs: Mapping[str, str]) -> dict[str, Effective]:
         """Of a topic with these settings, by name in alphabetic order."""
         return {
-            name: Effective(configs[name], OF_TOPIC) if name in configs else effective
+            name: Effective(configs[name], ConfigSource.TOPIC_CONFIG) if name in configs else effective
             for name, effective in self._of_all.items()
             if name in configs or not self.known[name].is_internal
         }
@@ -70,7 +72,7 @@ class EffectiveConfigs:
             self._shared = {name: _told(name, each) for name, each in self.of({}).items()}
         if not configs:
             return list(self._shared.values())
-        own = {name: _told(name, Effective(value, OF_TOPIC)) for name, value in configs.items()}
+        own = {name: _told(name, Effective(value, ConfigSource.TOPIC_CONFIG)) for name, value in configs.items()}
         told = self._shared | own
         return list(told.values()) if len(told) == len(self._shared) else [told[name] for name in sorted(told)]
 
@@ -83,7 +85,7 @@ class EffectiveConfigs:
         found: dict[str, str] = {}
         for name, config in self.known.items():
             value, source = self._of_all[name]
-            if source != DEFAULT and value is not None and is_valid(config, value):
+            if source != ConfigSource.DEFAULT_CONFIG and value is not None and is_valid(config, value):
                 found[name] = value
         return base_values(self.known, found)
 

@@ -16,8 +16,8 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.topics import TopicTable
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.levels import Level
+from kcore.schema.configs import ConfigResourceType
 
-TOPIC, BROKER = 2, 4  # ConfigResource.Type
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -63,7 +63,7 @@ class ElectionSettings:
             self._version += 1
             changed = set(image.configs)
         for kind, name in changed:
-            if kind == TOPIC:
+            if kind == ConfigResourceType.TOPIC:
                 self._refresh(name, image.configs.get((kind, name), {}))
             else:
                 self._version += 1
@@ -95,7 +95,7 @@ class ElectionSettings:
 
 def _settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
     """Of the controller's own node, and of all."""
-    return [image.configs.get((BROKER, name), {}) for name in (str(config.node_id), "")]
+    return [image.configs.get((ConfigResourceType.BROKER, name), {}) for name in (str(config.node_id), "")]
 
 
 def is_true(text: str) -> bool:

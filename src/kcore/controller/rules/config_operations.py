@@ -3,19 +3,14 @@
 Source: ConfigAdminManager of 3.9.1. What cannot be raises Kafka's exceptions.
 """
 
-from typing import Final
-
-from kcore.controller.rules.topic_configs import LIST, TOPIC_CONFIGS
+from kcore.controller.rules.topic_configs import TOPIC_CONFIGS
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
+    ConfigType,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+    OpType,
 )
-
-SET: Final = 0  # AlterConfigOp.OpType
-DELETE: Final = 1
-APPEND: Final = 2
-SUBTRACT: Final = 3
 
 
 def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
@@ -28,7 +23,7 @@ def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource,
     names = [each.name for each in resource.configs]
     if len({*names}) != len(names):
         Errors.INVALID_REQUEST.raise_for("Error due to duplicate config keys")
-    unset = [each.name for each in resource.configs if each.value is None and each.config_operation != DELETE]
+    unset = [each.name for each in resource.configs if each.value is None and each.config_operation != OpType.DELETE]
     if unset:
         Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
 
@@ -36,19 +31,19 @@ def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource,
 def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
     """Change a topic's `configs` in place by one operation (ConfigAdminManager.prepareIncrementalConfigs)."""
     name, operation, value = change.name, change.config_operation, change.value or ""
-    if operation == SET:
+    if operation == OpType.SET:
         configs[name] = value
-    elif operation == DELETE:
+    elif operation == OpType.DELETE:
         configs.pop(name, None)
-    elif operation in (APPEND, SUBTRACT):
+    elif operation in (OpType.APPEND, OpType.SUBTRACT):
         if name not in TOPIC_CONFIGS:
             Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
-        if TOPIC_CONFIGS[name].kind != LIST:
-            verb = "append" if operation == APPEND else "subtract"
+        if TOPIC_CONFIGS[name].kind != ConfigType.LIST:
+            verb = "append" if operation == OpType.APPEND else "subtract"
             Errors.INVALID_CONFIG.raise_for(f"Config value {verb} is not allowed for config key: {name}")
         before = configs.get(name, TOPIC_CONFIGS[name].default)
         members, given = before.split(",") if before else [], value.split(",")
-        if operation == APPEND:
+        if operation == OpType.APPEND:
             members += [each for each in given if each not in members]
         else:
             members = [each for each in members if each not in given]

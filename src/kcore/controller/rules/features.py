@@ -4,14 +4,11 @@ Source: KafkaController of 3.9.1 (partitionOnFeatureCompatibility, validateFeatu
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from kcore.schema.update_features import FeatureUpdateKey
+from kcore.schema.update_features import FeatureUpdateKey, UpgradeType
 
 Supported: TypeAlias = Mapping[str, tuple[int, int]]  # Lowest and highest level of each feature.
-UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
-SAFE_DOWNGRADE: Final = 2
-UNSAFE_DOWNGRADE: Final = 3
 
 
 def supports(supported: Supported, levels: Mapping[str, int]) -> bool:
@@ -24,7 +21,7 @@ def upgrade_type(update: FeatureUpdateKey, version: int) -> int:
     """The kind of an update, which requests of version 0 give by a flag."""
     if version:
         return update.upgrade_type
-    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
 
 
 def reason_refused(
@@ -37,23 +34,23 @@ def reason_refused(
     """
     if not name:
         return "Feature name can not be empty."
-    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if kind not in [*UpgradeType]:
         return "Received unknown upgrade type."
-    if level < 1 and kind != UPGRADE:
+    if level < 1 and kind != UpgradeType.UPGRADE:
         return "Can not delete non-existing finalized feature." if known is None else None
     if level < 1:
         return (
             f"Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in the request."
         )
     if level == known:
-        verb = "downgrade" if kind == SAFE_DOWNGRADE else "upgrade"
+        verb = "downgrade" if kind == UpgradeType.SAFE_DOWNGRADE else "upgrade"
         return f"Can not {verb} a finalized feature from existing versionLevel:{known} to the same value."
-    if known is not None and level < known and kind != SAFE_DOWNGRADE:
+    if known is not None and level < known and kind != UpgradeType.SAFE_DOWNGRADE:
         return (
             f"Can not downgrade finalized feature from existing versionLevel:{known} to provided versionLevel:{level} "
             "without setting the downgradeType to SAFE in the request."
         )
-    if known is not None and level > known and kind != UPGRADE:
+    if known is not None and level > known and kind != UpgradeType.UPGRADE:
         return (
             f"When the downgradeType is set to SAFE in the request, the provided versionLevel:{level} can not be "
             f"greater than existing versionLevel:{known}."

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kcore.constants import INT64_MAX
 from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors, InvalidConfigurationException
+from kcore.schema.configs import ConfigSource, ConfigType
 
-INT64_MAX: Final = 2**63 - 1
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7  # DescribeConfigsResponse.ConfigType
-FROM_TOPIC, FROM_DEFAULT = 1, 5  # DescribeConfigsResponse.ConfigSource
 _BLANKS: Final = "".join(map(chr, range(33)))  # What String.trim takes away.
-_INTEGERS: Final = {INT: ("INT", 2**31), LONG: ("LONG", 2**63)}
+_INTEGERS: Final[Mapping[int, tuple[str, int]]] = {ConfigType.INT: ("INT", 2**31), ConfigType.LONG: ("LONG", 2**63)}
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
 _THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
@@ -45,58 +44,79 @@ class TopicConfig:
 TOPIC_CONFIGS: Final = {
     each.name: each
     for each in (
-        TopicConfig("segment.bytes", INT, "1073741824", 14, server="log.segment.bytes"),
-        TopicConfig("segment.ms", LONG, "604800000", 1, server="log.roll.ms", server_default=False),
-        TopicConfig("segment.jitter.ms", LONG, "0", 0, server="log.roll.jitter.ms", server_default=False),
-        TopicConfig("segment.index.bytes", INT, "10485760", 4, server="log.index.size.max.bytes"),
-        TopicConfig("flush.messages", LONG, str(INT64_MAX), 1, server="log.flush.interval.messages"),
-        TopicConfig("flush.ms", LONG, str(INT64_MAX), 0, server="log.flush.interval.ms", server_default=False),
-        TopicConfig("retention.bytes", LONG, "-1", server="log.retention.bytes"),
-        TopicConfig("retention.ms", LONG, "604800000", -1, server="log.retention.ms", server_default=False),
-        TopicConfig("max.message.bytes", INT, "1048588", 0, server="message.max.bytes"),
-        TopicConfig("index.interval.bytes", INT, "4096", 0, server="log.index.interval.bytes"),
-        TopicConfig("delete.retention.ms", LONG, "86400000", 0, server="log.cleaner.delete.retention.ms"),
-        TopicConfig("min.compaction.lag.ms", LONG, "0", 0, server="log.cleaner.min.compaction.lag.ms"),
-        TopicConfig("max.compaction.lag.ms", LONG, str(INT64_MAX), 1, server="log.cleaner.max.compaction.lag.ms"),
-        TopicConfig("file.delete.delay.ms", LONG, "60000", 0, server="log.segment.delete.delay.ms"),
-        TopicConfig("min.cleanable.dirty.ratio", DOUBLE, "0.5", 0, 1, server="log.cleaner.min.cleanable.ratio"),
-        TopicConfig("cleanup.policy", LIST, "delete", among=("compact", "delete"), server="log.cleanup.policy"),
-        TopicConfig("unclean.leader.election.enable", BOOLEAN, "false", server="unclean.leader.election.enable"),
-        TopicConfig("min.insync.replicas", INT, "1", 1, server="min.insync.replicas"),
-        TopicConfig("compression.type", STRING, "producer", among=_CODECS, server="compression.type"),
-        TopicConfig("compression.gzip.level", INT, "-1", 1, 9, server="compression.gzip.level"),  # -1 is valid too.
-        TopicConfig("compression.lz4.level", INT, "9", 1, 17, server="compression.lz4.level"),
-        TopicConfig("compression.zstd.level", INT, "3", -131072, 22, server="compression.zstd.level"),
-        TopicConfig("preallocate", BOOLEAN, "false", server="log.preallocate"),
-        TopicConfig("message.format.version", STRING, "3.0-IV1", server="log.message.format.version"),
+        TopicConfig("segment.bytes", ConfigType.INT, "1073741824", 14, server="log.segment.bytes"),
+        TopicConfig("segment.ms", ConfigType.LONG, "604800000", 1, server="log.roll.ms", server_default=False),
+        TopicConfig("segment.jitter.ms", ConfigType.LONG, "0", 0, server="log.roll.jitter.ms", server_default=False),
+        TopicConfig("segment.index.bytes", ConfigType.INT, "10485760", 4, server="log.index.size.max.bytes"),
+        TopicConfig("flush.messages", ConfigType.LONG, str(INT64_MAX), 1, server="log.flush.interval.messages"),
+        TopicConfig(
+            "flush.ms", ConfigType.LONG, str(INT64_MAX), 0, server="log.flush.interval.ms", server_default=False
+        ),
+        TopicConfig("retention.bytes", ConfigType.LONG, "-1", server="log.retention.bytes"),
+        TopicConfig("retention.ms", ConfigType.LONG, "604800000", -1, server="log.retention.ms", server_default=False),
+        TopicConfig("max.message.bytes", ConfigType.INT, "1048588", 0, server="message.max.bytes"),
+        TopicConfig("index.interval.bytes", ConfigType.INT, "4096", 0, server="log.index.interval.bytes"),
+        TopicConfig("delete.retention.ms", ConfigType.LONG, "86400000", 0, server="log.cleaner.delete.retention.ms"),
+        TopicConfig("min.compaction.lag.ms", ConfigType.LONG, "0", 0, server="log.cleaner.min.compaction.lag.ms"),
+        TopicConfig(
+            "max.compaction.lag.ms", ConfigType.LONG, str(INT64_MAX), 1, server="log.cleaner.max.compaction.lag.ms"
+        ),
+        TopicConfig("file.delete.delay.ms", ConfigType.LONG, "60000", 0, server="log.segment.delete.delay.ms"),
+        TopicConfig(
+            "min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", 0, 1, server="log.cleaner.min.cleanable.ratio"
+        ),
+        TopicConfig(
+            "cleanup.policy", ConfigType.LIST, "delete", among=("compact", "delete"), server="log.cleanup.policy"
+        ),
+        TopicConfig(
+            "unclean.leader.election.enable", ConfigType.BOOLEAN, "false", server="unclean.leader.election.enable"
+        ),
+        TopicConfig("min.insync.replicas", ConfigType.INT, "1", 1, server="min.insync.replicas"),
+        TopicConfig("compression.type", ConfigType.STRING, "producer", among=_CODECS, server="compression.type"),
+        # -1 is valid too.
+        TopicConfig("compression.gzip.level", ConfigType.INT, "-1", 1, 9, server="compression.gzip.level"),
+        TopicConfig("compression.lz4.level", ConfigType.INT, "9", 1, 17, server="compression.lz4.level"),
+        TopicConfig("compression.zstd.level", ConfigType.INT, "3", -131072, 22, server="compression.zstd.level"),
+        TopicConfig("preallocate", ConfigType.BOOLEAN, "false", server="log.preallocate"),
+        TopicConfig("message.format.version", ConfigType.STRING, "3.0-IV1", server="log.message.format.version"),
         TopicConfig(
             "message.timestamp.type",
-            STRING,
+            ConfigType.STRING,
             "CreateTime",
             among=("CreateTime", "LogAppendTime"),
             server="log.message.timestamp.type",
         ),
         TopicConfig(
             "message.timestamp.difference.max.ms",
-            LONG,
+            ConfigType.LONG,
             str(INT64_MAX),
             0,
             server="log.message.timestamp.difference.max.ms",
         ),
         TopicConfig(
-            "message.timestamp.before.max.ms", LONG, str(INT64_MAX), 0, server="log.message.timestamp.before.max.ms"
+            "message.timestamp.before.max.ms",
+            ConfigType.LONG,
+            str(INT64_MAX),
+            0,
+            server="log.message.timestamp.before.max.ms",
         ),
         TopicConfig(
-            "message.timestamp.after.max.ms", LONG, str(INT64_MAX), 0, server="log.message.timestamp.after.max.ms"
+            "message.timestamp.after.max.ms",
+            ConfigType.LONG,
+            str(INT64_MAX),
+            0,
+            server="log.message.timestamp.after.max.ms",
         ),
-        TopicConfig("leader.replication.throttled.replicas", LIST, ""),
-        TopicConfig("follower.replication.throttled.replicas", LIST, ""),
-        TopicConfig("message.downconversion.enable", BOOLEAN, "true", server="log.message.downconversion.enable"),
-        TopicConfig("remote.storage.enable", BOOLEAN, "false"),
-        TopicConfig("local.retention.ms", LONG, "-2", -2, server="log.local.retention.ms"),
-        TopicConfig("local.retention.bytes", LONG, "-2", -2, server="log.local.retention.bytes"),
-        TopicConfig("remote.log.copy.disable", BOOLEAN, "false"),
-        TopicConfig("remote.log.delete.on.disable", BOOLEAN, "false"),
+        TopicConfig("leader.replication.throttled.replicas", ConfigType.LIST, ""),
+        TopicConfig("follower.replication.throttled.replicas", ConfigType.LIST, ""),
+        TopicConfig(
+            "message.downconversion.enable", ConfigType.BOOLEAN, "true", server="log.message.downconversion.enable"
+        ),
+        TopicConfig("remote.storage.enable", ConfigType.BOOLEAN, "false"),
+        TopicConfig("local.retention.ms", ConfigType.LONG, "-2", -2, server="log.local.retention.ms"),
+        TopicConfig("local.retention.bytes", ConfigType.LONG, "-2", -2, server="log.local.retention.bytes"),
+        TopicConfig("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
+        TopicConfig("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
     )
 }
 
@@ -110,7 +130,7 @@ def _of_4_1() -> dict[str, TopicConfig]:
     known["segment.bytes"] = replace(known["segment.bytes"], at_least=1024 * 1024)
     after = "message.timestamp.after.max.ms"
     known[after] = replace(known[after], default="3600000")
-    known["internal.segment.bytes"] = TopicConfig("internal.segment.bytes", INT, "", is_internal=True)
+    known["internal.segment.bytes"] = TopicConfig("internal.segment.bytes", ConfigType.INT, "", is_internal=True)
     return known
 
 
@@ -179,21 +199,21 @@ def check_remote_storage(values: Mapping[str, str]) -> None:
 
 def source_of(name: str, configs: Mapping[str, str]) -> int:
     """The source of a setting of a topic with these overrides."""
-    return FROM_TOPIC if name in configs else FROM_DEFAULT
+    return ConfigSource.TOPIC_CONFIG if name in configs else ConfigSource.DEFAULT_CONFIG
 
 
 def _printed(config: TopicConfig, text: str) -> str:
     """The value as ConfigDef reads it and prints it again."""
     trimmed = text.strip(_BLANKS)
-    if config.kind == BOOLEAN:
+    if config.kind == ConfigType.BOOLEAN:
         if trimmed.lower() not in ("true", "false"):
             _refuse(config, text, "Expected value to be either true or false")
         return trimmed.lower()
     if config.kind in _INTEGERS:
         return str(_integer(config, trimmed))
-    if config.kind == DOUBLE:
+    if config.kind == ConfigType.DOUBLE:
         return _double(config, trimmed)
-    if config.kind == LIST:
+    if config.kind == ConfigType.LIST:
         members = re.split(r"\s*,\s*", trimmed, flags=re.ASCII) if trimmed else []
         members = list(dict.fromkeys(members)) if config.is_set else members
         _check_list(config, members)

@@ -13,7 +13,7 @@ from kcore.net.limits import Limits
 from kcore.net.retry import Backoff, is_retriable, retry
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.raft.replicas import Address
-from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse, EndpointType
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -23,7 +23,6 @@ from kcore.schema.describe_quorum import (
     Node,
 )
 
-BROKERS, CONTROLLERS = 1, 2  # The endpoint types of DescribeCluster.
 LIMITS: Final = Limits(connect_s=5.0, request_s=5.0, close_s=0.2)
 BACKOFF: Final = Backoff(first_s=0.05, highest_s=1.0)
 HOPS: Final = 3  # From a node that does not lead to the leader that it names.
@@ -45,7 +44,7 @@ async def describe_quorum(
     RequestTimeoutError with what was wrong last; at once an ApiException for an error that stays one, NetworkError for
     an answer that is none, UnsupportedVersionError if no node of a KRaft cluster is there.
     """
-    search = _Search(bootstrap, CONTROLLERS if controllers else BROKERS)
+    search = _Search(bootstrap, EndpointType.CONTROLLER if controllers else EndpointType.BROKER)
     return await retry(search.once, timeout_s=timeout_s, random=random, backoff=BACKOFF)
 
 

@@ -19,9 +19,9 @@ from kcore.schema.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
+    UpgradeType,
 )
 
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # FeatureUpdate.UpgradeType
 LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures (KIP-1022).
 
 
@@ -101,9 +101,9 @@ def _updated(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResp
 def _why_not(node: RaftNode, update: FeatureUpdateKey) -> Problem | None:
     """The error of an update that is invalid for any voters; or None."""
     wanted, current = update.max_version_level, node.voter_history.kraft_version
-    is_upgrade = update.upgrade_type == UPGRADE
+    is_upgrade = update.upgrade_type == UpgradeType.UPGRADE
     why = None
-    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if update.upgrade_type not in [*UpgradeType]:
         why = "The controller does not support the given upgrade type."
     elif wanted < 0:
         why = "A feature version cannot be less than 0."

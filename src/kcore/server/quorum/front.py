@@ -19,12 +19,16 @@ from kcore.raft.effects import SendResponse
 from kcore.raft.replicas import Endpoints
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.api_versions import SupportedFeatureKey
-from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.cluster_metadata import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    EndpointType,
+)
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.quorum.peers import NEWEST
 
-CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster (KIP-919).
 # Requests for the active controller, which this node never is: the client tries another node.
 OTHERS: Final = {
     "BrokerHeartbeat": (0, 2),
@@ -119,7 +123,7 @@ class QuorumFront:
             self._waiting.pop(reply_to, None)
 
     def _described(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        if request.endpoint_type != CONTROLLERS:
+        if request.endpoint_type != EndpointType.CONTROLLER:
             return DescribeClusterResponse(
                 error_code=Errors.MISMATCHED_ENDPOINT_TYPE.value,
                 error_message="The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of "
@@ -136,5 +140,5 @@ def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], lis
         if listener in endpoints
     ]
     return DescribeClusterResponse(
-        endpoint_type=CONTROLLERS, cluster_id=cluster_id, controller_id=leader_id, brokers=nodes
+        endpoint_type=EndpointType.CONTROLLER, cluster_id=cluster_id, controller_id=leader_id, brokers=nodes
     )

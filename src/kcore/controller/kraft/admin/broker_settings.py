@@ -6,11 +6,10 @@ Source: KafkaConfig.configDef and DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS of 3.9
 from collections.abc import Mapping
 from typing import Final
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)  # DescribeConfigsResponse.ConfigType
-UNKNOWN: Final = 0
+from kcore.schema.configs import ConfigType
 
 _NAMES: Final = {  # With a star: it can change.
-    BOOLEAN: (
+    ConfigType.BOOLEAN: (
         "auto.create.topics.enable auto.include.jmx.reporter auto.leader.rebalance.enable "
         "broker.id.generation.enable controlled.shutdown.enable controller.quorum.auto.join.enable "
         "delete.topic.enable eligible.leader.replicas.enable *follower.fetch.last.tiered.offset.enable "
@@ -21,7 +20,7 @@ _NAMES: Final = {  # With a star: it can change.
         "unstable.feature.versions.enable zookeeper.metadata.migration.enable zookeeper.set.acl "
         "zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.ocsp.enable"
     ),
-    STRING: (
+    ConfigType.STRING: (
         "authorizer.class.name broker.rack *compression.type control.plane.listener.name "
         "group.consumer.migration.policy group.share.persister.class.name inter.broker.listener.name "
         "inter.broker.protocol.version *listener.security.protocol.map log.message.format.version "
@@ -47,7 +46,7 @@ _NAMES: Final = {  # With a star: it can change.
         "zookeeper.ssl.keystore.type zookeeper.ssl.protocol zookeeper.ssl.truststore.location "
         "zookeeper.ssl.truststore.type"
     ),
-    INT: (
+    ConfigType.INT: (
         "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms "
         "alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds "
         "*background.threads broker.heartbeat.interval.ms broker.id broker.session.timeout.ms "
@@ -122,13 +121,13 @@ _NAMES: Final = {  # With a star: it can change.
         "transactional.id.expiration.ms zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests "
         "zookeeper.metadata.migration.min.batch.size zookeeper.session.timeout.ms"
     ),
-    SHORT: (
+    ConfigType.SHORT: (
         "group.share.max.groups offsets.commit.required.acks offsets.topic.replication.factor "
         "*sasl.login.refresh.buffer.seconds *sasl.login.refresh.min.period.seconds "
         "share.coordinator.state.topic.min.isr share.coordinator.state.topic.replication.factor "
         "transaction.state.log.replication.factor"
     ),
-    LONG: (
+    ConfigType.LONG: (
         "connections.max.idle.ms connections.max.reauth.ms controlled.shutdown.retry.backoff.ms "
         "controller.performance.always.log.threshold.ms controller.performance.sample.period.ms "
         "delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms "
@@ -153,13 +152,13 @@ _NAMES: Final = {  # With a star: it can change.
         "server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms "
         "unclean.leader.election.interval.ms"
     ),
-    DOUBLE: (
+    ConfigType.DOUBLE: (
         "*log.cleaner.io.buffer.load.factor *log.cleaner.io.max.bytes.per.second *log.cleaner.min.cleanable.ratio "
         "remote.log.manager.task.retry.jitter *sasl.kerberos.ticket.renew.jitter "
         "*sasl.kerberos.ticket.renew.window.factor *sasl.login.refresh.window.factor "
         "*sasl.login.refresh.window.jitter"
     ),
-    LIST: (
+    ConfigType.LIST: (
         "*advertised.listeners *config.providers controller.listener.names controller.quorum.bootstrap.servers "
         "controller.quorum.voters *cordoned.log.dirs early.start.listeners group.consumer.assignors "
         "group.coordinator.rebalance.protocols group.share.assignors kafka.metrics.reporters *listeners "
@@ -167,13 +166,13 @@ _NAMES: Final = {  # With a star: it can change.
         "*sasl.kerberos.principal.to.local.rules sasl.oauthbearer.expected.audience *ssl.cipher.suites "
         "*ssl.enabled.protocols zookeeper.ssl.cipher.suites zookeeper.ssl.enabled.protocols"
     ),
-    CLASS: (
+    ConfigType.CLASS: (
         "alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name "
         "*principal.builder.class sasl.client.callback.handler.class sasl.login.callback.handler.class "
         "sasl.login.class sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class "
         "sasl.server.callback.handler.class *ssl.engine.factory.class"
     ),
-    PASSWORD: (
+    ConfigType.PASSWORD: (
         "delegation.token.master.key delegation.token.secret.key password.encoder.old.secret "
         "password.encoder.secret *sasl.jaas.config sasl.oauthbearer.assertion.private.key.passphrase "
         "sasl.oauthbearer.client.credentials.client.secret *ssl.key.password *ssl.keystore.certificate.chain "

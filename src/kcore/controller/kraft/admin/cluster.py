@@ -21,9 +21,13 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.protocol_errors import Errors
-from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.cluster_metadata import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    EndpointType,
+)
 
-BROKERS, CONTROLLERS = 1, 2  # EndpointType
 OF_THE_CLUSTER: Final = (CREATE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, ALTER, DESCRIBE)
 """AclEntry.supportedOperations of the CLUSTER resource."""
 _TOO_OLD: Final = "Direct-to-controller communication is not supported with the current MetadataVersion."
@@ -35,10 +39,10 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
         return Decision(refused(request, Errors.UNSUPPORTED_VERSION, _TOO_OLD))
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
-    if request.endpoint_type not in (BROKERS, CONTROLLERS):
+    if request.endpoint_type not in [*EndpointType]:
         why = f"Unsupported endpoint type {request.endpoint_type}"
         return Decision(_mistaken(Errors.UNSUPPORTED_ENDPOINT_TYPE, why, info))
-    if request.endpoint_type != CONTROLLERS:
+    if request.endpoint_type != EndpointType.CONTROLLER:
         why = "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
         return Decision(_mistaken(Errors.MISMATCHED_ENDPOINT_TYPE, why, info))
     nodes = [
@@ -49,7 +53,7 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
     ]
     own_id = context.config.node_id
     response = DescribeClusterResponse(
-        endpoint_type=CONTROLLERS,
+        endpoint_type=EndpointType.CONTROLLER,
         cluster_id=context.config.cluster_id,
         controller_id=own_id if any(each.broker_id == own_id for each in nodes) else -1,
         brokers=nodes,

@@ -9,10 +9,6 @@ from typing import Final, NamedTuple
 
 from kcore.constants import MIN_ISR
 from kcore.controller.kraft.admin.config_kinds import (
-    BROKER,
-    CLIENT_METRICS,
-    GROUP,
-    TOPIC,
     check_client_metrics,
     check_group,
     default_of_list,
@@ -26,11 +22,11 @@ from kcore.errors import KcoreError
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.configs import ConfigResourceType, OpType
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import ClearElrRecord
 
-SET, DELETE, APPEND, SUBTRACT = range(4)  # AlterConfigOp.OpType
-OPERATIONS: Final = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+OPERATIONS: Final[Mapping[int, str]] = {each.value: each.name for each in OpType}
 CORDONED: Final = "cordoned.log.dirs"
 MAX_LENGTH: Final = 32767
 _JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
@@ -74,7 +70,7 @@ class ConfigChanges:
             operation, value = changes[name]
             if operation not in OPERATIONS:
                 raise SenselessOperationError(f"Unknown operation {operation} for config key: {name}")
-            if operation in (APPEND, SUBTRACT):
+            if operation in (OpType.APPEND, OpType.SUBTRACT):
                 default = default_of_list(self._release, resource[0], name)
                 if default is None:
                     verb = OPERATIONS[operation]
@@ -82,9 +78,10 @@ class ConfigChanges:
                 if value is None:
                     raise SenselessOperationError(f"Null value not supported for : {name}")
                 value = _listed(current.get(name, default), operation, value)
-            elif operation == DELETE:
+            elif operation == OpType.DELETE:
                 value = None
-            if value != current.get(name) or resource[0] == BROKER:  # Brokers load anew what is set again.
+            # Brokers load anew what is set again.
+            if value != current.get(name) or resource[0] == ConfigResourceType.BROKER:
                 records.append(_record(resource, name, value))
         return self._checked(resource, records, (), is_new=is_new)
 
@@ -97,7 +94,7 @@ class ConfigChanges:
         explicit = [
             _record(resource, name, settings[name])
             for name in hash_map_order(settings)
-            if settings[name] != current.get(name) or resource[0] == BROKER
+            if settings[name] != current.get(name) or resource[0] == ConfigResourceType.BROKER
         ]
         removed = [_record(resource, name, None) for name in timeline_order(current) if name not in settings]
         return self._checked(resource, explicit, removed, is_new=False)
@@ -111,7 +108,9 @@ class ConfigChanges:
             return []
         changed = (each for each in records if each.name == MIN_ISR)
         return [
-            Versioned(ClearElrRecord(topic_name=each.resource_name if each.resource_type == TOPIC else ""))
+            Versioned(
+                ClearElrRecord(topic_name=each.resource_name if each.resource_type == ConfigResourceType.TOPIC else "")
+            )
             for each in changed
         ]
 
@@ -135,7 +134,7 @@ class ConfigChanges:
         return Altered(Errors.NONE, None, [*explicit, *removed])
 
     def _reason_disallowed(self, record: ConfigRecord, cordoned: str | None) -> str | None:
-        is_broker, value = record.resource_type == BROKER, record.value
+        is_broker, value = record.resource_type == ConfigResourceType.BROKER, record.value
         if is_broker and self._elr and record.name == MIN_ISR:
             if record.resource_name:
                 return f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
@@ -190,18 +189,18 @@ class ConfigChanges:
         check_group(self._release, name, wanted, self.context.config.static_configs)
 
     _checks: Final[Mapping[int, Callable[["ConfigChanges", str, Mapping[str, str], Mapping[str, str]], None]]] = {
-        TOPIC: _check_topic,
-        BROKER: _check_broker,
-        CLIENT_METRICS: _check_client_metrics,
-        GROUP: _check_group,
+        ConfigResourceType.TOPIC: _check_topic,
+        ConfigResourceType.BROKER: _check_broker,
+        ConfigResourceType.CLIENT_METRICS: _check_client_metrics,
+        ConfigResourceType.GROUP: _check_group,
     }
 
     def _check_exists(self, resource: Resource) -> None:
         """Source: ConfigResourceExistenceChecker."""
         kind, name = resource
-        if kind == TOPIC and name not in self.context.image.topics:
+        if kind == ConfigResourceType.TOPIC and name not in self.context.image.topics:
             Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for(f"The topic '{name}' does not exist.")
-        if kind == BROKER and name and not is_node(self.context, int(name)):
+        if kind == ConfigResourceType.BROKER and name and not is_node(self.context, int(name)):
             Errors.BROKER_ID_NOT_REGISTERED.raise_for(f"No node with id {int(name)} found.")
 
 
@@ -254,9 +253,9 @@ def _listed(before: str, operation: int, given: str) -> str:
     while len(parts) > 1 and not parts[-1]:  # As String.split does.
         parts.pop()
     for each in parts:
-        if operation == SUBTRACT and each in members:
+        if operation == OpType.SUBTRACT and each in members:
             members.remove(each)
-        elif operation == APPEND and each not in members:
+        elif operation == OpType.APPEND and each not in members:
             members.append(each)
     return ",".join(members)
 

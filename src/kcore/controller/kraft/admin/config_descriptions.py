@@ -10,13 +10,8 @@ from typing import Final
 from kcore.controller.kraft.admin.config_changes import java_int
 from kcore.controller.kraft.admin.config_entries import BrokerSettings, entry, listed
 from kcore.controller.kraft.admin.config_kinds import (
-    BROKER,
-    BROKER_LOGGER,
-    CLIENT_METRICS,
-    GROUP,
     GROUP_CONFIGS,
     METRICS_CONFIGS,
-    TOPIC,
     group_values,
 )
 from kcore.controller.kraft.admin.configs import error_of_access, known_kind
@@ -24,15 +19,15 @@ from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES, told
 from kcore.controller.kraft.authorization import DESCRIBE_CONFIGS
 from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.effective_configs import DEFAULT, OF_TOPIC, EffectiveConfigs
+from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.rules.topic_configs import TopicConfig, check_value, topic_config_values
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
+from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.structure import Message
 
-OF_CLIENT_METRICS, OF_GROUP = 7, 8  # DescribeConfigsResponse.ConfigSource
 _OWN_DEFAULTS: Final = frozenset({"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"})
 Entries = list[schema.DescribeConfigsResourceResult]
 
@@ -83,7 +78,7 @@ class Describing:
         validate_topic_name(name)
         if name not in self._image.topics:
             Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for()
-        own, known = self._own_settings(TOPIC, name), self._effective.known
+        own, known = self._own_settings(ConfigResourceType.TOPIC, name), self._effective.known
         values = topic_config_values(own, known, self._effective.base_values())
         return [
             self._topic_entry(known[each], values[each], own)
@@ -97,7 +92,9 @@ class Describing:
         if config.server is not None:
             synonyms = self._brokers.synonyms(config.server, config.default if config.server_default else None)
         if config.name in own:
-            synonyms.insert(0, schema.DescribeConfigsSynonym(name=config.name, value=value, source=OF_TOPIC))
+            synonyms.insert(
+                0, schema.DescribeConfigsSynonym(name=config.name, value=value, source=ConfigSource.TOPIC_CONFIG)
+            )
         return entry(config.name, value, config.kind, synonyms, self._includes_synonyms)
 
     def _broker(self, resource: schema.DescribeConfigsResource) -> Entries:
@@ -126,14 +123,14 @@ class Describing:
         name = resource.resource_name
         if not name:
             Errors.INVALID_REQUEST.raise_for("Client metrics subscription name must not be empty")
-        own = self._own_settings(CLIENT_METRICS, name)
+        own = self._own_settings(ConfigResourceType.CLIENT_METRICS, name)
         if self._release == "3.9.1":
             return [_raw_metrics_entry(each, own[each]) for each in listed(self._release, own, None)]
         found = []
         for each in listed(self._release, METRICS_CONFIGS, resource.configuration_keys):
             config = METRICS_CONFIGS[each]
             value = check_value(config, own.get(each, config.default))
-            synonyms = [_synonym(each, value, OF_CLIENT_METRICS)] if each in own else []
+            synonyms = [_synonym(each, value, ConfigSource.CLIENT_METRICS_CONFIG)] if each in own else []
             found.append(entry(each, value, config.kind, synonyms, self._includes_synonyms))
         return found
 
@@ -141,7 +138,7 @@ class Describing:
         name = resource.resource_name
         if not name:
             Errors.INVALID_REQUEST.raise_for("Group name must not be empty")
-        own = self._own_settings(GROUP, name)
+        own = self._own_settings(ConfigResourceType.GROUP, name)
         values = group_values(self._release, own, self._config.static_configs)
         found = []
         for each in listed(self._release, values, resource.configuration_keys):
@@ -154,19 +151,19 @@ class Describing:
         self, config: TopicConfig, value: str, *, is_own: bool
     ) -> list[schema.DescribeConfigsSynonym]:
         if self._release == "4.1.2":
-            return [_synonym(config.name, value, OF_GROUP if is_own else DEFAULT)]
+            return [_synonym(config.name, value, ConfigSource.GROUP_CONFIG if is_own else ConfigSource.DEFAULT_CONFIG)]
         if config.name in _OWN_DEFAULTS:
-            behind = [_synonym(config.name, config.default, DEFAULT)]
+            behind = [_synonym(config.name, config.default, ConfigSource.DEFAULT_CONFIG)]
         else:
             behind = self._brokers.synonyms(f"group.{config.name}", config.default)
-        return [_synonym(config.name, value, OF_GROUP), *behind] if is_own else behind
+        return [_synonym(config.name, value, ConfigSource.GROUP_CONFIG), *behind] if is_own else behind
 
     _entries: Final[Mapping[int, Callable[["Describing", schema.DescribeConfigsResource], Entries]]] = {
-        TOPIC: _topic,
-        BROKER: _broker,
-        BROKER_LOGGER: _broker_logger,
-        CLIENT_METRICS: _client_metrics,
-        GROUP: _group,
+        ConfigResourceType.TOPIC: _topic,
+        ConfigResourceType.BROKER: _broker,
+        ConfigResourceType.BROKER_LOGGER: _broker_logger,
+        ConfigResourceType.CLIENT_METRICS: _client_metrics,
+        ConfigResourceType.GROUP: _group,
     }
 
 
@@ -177,7 +174,7 @@ def _synonym(name: str, value: str, source: int) -> schema.DescribeConfigsSynony
 def _raw_metrics_entry(name: str, value: str) -> schema.DescribeConfigsResourceResult:
     """As 3.9.1 tells it, whatever is asked for."""
     return schema.DescribeConfigsResourceResult(
-        name=name, value=value, config_source=OF_CLIENT_METRICS, synonyms=[], documentation=""
+        name=name, value=value, config_source=ConfigSource.CLIENT_METRICS_CONFIG, synonyms=[], documentation=""
     )
 
 

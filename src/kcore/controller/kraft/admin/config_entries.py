@@ -4,27 +4,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kcore.controller.kraft.admin.broker_settings import (
-    BOOLEAN,
-    DOUBLE,
-    DYNAMIC,
-    INT,
-    LIST,
-    LONG,
-    PASSWORD,
-    SHORT,
-    STRING,
-    TYPES,
-    UNKNOWN,
-)
+from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
 from kcore.controller.kraft.admin.config_kinds import LISTS_OF_BROKERS
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.effective_configs import BROKER, DEFAULT, OF_ALL_BROKERS, OF_BROKER, STATIC
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.image import ClusterImage
-from kcore.schema.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+from kcore.schema.configs import (
+    ConfigResourceType,
+    ConfigSource,
+    ConfigType,
+    DescribeConfigsResourceResult,
+    DescribeConfigsSynonym,
+)
 
-_NUMBERS: Final = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
+_NUMBERS: Final[Mapping[int, int]] = {ConfigType.INT: 2**31, ConfigType.SHORT: 2**15, ConfigType.LONG: 2**63}
 _PER_BROKER: Final = re.compile(
     r"(ssl|sasl)\..*|(advertised\.)?listeners|listener\..*|principal\.builder\.class|cordoned\.log\.dirs"
 )
@@ -39,22 +32,22 @@ Settings = Mapping[str, str]
 
 def type_of(release: str, name: str) -> int:
     """The type of a broker's setting (KafkaConfig.configType)."""
-    found = TYPES.get(name, UNKNOWN)
-    if found == LIST and name not in LISTS_OF_BROKERS[release]:
-        return STRING
+    found = TYPES.get(name, ConfigType.UNKNOWN)
+    if found == ConfigType.LIST and name not in LISTS_OF_BROKERS[release]:
+        return ConfigType.STRING
     return found
 
 
 def is_sensitive(kind: int) -> bool:
     """Whether a value is not told: a password, or what nobody knows (KafkaConfig.maybeSensitive)."""
-    return kind in (PASSWORD, UNKNOWN)
+    return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
 
 def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:
     """Those that a node takes of what is set for it, or for all nodes (DynamicBrokerConfig.fromPersistentProps)."""
     return {
         setting: value
-        for setting, value in image.configs.get((BROKER, name), {}).items()
+        for setting, value in image.configs.get((ConfigResourceType.BROKER, name), {}).items()
         if (setting in DYNAMIC or setting not in TYPES)
         and not (not name and _PER_BROKER.fullmatch(setting))
         and _is_of_type(type_of(release, setting), value)
@@ -66,11 +59,11 @@ def _is_of_type(kind: int, text: str) -> bool:
     try:
         if kind in _NUMBERS:
             return -_NUMBERS[kind] <= int(text) < _NUMBERS[kind]
-        if kind == DOUBLE:
+        if kind == ConfigType.DOUBLE:
             float(text)
     except ValueError:
         return False
-    return kind != BOOLEAN or text.lower() in ("true", "false")
+    return kind != ConfigType.BOOLEAN or text.lower() in ("true", "false")
 
 
 class BrokerSettings:
@@ -88,14 +81,18 @@ class BrokerSettings:
         hides = is_sensitive(type_of(self.release, name))
         found = [
             DescribeConfigsSynonym(name=each, value=None if hides else settings[each], source=source)
-            for source, settings in ((OF_BROKER, self.of_node), (OF_ALL_BROKERS, self.of_all), (STATIC, self.static))
+            for source, settings in (
+                (ConfigSource.DYNAMIC_BROKER_CONFIG, self.of_node),
+                (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.of_all),
+                (ConfigSource.STATIC_BROKER_CONFIG, self.static),
+            )
             for each in names
             if each in settings
         ]
         while found and found[0].name != name:
             del found[0]
         if default is not None:
-            found.append(DescribeConfigsSynonym(name=name, value=default, source=DEFAULT))
+            found.append(DescribeConfigsSynonym(name=name, value=default, source=ConfigSource.DEFAULT_CONFIG))
         return found
 
     def entry(
@@ -103,7 +100,11 @@ class BrokerSettings:
     ) -> DescribeConfigsResourceResult:
         """A setting of this node, or of all nodes."""
         kind = type_of(self.release, name)
-        synonyms = [each for each in self.synonyms(name, None) if not only_of_all or each.source == OF_ALL_BROKERS]
+        synonyms = [
+            each
+            for each in self.synonyms(name, None)
+            if not only_of_all or each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        ]
         shown = None if is_sensitive(kind) else value
         return entry(name, shown, kind, synonyms, includes_synonyms, name not in DYNAMIC)
 
@@ -121,7 +122,7 @@ def entry(
         name=name,
         value=value,
         read_only=read_only,
-        config_source=synonyms[0].source if synonyms else DEFAULT,
+        config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
         is_sensitive=is_sensitive(kind),
         synonyms=synonyms if includes_synonyms else [],
         config_type=kind,

@@ -8,13 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcore.controller.rules.topic_configs import INT, LIST, STRING, TOPIC_CONFIGS_OF, TopicConfig, check_value
+from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, check_value
 from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors
-
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # ConfigResource.Type
-NAMES: Final = {TOPIC: "TOPIC", BROKER: "BROKER", BROKER_LOGGER: "BROKER_LOGGER", CLIENT_METRICS: "CLIENT_METRICS"}
-BOOLEAN: Final = 1
+from kcore.schema.configs import ConfigResourceType, ConfigType
 
 _SSL: Final = "TLSv1.2,TLSv1.3"
 _LISTS: Final = {  # Of a broker, in all releases: names and defaults.
@@ -63,10 +60,10 @@ LISTS_OF_BROKERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 def default_of_list(release: str, kind: int, name: str) -> str | None:
     """The default of a setting that is a list; None where the setting is none (KafkaConfigSchema.isSplittable)."""
-    if kind == BROKER:
+    if kind == ConfigResourceType.BROKER:
         return LISTS_OF_BROKERS[release].get(name)
-    config = TOPIC_CONFIGS_OF[release].get(name) if kind == TOPIC else None
-    return config.default if config is not None and config.kind == LIST else None
+    config = TOPIC_CONFIGS_OF[release].get(name) if kind == ConfigResourceType.TOPIC else None
+    return config.default if config is not None and config.kind == ConfigType.LIST else None
 
 
 # Client metrics (KIP-714).
@@ -75,7 +72,11 @@ INTERVAL: Final = "interval.ms"
 MATCH: Final = "match"
 METRICS_CONFIGS: Final = {
     name: TopicConfig(name, kind, default)
-    for name, kind, default in (("metrics", LIST, ""), (INTERVAL, INT, "300000"), (MATCH, LIST, ""))
+    for name, kind, default in (
+        ("metrics", ConfigType.LIST, ""),
+        (INTERVAL, ConfigType.INT, "300000"),
+        (MATCH, ConfigType.LIST, ""),
+    )
 }
 _MATCHED: Final = frozenset(
     f"client_{name}"
@@ -92,7 +93,7 @@ def check_client_metrics(release: str, name: str, configs: Mapping[str, str]) ->
             Errors.INVALID_REQUEST.raise_for(f"Unknown client metrics configuration: {each}")
     for each, config in METRICS_CONFIGS.items():
         check_value(config, configs.get(each, config.default))
-        if release == "4.3.1" and config.kind == LIST and "" in _members(configs.get(each, "")):
+        if release == "4.3.1" and config.kind == ConfigType.LIST and "" in _members(configs.get(each, "")):
             Errors.INVALID_CONFIG.raise_for(f"Configuration '{each}' values must not be empty.")
     interval = int(check_value(METRICS_CONFIGS[INTERVAL], configs.get(INTERVAL, METRICS_CONFIGS[INTERVAL].default)))
     if not 100 <= interval <= 3_600_000:
@@ -180,15 +181,15 @@ def _group_configs() -> dict[str, dict[str, TopicConfig]]:
         "*streams.assignment.interval.ms 1000 0"
     )
     others = {
-        "share.auto.offset.reset": TopicConfig("share.auto.offset.reset", STRING, "latest"),
+        "share.auto.offset.reset": TopicConfig("share.auto.offset.reset", ConfigType.STRING, "latest"),
         "share.isolation.level": TopicConfig(
-            "share.isolation.level", STRING, "read_uncommitted", among=("read_committed", "read_uncommitted")
+            "share.isolation.level", ConfigType.STRING, "read_uncommitted", among=("read_committed", "read_uncommitted")
         ),
-        "share.renew.acknowledge.enable": TopicConfig("share.renew.acknowledge.enable", BOOLEAN, "true"),
+        "share.renew.acknowledge.enable": TopicConfig("share.renew.acknowledge.enable", ConfigType.BOOLEAN, "true"),
     }
     known: dict[str, dict[str, TopicConfig]] = {"4.1.2": {}, "4.3.1": {}}
     for name, *numbers in (line.removeprefix("*").split() for line in table.split(",")):
-        config = TopicConfig(name, INT, numbers[0], int(numbers[1])) if numbers else others[name]
+        config = TopicConfig(name, ConfigType.INT, numbers[0], int(numbers[1])) if numbers else others[name]
         known["4.3.1"][name] = config
         if f"*{name}" not in table:
             known["4.1.2"][name] = config

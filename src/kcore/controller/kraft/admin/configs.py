@@ -12,13 +12,6 @@ from kcore.controller.kraft.admin.config_changes import (
     SenselessOperationError,
     java_int,
 )
-from kcore.controller.kraft.admin.config_kinds import (
-    BROKER,
-    BROKER_LOGGER,
-    CLIENT_METRICS,
-    GROUP,
-    TOPIC,
-)
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
@@ -27,6 +20,7 @@ from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import check_records
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
+from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.structure import Message
 
@@ -35,17 +29,22 @@ Changes = Mapping[Resource, Any]
 
 def known_kind(release: str, kind: int) -> bool:
     """Whether ConfigResource.Type of the release has it."""
-    return kind in (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS) or (kind == GROUP and release != "3.9.1")
+    return kind in (
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.BROKER_LOGGER,
+        ConfigResourceType.CLIENT_METRICS,
+    ) or (kind == ConfigResourceType.GROUP and release != "3.9.1")
 
 
 def error_of_access(
     context: ControllerContext, info: RequestInfo, operation: int, kind: int, name: str
 ) -> Errors | None:
     """What who asks is refused with; None if it may do that to a resource's settings."""
-    if kind == TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         allowed = is_authorized(context, info, operation, authorization.TOPIC, name)
         return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
-    if kind == GROUP:
+    if kind == ConfigResourceType.GROUP:
         allowed = is_authorized(context, info, operation, authorization.GROUP, name)
         return None if allowed else Errors.GROUP_AUTHORIZATION_FAILED
     return None if is_authorized(context, info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -82,7 +81,7 @@ def on_incremental_alter_configs(
 ) -> Decision:
     """Some settings of each resource. Source: ControllerApis.handleIncrementalAlterConfigs, KIP-339."""
     answers = _Answers()
-    loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
+    loggers = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
     for each in loggers:
         _alter_loggers(context, info, each, answers)
     given = (
@@ -91,7 +90,7 @@ def on_incremental_alter_configs(
             {config.name: (config.config_operation, config.value) for config in each.configs},
         )
         for each in request.resources
-        if each.resource_type != BROKER_LOGGER
+        if each.resource_type != ConfigResourceType.BROKER_LOGGER
     )
     changes = _permitted(context, info, _distinct(context, given, answers), answers)
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
@@ -125,7 +124,7 @@ def _permitted(context: ControllerContext, info: RequestInfo, changes: Changes, 
     permitted = {}
     for resource, change in changes.items():
         kind, name = resource
-        if kind == BROKER_LOGGER:
+        if kind == ConfigResourceType.BROKER_LOGGER:
             answers.add(resource, Errors.INVALID_REQUEST, "Unexpected resource type BROKER_LOGGER.")
         elif (error := error_of_access(context, info, authorization.ALTER_CONFIGS, kind, name)) is not None:
             answers.add(resource, error, DEFAULT_MESSAGES[error])
@@ -166,7 +165,7 @@ def _alter_loggers(
     answers: _Answers,
 ) -> None:
     """Levels of this node's loggers, of which it has none of Kafka's names. Source: RuntimeLoggerManager."""
-    named = BROKER_LOGGER, resource.resource_name
+    named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
     if not is_authorized(context, info, authorization.CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
         answers.add(named, error, DEFAULT_MESSAGES[error])

@@ -23,15 +23,21 @@ from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.rules.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, Supported
+from kcore.controller.rules.features import Supported
 from kcore.java_hash import hash_map_order, timeline_order
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.protocol_errors import Errors
+from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
-from kcore.schema.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kcore.schema.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
 
 DEPENDENCIES: Final = {(ELR_VERSION, 1): {METADATA_VERSION: 23}}  # FeatureVersion.dependencies; 23: 4.0-IV1.
 HIGHEST_KNOWN: Final = {  # Of features that 4.x knows by name, released or not (Feature.featureFromName).
@@ -41,7 +47,6 @@ HIGHEST_KNOWN: Final = {  # Of features that 4.x knows by name, released or not 
     STREAMS_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-BROKER: Final = 4  # ConfigResource.Type
 OLD: Final = "3.9.1"  # The release whose updates stand alone, and that knows no feature but by its level.
 LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures.
 _CHANGED_UP_TO_3_9: Final = frozenset(
@@ -92,7 +97,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
     if request.validate_only:
         return Decision(response)
     records = [record for each in updates for record in _records(each)]
-    if by_name.get(ELR_VERSION, Update(ELR_VERSION, 0, UPGRADE)).level > 0:
+    if by_name.get(ELR_VERSION, Update(ELR_VERSION, 0, UpgradeType.UPGRADE)).level > 0:
         records = [*_elr_safety(context), *records]
     kraft_version = by_name.get(KRAFT_VERSION)
     wanted = None if kraft_version is None or kraft_version.level == context.kraft_version else kraft_version.level
@@ -136,19 +141,20 @@ def _records(update: Update) -> list[Versioned]:
     """Of an update that may be made: kraft.version has an offset to wait for, and no record of its own here."""
     if update.name != KRAFT_VERSION:
         return [_level(update)]
-    return [Versioned(NoOpRecord())] if update.kind == UPGRADE else []
+    return [Versioned(NoOpRecord())] if update.kind == UpgradeType.UPGRADE else []
 
 
 def _elr_safety(context: ControllerContext) -> Iterator[Versioned]:
     """ELR needs one min.insync.replicas for the whole cluster (maybeGenerateElrSafetyRecords)."""
     configs = context.image.configs
-    if MIN_ISR not in configs.get((BROKER, ""), {}):
+    broker = ConfigResourceType.BROKER
+    if MIN_ISR not in configs.get((broker, ""), {}):
         static = context.config.static_configs.get(MIN_ISR, "1").strip()
-        yield Versioned(ConfigRecord(resource_type=BROKER, resource_name="", name=MIN_ISR, value=str(int(static))))
-    ids = [int(name) for kind, name in configs if kind == BROKER and name.isascii() and name.isdecimal()]
+        yield Versioned(ConfigRecord(resource_type=broker, resource_name="", name=MIN_ISR, value=str(int(static))))
+    ids = [int(name) for kind, name in configs if kind == broker and name.isascii() and name.isdecimal()]
     for broker_id in timeline_order(ids):
-        if MIN_ISR in configs[BROKER, str(broker_id)]:
-            yield Versioned(ConfigRecord(resource_type=BROKER, resource_name=str(broker_id), name=MIN_ISR, value=None))
+        if MIN_ISR in configs[broker, str(broker_id)]:
+            yield Versioned(ConfigRecord(resource_type=broker, resource_name=str(broker_id), name=MIN_ISR, value=None))
 
 
 # Why not.
@@ -165,7 +171,7 @@ def _reason_refused(context: ControllerContext, update: Update, proposed: Mappin
 
 
 def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
-    if update.kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if update.kind not in [*UpgradeType]:
         return "The controller does not support the given upgrade type."
     is_raft = update.name == KRAFT_VERSION and context.config.release != OLD
     current = _current(context, update.name)
@@ -173,12 +179,12 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
         return "A feature version cannot be less than 0."
     if (reason := _reason_unsupported(context, update)) is not None:
         return reason
-    if update.level < current and update.kind == UPGRADE:
+    if update.level < current and update.kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade."
         )
-    if update.level > current and update.kind != UPGRADE:
+    if update.level > current and update.kind != UpgradeType.UPGRADE:
         return "Can't downgrade to a newer version."
     return "Can't downgrade the version of this feature." if is_raft and update.level < current else None
 
@@ -238,7 +244,7 @@ def _reason_no_metadata_version(context: ControllerContext, update: Update) -> s
     if not lost:
         return None
     why = "Refusing to perform the requested downgrade because it might delete metadata information."
-    if update.kind == UNSAFE_DOWNGRADE:
+    if update.kind == UpgradeType.UNSAFE_DOWNGRADE:
         why = "Unsafe metadata downgrade is not supported in this version."
     if release == "4.3.1":
         return f"Unsupported metadata.version downgrade from {now.feature_level} to {update.level}. {why}"

@@ -3,8 +3,7 @@
 Source: ProducerIdControlManager.
 """
 
-from typing import Final
-
+from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -12,9 +11,6 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_settings import ProducerIdsRecord
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-
-BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
-INT64_MAX: Final = 2**63 - 1
 
 
 def on_allocate_producer_ids(
@@ -26,13 +22,13 @@ def on_allocate_producer_ids(
     if registered_row(context.image.brokers, request.broker_id, request.broker_epoch) is None:
         return _refused(Errors.STALE_BROKER_EPOCH)
     first = max(context.image.next_producer_id, 0)
-    if first > INT64_MAX - BLOCK_SIZE:
+    if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
         return _refused(Errors.UNKNOWN_SERVER_ERROR)
     record = ProducerIdsRecord(
-        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + PRODUCER_ID_BLOCK_SIZE
     )
     return Decision(
-        AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE),
+        AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE),
         [Versioned(record)],
     )
 

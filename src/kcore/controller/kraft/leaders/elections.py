@@ -33,6 +33,7 @@ from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import leaderless_rows, leaders_elected
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.partitions import (
+    ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
@@ -42,7 +43,6 @@ from kcore.schema.partitions import (
 from kcore.types import Bools, Int16s, Int32s
 
 _Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
-PREFERRED, UNCLEAN = 0, 1  # ElectionType
 _MESSAGES: Final[dict[int, str | None]] = {
     Errors.NONE: None,
     Errors.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
@@ -57,13 +57,15 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     if request.topic_partitions is not None and not request.topic_partitions:
         return Decision(ElectLeadersResponse())
-    if request.election_type not in (PREFERRED, UNCLEAN):
+    if request.election_type not in [*ElectionType]:
         message = f"Unknown election type {request.election_type}"
         return _all_refused(request, info, Errors.INVALID_REQUEST, message)
     if request.topic_partitions is None:
-        response, elected = _elect_everywhere(context, request.election_type == UNCLEAN)
+        response, elected = _elect_everywhere(context, request.election_type == ElectionType.UNCLEAN)
     else:
-        response, elected = _elect_these(context, request.topic_partitions, request.election_type == UNCLEAN)
+        response, elected = _elect_these(
+            context, request.topic_partitions, request.election_type == ElectionType.UNCLEAN
+        )
     try:
         check_records(context, sum(map(len, elected)))
     except ApiException as error:

@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.admin.config_changes import SET, ConfigChanges
+from kcore.constants import METADATA_TOPIC
+from kcore.controller.kraft.admin.config_changes import ConfigChanges
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import CREATE, DESCRIBE_CONFIGS, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -20,6 +21,7 @@ from kcore.java_hash import hash_map_order
 from kcore.metadata.topic_names import reason_invalid
 from kcore.metadata.topics import TopicTable
 from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.configs import ConfigResourceType, OpType
 from kcore.schema.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -29,7 +31,6 @@ from kcore.schema.topics import (
 )
 from kcore.types import Int32s
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 _FEW: Final = 10  # So many periods and underscores a name may have and be looked up in all its spellings.
 
 
@@ -131,8 +132,10 @@ class Creating:
         configs = {each.name: each.value for each in topic.configs if each.value is not None}
         if not configs:
             return configs, []
-        operations = {name: (SET, value) for name, value in configs.items()}
-        error, message, records = self._changes.incremental((TOPIC, topic.name), operations, is_new=True)
+        operations = {name: (OpType.SET, value) for name, value in configs.items()}
+        error, message, records = self._changes.incremental(
+            (ConfigResourceType.TOPIC, topic.name), operations, is_new=True
+        )
         if error is not Errors.NONE:
             error.raise_for(message or "")
         return configs, [*(Versioned(each) for each in records), *self._changes.clear_elrs(records)]

@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from kcore.controller.rules.config_operations import DELETE, SET
-from kcore.controller.rules.topic_configs import INT64_MAX
+from kcore.constants import INT64_MAX
 from kcore.protocol_errors import Errors
 from kcore.schema import DescribeConfigsRequest
 from kcore.schema.configs import (
+    ConfigSource,
+    ConfigType,
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+    OpType,
 )
 
 DEFAULT: Final = "<default>"  # ZooKeeperInternals.DEFAULT_STRING: the znode of what holds for all brokers.
@@ -25,12 +27,6 @@ THROTTLES: Final = (
     "follower.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
-LONG, STRING, PASSWORD = 5, 2, 9  # DescribeConfigsResponse.ConfigType
-FROM_BROKER, FROM_ALL_BROKERS, FROM_FILE = (
-    2,
-    3,
-    4,
-)  # DescribeConfigsResponse.ConfigSource
 SECRETS: Final = ("password", "secret", "jaas.config", "keystore.key")  # In the names of settings that are not shown.
 Configs: TypeAlias = dict[str, str]
 
@@ -65,7 +61,7 @@ def altered(
     Kafka's tools take throttles off every broker that is listed, a controller of kcore's included, which never has one.
     """
     if not node.is_broker and resource.resource_name:
-        if all(each.config_operation == DELETE for each in resource.configs):
+        if all(each.config_operation == OpType.DELETE for each in resource.configs):
             return None
         Errors.INVALID_REQUEST.raise_for(f"Node {node.broker_id} is a controller: it has no replicas to throttle.")
     configs = {**known}
@@ -73,9 +69,9 @@ def altered(
     if wrong := sorted(each.name for each in others if not _keeps(each, known)):
         Errors.INVALID_REQUEST.raise_for(f"Cannot update these configs dynamically: {', '.join(wrong)}")
     for each in resource.configs:
-        if each.config_operation == DELETE:
+        if each.config_operation == OpType.DELETE:
             configs.pop(each.name, None)
-        elif each.config_operation != SET:
+        elif each.config_operation != OpType.SET:
             Errors.INVALID_CONFIG.raise_for(f"Config value append is not allowed for config key: {each.name}")
         elif each.name in THROTTLES:
             configs[each.name] = _rate(each.name, each.value or "")
@@ -86,7 +82,10 @@ def _keeps(change: IncrementalAlterConfigsRequestAlterableConfig, known: Configs
     """Whether a setting that is no throttle, but was set by other means, goes or is set to what it is."""
     if change.name not in known:
         return False
-    return change.config_operation == DELETE or (change.config_operation, change.value) == (SET, known[change.name])
+    return change.config_operation == OpType.DELETE or (change.config_operation, change.value) == (
+        OpType.SET,
+        known[change.name],
+    )
 
 
 def _rate(name: str, value: str) -> str:
@@ -100,12 +99,13 @@ def described(
     node: ConfigNode, name: str, known: Configs, request: DescribeConfigsRequest, version: int
 ) -> Iterator[DescribeConfigsResourceResult]:
     """What it was started with, and what was set since; of all brokers what was set."""
-    source = FROM_BROKER if name else FROM_ALL_BROKERS
+    source = ConfigSource.DYNAMIC_BROKER_CONFIG if name else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     values = {**(node.settings if name else {}), **known}
     for setting, value in values.items():
         is_secret = any(each in setting for each in SECRETS)
         shown = None if is_secret else value
-        origin = source if setting in known else FROM_FILE
+        kind = ConfigType.LONG if setting in THROTTLES else ConfigType.STRING
+        origin = source if setting in known else ConfigSource.STATIC_BROKER_CONFIG
         yield DescribeConfigsResourceResult(
             name=setting,
             value=shown,
@@ -116,6 +116,6 @@ def described(
             synonyms=[DescribeConfigsSynonym(name=setting, value=shown, source=origin)]
             if request.include_synonyms
             else [],
-            config_type=PASSWORD if is_secret else LONG if setting in THROTTLES else STRING,
+            config_type=ConfigType.PASSWORD if is_secret else kind,
             documentation=None,
         )

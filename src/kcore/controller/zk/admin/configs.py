@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.rules.config_operations import DELETE, SET, apply_operation, check_resource
-from kcore.controller.rules.topic_configs import FROM_DEFAULT, FROM_TOPIC, TOPIC_CONFIGS, source_of
+from kcore.controller.rules.config_operations import apply_operation, check_resource
+from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
@@ -34,17 +34,18 @@ from kcore.schema.configs import (
     AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
+    ConfigResourceType,
+    ConfigSource,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+    OpType,
 )
 from kcore.schema.structure import Message
 
-TOPIC: Final = 2  # ConfigResource.Type
-BROKER: Final = 4
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "acknowledgement_timeout_ms")  # Of ControllerConfig.
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
@@ -62,7 +63,7 @@ def is_of_all_brokers(request: Message) -> bool:
     """
     if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
         return False
-    return any(each.resource_type == BROKER and not each.resource_name for each in request.resources)
+    return any(each.resource_type == ConfigResourceType.BROKER and not each.resource_name for each in request.resources)
 
 
 class Known(NamedTuple):
@@ -136,8 +137,8 @@ def _changes(
     entity = _entity_of(node, resource)
     before = known[entity].configs if entity is not None else {}
     gone = [name for name in before if name not in {each.name for each in resource.configs}]
-    named = [change(name=each.name, config_operation=SET, value=each.value) for each in resource.configs]
-    return [*named, *(change(name=name, config_operation=DELETE, value=None) for name in gone)]
+    named = [change(name=each.name, config_operation=OpType.SET, value=each.value) for each in resource.configs]
+    return [*named, *(change(name=name, config_operation=OpType.DELETE, value=None) for name in gone)]
 
 
 def _alter(
@@ -171,9 +172,13 @@ def _alter(
 
 def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
     """Where under /config its settings lie; None if it has none, or there is none such."""
-    if resource.resource_type == TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         return f"topics/{resource.resource_name}" if node.has_topic(resource.resource_name) else None
-    return broker_configs.entity_of(node, resource.resource_name) if resource.resource_type == BROKER else None
+    return (
+        broker_configs.entity_of(node, resource.resource_name)
+        if resource.resource_type == ConfigResourceType.BROKER
+        else None
+    )
 
 
 def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dict[str, Known]]:
@@ -195,12 +200,12 @@ def _altered(
 ) -> list[Operation] | None:
     """The settings to be written; None for no write."""
     entity = _entity_of(node, resource)
-    if resource.resource_type == BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         broker_configs.check_name(node, resource.resource_name)
         assert entity is not None, "the name is checked"
         changed = broker_configs.altered(node, resource, known[entity].configs)
         return None if changed is None else _written(entity, known[entity], changed)
-    if resource.resource_type != TOPIC:
+    if resource.resource_type != ConfigResourceType.TOPIC:
         Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
     if not resource.resource_name:
         Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
@@ -250,12 +255,12 @@ def _described(
     known: dict[str, Known],
 ) -> list[DescribeConfigsResourceResult]:
     entity, wanted = _entity_of(node, resource), resource.configuration_keys
-    if resource.resource_type == BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         broker_configs.check_name(node, resource.resource_name)
         assert entity is not None, "the name is checked"
         described = broker_configs.described(node, resource.resource_name, known[entity].configs, request, version)
         return [each for each in described if not wanted or each.name in wanted]
-    if resource.resource_type != TOPIC:
+    if resource.resource_type != ConfigResourceType.TOPIC:
         Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
     validate_topic_name(resource.resource_name)
     if entity is None:
@@ -274,9 +279,11 @@ def _setting(
 ) -> DescribeConfigsResourceResult:
     config, synonyms = TOPIC_CONFIGS[name], []
     if name in configs:
-        synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=FROM_TOPIC))
+        synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=ConfigSource.TOPIC_CONFIG))
     if config.server and config.server_default:
-        synonyms.append(DescribeConfigsSynonym(name=config.server, value=config.default, source=FROM_DEFAULT))
+        synonyms.append(
+            DescribeConfigsSynonym(name=config.server, value=config.default, source=ConfigSource.DEFAULT_CONFIG)
+        )
     return DescribeConfigsResourceResult(
         name=name,
         value=value,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_node, write_nodes
 from kcore.controller.zk.events import AllocateProducerIds
@@ -12,8 +13,6 @@ from kcore.metadata.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsResponse
 
-BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
-INT64_MAX: Final = 2**63 - 1
 MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 take blocks by themselves.
 
 
@@ -30,7 +29,7 @@ def on_allocate_producer_ids(context: ControllerContext, event: AllocateProducer
     if first is None:
         response = event.refused(Errors.UNKNOWN_SERVER_ERROR)
     else:
-        response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+        response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
     yield from context.answer(event.request_id, response)
 
 
@@ -44,9 +43,9 @@ def _next_block(broker_id: int) -> Steps[int | None]:
         except TableError:
             return None  # A guess could give an id twice.
         first = 0 if last is None else last.last_producer_id + 1
-        if first > INT64_MAX - BLOCK_SIZE:
+        if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
             return None
-        data = znodes.encode_producer_id_block(ProducerIdsBlock(broker_id, first, first + BLOCK_SIZE - 1))
+        data = znodes.encode_producer_id_block(ProducerIdsBlock(broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1))
         [outcome] = yield from write_nodes([Create(path, data) if node is None else SetData(path, data, node.version)])
         if outcome is OperationResult.DONE:
             return first

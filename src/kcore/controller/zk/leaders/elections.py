@@ -3,7 +3,7 @@
 Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance of 3.9.1 (KIP-460).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -28,16 +28,15 @@ from kcore.metadata.znode_operations import Delete
 from kcore.metadata.znodes import TopicPartition
 from kcore.protocol_errors import Errors
 from kcore.schema import ElectLeadersResponse
-from kcore.schema.partitions import PartitionResult, ReplicaElectionResult
+from kcore.schema.partitions import ElectionType, PartitionResult, ReplicaElectionResult
 from kcore.types import Bools, Int32s
 
-PREFERRED, UNCLEAN = 0, 1  # ElectionType
 ApiError: TypeAlias = tuple[Errors, str | None]
 NO_PARTITION: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 BEING_DELETED: Final = (Errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-FAILURES: Final = {
-    PREFERRED: (Errors.PREFERRED_LEADER_NOT_AVAILABLE, "PreferredReplicaPartitionLeaderElectionStrategy"),
-    UNCLEAN: (Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE, "OfflinePartitionLeaderElectionStrategy(true)"),
+FAILURES: Final[Mapping[int, tuple[Errors, str]]] = {
+    ElectionType.PREFERRED: (Errors.PREFERRED_LEADER_NOT_AVAILABLE, "PreferredReplicaPartitionLeaderElectionStrategy"),
+    ElectionType.UNCLEAN: (Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE, "OfflinePartitionLeaderElectionStrategy(true)"),
 }
 
 
@@ -85,7 +84,7 @@ def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools
     leaders, brokers = table.leader__p[rows], table.brokers
     if not len(rows):
         return np.empty(0, np.bool_)  # Without partitions the table has no first replica.
-    if election_type == PREFERRED:
+    if election_type == ElectionType.PREFERRED:
         elsewhere: Bools = leaders != table.replicas__ps[rows, 0]
         return elsewhere
     online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is no broker.
@@ -98,7 +97,7 @@ def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: s
 
     def decide() -> Decision:
         decisions = context.decisions
-        if election_type == PREFERRED:
+        if election_type == ElectionType.PREFERRED:
             return decisions.on_preferred_election(PreferredElection(rows))
         before, decisions.unclean = decisions.unclean, True
         try:
@@ -108,7 +107,7 @@ def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: s
 
     if not len(rows):
         return set()
-    kind = "preferred" if election_type == PREFERRED else "unclean"
+    kind = "preferred" if election_type == ElectionType.PREFERRED else "unclean"
     why = f"{kind} election of {counted(len(rows), 'partition')}, {by}"
     decision = yield from carry_out(context, decide, why)
     if not len(decision.changes):
@@ -147,7 +146,10 @@ def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLe
             named = []  # Kafka reads nothing out of it, too.
         rows = known_rows(context.table, named)
         yield from _elected(
-            context, rows[_is_needed(context.table, rows, PREFERRED)], PREFERRED, f"asked for in {path}"
+            context,
+            rows[_is_needed(context.table, rows, ElectionType.PREFERRED)],
+            ElectionType.PREFERRED,
+            f"asked for in {path}",
         )
         yield from write_nodes([Delete(path)])
 
@@ -165,4 +167,6 @@ def on_auto_preferred_election(context: ControllerContext, event: AutoPreferredR
     preferring, missing = (np.bincount(first[chosen], minlength=len(table.brokers)) for chosen in (..., elsewhere))
     percentage = context.config.leader_imbalance_per_broker_percentage
     imbalanced = missing * 100 > preferring * percentage
-    yield from _elected(context, rows[elsewhere & imbalanced[first]], PREFERRED, "of brokers that lead too few")
+    yield from _elected(
+        context, rows[elsewhere & imbalanced[first]], ElectionType.PREFERRED, "of brokers that lead too few"
+    )

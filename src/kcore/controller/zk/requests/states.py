@@ -1,17 +1,14 @@
 """The `topic_states` of control requests: gathered from the table once for all, cut for each without a copy."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from kcore.constants import NO_LEADER
+from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_LEADER
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Rows, Strings, Vectors
-
-LEADER_DURING_DELETE: Final = -2  # LeaderAndIsr.LEADER_DURING_DELETE
-EPOCH_DURING_DELETE: Final = -2  # LeaderAndIsr.EPOCH_DURING_DELETE, in StopReplica
 
 
 class ReplicaAvailability:
