@@ -19,6 +19,8 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
 
+CONSUMER_REPLICA_ID: Final = -1  # FetchRequest.CONSUMER_REPLICA_ID, in ListOffsets too
+
 UNKNOWN_BROKER_EPOCH: Final = -1  # AbstractControlRequest.UNKNOWN_BROKER_EPOCH
 
 # Topic.INTERNAL_TOPICS: where groups and transactions are coordinated, by the leaders of their partitions.
@@ -45,6 +47,7 @@ RECOVERING: Final = 1
 NO_RECOVERY_CHANGE: Final = -1
 
 INT64_MAX: Final = 2**63 - 1  # Long.MAX_VALUE
+JAVA_BLANKS: Final = "".join(map(chr, range(33)))  # What String.trim takes away.
 
 # Our limits. Kernels may trust a table to keep them.
 MAX_BROKERS: Final = 32_767  # Broker rows are int16.

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Self
 from kcore.errors import LevelError
 
 FEATURE_NAME: Final = "metadata.version"
+MINIMUM_KRAFT_VERSION: Final = 1  # 3.0-IV1: 3.9.1 takes it where a log or a broker names no level.
 
 VERSIONS: Final = (
     *("2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1", "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0"),

@@ -1,8 +1,20 @@
 """Fetch: consumers and followers read records; so do the voters and observers of the KRaft quorum (KIP-595)."""
 
+from enum import IntEnum
+from typing import Final
+
 from kcore.schema.kinds import Records, int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 from kcore.types import Uuid
+
+REPLICA_STATE_SINCE: Final = 15  # The version from which a request has a ReplicaState.
+
+
+class IsolationLevel(IntEnum):
+    """IsolationLevel: what a consumer reads (KIP-98)."""
+
+    READ_UNCOMMITTED = 0  # All below the high watermark.
+    READ_COMMITTED = 1  # Committed transactions only, below the last stable offset.
 
 
 class ReplicaState(Struct):
@@ -57,7 +69,7 @@ class FetchRequest(Message, api_key=1, versions="0-18", flexible="12+"):
     min_bytes: int32
     # Of the whole response; a first batch that is larger comes nevertheless (KIP-74).
     max_bytes: int32 = field(versions="3+", default=2**31 - 1, ignorable=True)
-    isolation_level: int8 = field(versions="4+", ignorable=True)  # 0 reads all, 1 committed transactions only (KIP-98).
+    isolation_level: int8 = field(versions="4+", ignorable=True)  # IsolationLevel
     session_id: int32 = field(versions="7+", ignorable=True)  # Incremental fetch sessions (KIP-227).
     session_epoch: int32 = field(versions="7+", default=-1, ignorable=True)
     topics: list[FetchTopic]  # What changed since the last fetch of the session.

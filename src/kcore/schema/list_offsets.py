@@ -25,7 +25,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="0-11", flexible="6+"):
     """A consumer or a follower asks for the offsets at a time."""
 
     replica_id: int32  # -1 for a consumer.
-    isolation_level: int8 = field(versions="2+")  # 0 the high watermark, 1 the last stable offset is the end (KIP-98).
+    isolation_level: int8 = field(versions="2+")  # IsolationLevel
     topics: list[ListOffsetsTopic]
     # For offsets that must be read from remote storage (KIP-1075).
     timeout_ms: int32 = field(versions="10+", ignorable=True)

@@ -1,9 +1,12 @@
 """UpdateFeatures: the cluster agrees on the level of a feature, such as metadata.version (KIP-584)."""
 
 from enum import IntEnum
+from typing import Final
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
+
+LAST_VERSION_WITH_RESULTS: Final = 1  # Of the response: later ones name the error of the whole request only (KIP-1022).
 
 
 class UpgradeType(IntEnum):

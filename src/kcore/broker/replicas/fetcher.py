@@ -17,7 +17,15 @@ from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.replication.divergence import OffsetTruncationState, offset_truncation_state
 from kcore.replication.epochs import EpochEndOffset
-from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from kcore.schema.fetch import (
+    REPLICA_STATE_SINCE,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 from kcore.schema.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -30,7 +38,6 @@ from kcore.schema.structure import Message
 from kcore.types import ZERO_UUID, Uuid
 
 NAMES_UP_TO: Final = 12  # Fetch, by topic names.
-STATE_SINCE: Final = 15  # Fetch, with the state of the replica that asks.
 LIST_OFFSETS_VERSION: Final = 9
 OFFSET_FOR_LEADER_EPOCH_VERSION: Final = 4
 
@@ -66,7 +73,7 @@ class Ask(NamedTuple):
     def fitted(self, version: int) -> Message:
         """The request in that version: the replica id has another place since KIP-903."""
         if isinstance(self.request, FetchRequest):
-            if version >= STATE_SINCE:
+            if version >= REPLICA_STATE_SINCE:
                 self.request.replica_id = -1
             else:
                 self.request.replica_state = ReplicaState()

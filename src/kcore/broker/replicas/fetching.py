@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import Partition, Read
 from kcore.broker.replicas.replica import Key
-from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.constants import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
+    REPLICA_STATE_SINCE,
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
@@ -21,6 +22,7 @@ from kcore.schema.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    IsolationLevel,
     PartitionData,
 )
 
@@ -28,10 +30,7 @@ if TYPE_CHECKING:
     from kcore.broker.replicas.replica_manager import ReplicaManager
 
 BY_ID_SINCE = 13
-STATE_SINCE = 15
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
-CONSUMER = -1
-READ_COMMITTED = 1  # IsolationLevel
 
 
 @dataclass
@@ -72,7 +71,7 @@ def on_fetch(manager: "ReplicaManager", request_id: int, request: FetchRequest, 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
     """The follower's id and broker epoch; -1 for a consumer, and for an epoch that is not in the request."""
-    if version < STATE_SINCE:
+    if version < REPLICA_STATE_SINCE:
         return request.replica_id, UNKNOWN_BROKER_EPOCH
     return request.replica_state.replica_id, request.replica_state.replica_epoch
 
@@ -130,7 +129,7 @@ def _read_one(
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
         read = _read(partition, request, version, fetch_partition, left, at_least_one)
-        if fetched_ms is not None and replica_id != CONSUMER and read.diverging is None:
+        if fetched_ms is not None and replica_id != CONSUMER_REPLICA_ID and read.diverging is None:
             _follower_fetched(manager, partition, replica_id, broker_epoch, fetch_partition, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         assert name is not None
@@ -144,7 +143,7 @@ def _read_one(
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.start_offset,
-        aborted_transactions=_aborted(read) if request.isolation_level == READ_COMMITTED else None,
+        aborted_transactions=_aborted(read) if request.isolation_level == IsolationLevel.READ_COMMITTED else None,
         records=read.records,
     )
     if read.diverging is not None:
@@ -165,7 +164,7 @@ def _read(
     at_least_one: bool,
 ) -> Read:
     replica_id, _ = replica_of(request, version)
-    is_follower = replica_id != CONSUMER
+    is_follower = replica_id != CONSUMER_REPLICA_ID
     must_lead = is_follower or version < FROM_FOLLOWERS_SINCE
     log = partition.local_log(fetch_partition.current_leader_epoch, must_lead=must_lead)
     if is_follower and replica_id not in partition.followers:
@@ -181,7 +180,7 @@ def _read(
         fetch_partition.last_fetched_epoch,
         limit,
         at_least_one=at_least_one,
-        committed=not is_follower and request.isolation_level == READ_COMMITTED,
+        committed=not is_follower and request.isolation_level == IsolationLevel.READ_COMMITTED,
     )
 
 

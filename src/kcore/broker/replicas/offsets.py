@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
 from kcore.broker.replicas.partition import Partition
+from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema.fetch import IsolationLevel
 from kcore.schema.list_offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -19,6 +21,7 @@ from kcore.schema.list_offsets import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kcore.wire.record_batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -28,10 +31,7 @@ EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3  # KIP-734
 EARLIEST_LOCAL: Final = -4  # KIP-405; nothing is remote here.
 LEADER_EPOCH_SINCE: Final = 4  # ListOffsets: before it an answer has no leader epoch.
-NO_TIMESTAMP: Final = -1
-CONSUMER: Final = -1
 DEBUGGER: Final = -2
-READ_COMMITTED: Final = 1  # IsolationLevel
 
 
 def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
@@ -63,9 +63,9 @@ def _find(
     answer: ListOffsetsPartitionResponse,
 ) -> None:
     log = partition.local_log(requested.current_leader_epoch, must_lead=request.replica_id != DEBUGGER)
-    is_consumer = request.replica_id == CONSUMER
+    is_consumer = request.replica_id == CONSUMER_REPLICA_ID
     limit = log.high_watermark if is_consumer else log.end_offset
-    if is_consumer and request.isolation_level == READ_COMMITTED:
+    if is_consumer and request.isolation_level == IsolationLevel.READ_COMMITTED:
         limit = log.producers.last_stable_offset(log.high_watermark, log.start_offset)
     # A leader whose high watermark has not reached its own epoch does not know what is committed (KIP-207).
     start = partition.leader_epoch_start_offset

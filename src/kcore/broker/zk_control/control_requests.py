@@ -35,6 +35,9 @@ from kcore.wire.columns import Columns, Rows
 
 T = TypeVar("T")
 
+CONTROL_REQUESTS: Final[dict[int, type[Message]]] = {
+    each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+}
 FULL: Final = 2  # AbstractControlRequest.Type: the request lists all that the broker is to hold.
 TOPIC_IDS_SINCE: Final = 5  # LeaderAndIsr answers by topic id from this version on.
 

@@ -8,7 +8,7 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
-from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION, MetadataVersion
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import (
     AbortTransactionRecord,
@@ -19,7 +19,6 @@ from kcore.schema.metadata_records_log import (
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 
 FAILOVER: Final = "Controller failover"
-OLDEST_OF_3_9: Final = 1  # MetadataVersion.MINIMUM_KRAFT_VERSION: what a log without a level is at.
 
 
 class Bootstrap(NamedTuple):
@@ -60,7 +59,7 @@ def activation(
     """
     if is_empty if config.release == "3.9.1" else FEATURE_NAME not in image.features:
         return _of_empty_log(image, config, bootstrap)
-    level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, OLDEST_OF_3_9), config.release)
+    level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, MINIMUM_KRAFT_VERSION), config.release)
     if not image.in_transaction:
         return Activation(Decision(), f"the log is at metadata.version {level}")
     if not level.transactions_supported:

@@ -23,6 +23,7 @@ from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.notices import lines_of
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
+from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.writing import Written, take_effect, written
 from kcore.errors import LevelError
@@ -46,7 +47,6 @@ READS: Final = (
     *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
     DescribeUserScramCredentialsRequest,
 )
-TOO_LARGE: Final = "Unable to perform excessively large batch operation."  # BoundedList's.
 
 
 class Answered(NamedTuple):

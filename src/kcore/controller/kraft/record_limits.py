@@ -7,6 +7,7 @@ from kcore.controller.kraft.departures import RECORD_LIMITS
 from kcore.protocol_errors import Errors
 
 MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP, ReplicationControlManager's of partitions too.
+TOO_LARGE: Final = "Unable to perform excessively large batch operation."  # BoundedList
 
 
 def has_limits(context: ControllerContext) -> bool:
@@ -17,4 +18,4 @@ def has_limits(context: ControllerContext) -> bool:
 def check_records(context: ControllerContext, count: int) -> None:
     """PolicyViolationException for more records than a request may write (BoundedList)."""
     if count > MOST_RECORDS and has_limits(context):
-        Errors.POLICY_VIOLATION.raise_for("Unable to perform excessively large batch operation.")
+        Errors.POLICY_VIOLATION.raise_for(TOO_LARGE)

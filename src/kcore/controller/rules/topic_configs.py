@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kcore.constants import INT64_MAX
+from kcore.constants import INT64_MAX, JAVA_BLANKS
 from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors, InvalidConfigurationException
 from kcore.schema.configs import ConfigSource, ConfigType
 
-_BLANKS: Final = "".join(map(chr, range(33)))  # What String.trim takes away.
 _INTEGERS: Final[Mapping[int, tuple[str, int]]] = {ConfigType.INT: ("INT", 2**31), ConfigType.LONG: ("LONG", 2**63)}
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
@@ -204,7 +203,7 @@ def source_of(name: str, configs: Mapping[str, str]) -> int:
 
 def _printed(config: TopicConfig, text: str) -> str:
     """The value as ConfigDef reads it and prints it again."""
-    trimmed = text.strip(_BLANKS)
+    trimmed = text.strip(JAVA_BLANKS)
     if config.kind == ConfigType.BOOLEAN:
         if trimmed.lower() not in ("true", "false"):
             _refuse(config, text, "Expected value to be either true or false")

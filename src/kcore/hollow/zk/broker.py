@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kcore.broker.zk_control.broker import Broker
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.errors import FrameError
 from kcore.net.served import KEY_AND_VERSION
 from kcore.net.server import RequestContext, Server, serve
@@ -24,9 +25,6 @@ from kcore.wire.codec import decode_from, encode
 from kcore.wire.column_codec import decode_columns, encode_columns
 from kcore.wire.columns import Columns, Rows, Strings
 
-CONTROL_REQUESTS: Final[dict[int, type[Message]]] = {
-    each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
-}
 LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # Of 2.8 and later.
 
 

@@ -11,6 +11,7 @@ from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.replicas.producing import on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
@@ -21,9 +22,6 @@ from kcore.protocol_errors import Errors
 from kcore.schema import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
 )
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
 from kcore.schema.configs import AlterConfigsRequest
@@ -73,7 +71,6 @@ APIS: Final = {
 # What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
 RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
 EMPTY: Final = {ListGroupsRequest: ListGroupsResponse, ListTransactionsRequest: ListTransactionsResponse}
-CONTROL: Final = {each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)}
 
 
 class ControlPath:
@@ -84,12 +81,12 @@ class ControlPath:
 
     def takes(self, api_key: int, version: int) -> bool:
         """Whether it is one of the three."""
-        return api_key in CONTROL and version in CONTROL[api_key].versions
+        return api_key in CONTROL_REQUESTS and version in CONTROL_REQUESTS[api_key].versions
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer's header and body. DecodeError for other bytes."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
-        message = CONTROL[api_key]
+        message = CONTROL_REQUESTS[api_key]
         header, at = decode_from(RequestHeader, message.header_version(version), frame)
         body = await self._answer(message, version, memoryview(frame)[at:])
         head = ResponseHeader(correlation_id=header.correlation_id)

@@ -4,7 +4,6 @@ Source: FeatureControlManager.updateFeature, QuorumController.
 """
 
 from collections.abc import Hashable
-from typing import Final
 
 from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
@@ -15,14 +14,13 @@ from kcore.raft.kraft_version import Problem
 from kcore.raft.node import RaftNode
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.update_features import (
+    LAST_VERSION_WITH_RESULTS,
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
     UpgradeType,
 )
-
-LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures (KIP-1022).
 
 
 class FeatureUpdates:

@@ -12,7 +12,7 @@ from kcore.controller.kraft.authorization import ALTER, CLUSTER, CLUSTER_NAME, D
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
@@ -39,7 +39,6 @@ DENY, ALLOW = 2, 3
 RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)  # Codes with a name.
 OPERATIONS_OF_3_9: Final = range(15)  # Without TWO_PHASE_COMMIT.
 _NO_AUTHORIZER: Final = "No Authorizer is configured."
-_TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 _TOO_MANY: Final = f"Cannot remove more than {MOST_RECORDS} acls in a single delete operation."
 
 
@@ -81,7 +80,7 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
             record.id = _new_id(context, image)
             records[key] = Versioned(record)
     if has_limits(context) and len(records) > MOST_RECORDS:
-        return Decision(refused(request, Errors.POLICY_VIOLATION, _TOO_LARGE))
+        return Decision(refused(request, Errors.POLICY_VIOLATION, TOO_LARGE))
     return Decision(CreateAclsResponse(results=results), tuple(records.values()))
 
 

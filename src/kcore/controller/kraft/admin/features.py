@@ -33,6 +33,7 @@ from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 from kcore.schema.update_features import (
+    LAST_VERSION_WITH_RESULTS,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -48,7 +49,6 @@ HIGHEST_KNOWN: Final = {  # Of features that 4.x knows by name, released or not 
     TRANSACTION_VERSION: 2,
 }
 OLD: Final = "3.9.1"  # The release whose updates stand alone, and that knows no feature but by its level.
-LAST_VERSION_WITH_RESULTS: Final = 1  # Of UpdateFeatures.
 _CHANGED_UP_TO_3_9: Final = frozenset(
     {
         *("3.0-IV1", "3.2-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0"),

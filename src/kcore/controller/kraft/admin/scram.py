@@ -13,6 +13,7 @@ from kcore.controller.kraft.authorization import ALTER, DESCRIBE, is_authorized,
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, MOST_SALT
 from kcore.java_hash import hash_map_order
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
@@ -28,10 +29,6 @@ from kcore.schema.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-
-DIGESTS: Final = {1: "sha256", 2: "sha512"}  # By ScramMechanism.
-LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
-MOST_SALT: Final = 1024  # Bytes, of what a client sends; Kafka has no bound.
 
 
 class Refusal(NamedTuple):
@@ -111,7 +108,7 @@ def _name_refusal(context: ControllerContext, name: str, mechanism: int) -> Refu
         return TOO_OLD
     if not name:
         return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if mechanism not in DIGESTS:
+    if mechanism not in MECHANISMS:
         return Refusal(Errors.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     return None
 
@@ -122,7 +119,7 @@ def _removal(deletion: ScramCredentialDeletion) -> Versioned:
 
 def _credential(upsertion: ScramCredentialUpsertion) -> Versioned:
     """RFC 5802's StoredKey and ServerKey."""
-    digest = DIGESTS[upsertion.mechanism]
+    digest = MECHANISMS[upsertion.mechanism].digest
     client_key = hmac.digest(upsertion.salted_password, b"Client Key", digest)
     record = UserScramCredentialRecord(
         name=upsertion.name,
@@ -154,7 +151,7 @@ def on_describe_user_scram_credentials(
 def _described(image: ClusterImage, name: str, *, is_twice: bool) -> DescribeUserScramCredentialsResult:
     infos = [
         CredentialInfo(mechanism=mechanism, iterations=image.scram[mechanism, name].iterations)
-        for mechanism in DIGESTS
+        for mechanism in MECHANISMS
         if (mechanism, name) in image.scram
     ]
     error, message = Errors.NONE, None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from kcore.constants import JAVA_BLANKS
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS
 from kcore.schema.broker_lifecycle import Listener
 
@@ -19,8 +20,5 @@ def are_valid(listeners: Iterable[Listener]) -> bool:
     given = list(listeners)
     known = {*SECURITY_PROTOCOLS.values()}
     return all(each.security_protocol in known for each in given) and all(
-        each.port and each.host.strip(_BLANKS) for each in merged(given)
+        each.port and each.host.strip(JAVA_BLANKS) for each in merged(given)
     )
-
-
-_BLANKS = "".join(map(chr, range(33)))  # As String.trim has it.

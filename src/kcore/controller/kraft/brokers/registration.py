@@ -14,14 +14,13 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS
 from kcore.controller.kraft.settings_of_topics import kraft_settings
-from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from kcore.types import Uuid
 
-_OLDEST_OF_3_9: Final = 1  # MetadataVersion.MINIMUM_KRAFT_VERSION, which a broker supports that says none.
 _RESERVED_DIRECTORIES: Final = 100
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The version of the request from which on previousBrokerEpoch is asked for.
 
@@ -85,7 +84,11 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
     ]
     if all(each.name != FEATURE_NAME for each in features):  # 3.9.1 alone takes such a broker in.
         features.append(
-            BrokerFeature(name=FEATURE_NAME, min_supported_version=_OLDEST_OF_3_9, max_supported_version=_OLDEST_OF_3_9)
+            BrokerFeature(
+                name=FEATURE_NAME,
+                min_supported_version=MINIMUM_KRAFT_VERSION,
+                max_supported_version=MINIMUM_KRAFT_VERSION,
+            )
         )
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -168,7 +171,7 @@ def _reason_features_refused(context: ControllerContext, request: BrokerRegistra
     if FEATURE_NAME not in named:
         if not _is_3_9(context):
             return Errors.INVALID_REGISTRATION
-        if finalized[FEATURE_NAME] != _OLDEST_OF_3_9:
+        if finalized[FEATURE_NAME] != MINIMUM_KRAFT_VERSION:
             return Errors.UNSUPPORTED_VERSION
     is_missing = any(level and name not in named for name, level in finalized.items() if name != FEATURE_NAME)
     return Errors.UNSUPPORTED_VERSION if is_missing else None

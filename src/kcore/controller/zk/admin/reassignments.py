@@ -1,12 +1,11 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455; KafkaController of 3.9.1)."""
 
-from typing import TypeAlias
-
 from kcore.constants import MAX_REPLICAS
 from kcore.controller.rules.replica_assignments import assignment_of, is_being_reassigned, origin_replicas, reassign_to
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import ApiPartitionReassignment, ListPartitionReassignments
+from kcore.controller.zk.leaders.elections import NO_PARTITION, ApiError
 from kcore.controller.zk.topics import reassignment
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
@@ -20,9 +19,7 @@ from kcore.schema.partitions import (
     ReassignableTopicResponse,
 )
 
-ApiError: TypeAlias = tuple[Errors, str | None]
 NO_ERROR: ApiError = (Errors.NONE, None)
-NO_PARTITION: ApiError = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
 
 def on_alter_partition_reassignments(context: ControllerContext, event: ApiPartitionReassignment) -> Steps[None]:

@@ -10,9 +10,10 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, unquote_plus
 
+from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, MOST_SALT
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
@@ -32,17 +33,6 @@ from kcore.schema.scram import (
     ScramCredentialUpsertion,
 )
 
-
-class Mechanism(NamedTuple):
-    """A ScramMechanism."""
-
-    name: str
-    digest: str
-
-
-MECHANISMS: Final = {1: Mechanism("SCRAM-SHA-256", "sha256"), 2: Mechanism("SCRAM-SHA-512", "sha512")}
-LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
-MOST_SALT: Final = 1024  # Bytes, of what a client sends: a znode holds 1 MiB.
 USERS: Final = f"{znodes.CONFIG}/users"
 NOT_NAMES: Final = (".", "..")  # Of znodes.
 EMPTY_NAME: Final = (Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
