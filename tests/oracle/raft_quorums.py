@@ -14,9 +14,10 @@ from typing import Final
 
 from kcore.processes.jars import kafka_jars
 from kcore.processes.java_process import JavaProcess, stop_all
+from kcore.processes.kafka_quorum import LOG4J2
 from kcore.processes.machine import free_ports, random_uuid
 from kcore.processes.started import Started
-from kcore.processes.zk_cluster import LIGHT
+from kcore.processes.zk_cluster import LIGHT, LOG4J
 from kcore.raft.replicas import Address
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.describe_quorum import ReplicaState
@@ -27,21 +28,7 @@ KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "quo
 METADATA_QUORUM: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
 HEAP: Final = "256m"
 DIRECTORY_ID: Final = re.compile(r"directory\.id=(\S+)")
-LOGS: Final = {  # 3.9.1 comes with reload4j, 4.3.1 with log4j 2.
-    "log4j.properties": """log4j.rootLogger=INFO, c
-log4j.appender.c=org.apache.log4j.ConsoleAppender
-log4j.appender.c.layout=org.apache.log4j.PatternLayout
-log4j.appender.c.layout.ConversionPattern=[%d] %p %m (%c)%n
-""",
-    "log4j2.properties": """status = error
-appender.c.type = Console
-appender.c.name = C
-appender.c.layout.type = PatternLayout
-appender.c.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = info
-rootLogger.appenderRef.c.ref = C
-""",
-}
+LOGS: Final = {"log4j.properties": LOG4J, "log4j2.properties": LOG4J2}  # 3.9.1 comes with reload4j, 4.3.1 with log4j 2.
 
 
 class Member(JavaProcess):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -90,6 +90,14 @@ async def opened() -> AsyncIterator[Told]:
     finally:
         learning.cancel()
         await told.front.close()
+
+
+async def asks_the_controller(told: Told, answer: Awaitable[Any]) -> None:
+    """The request waits until the controller has answered it."""
+    await until(lambda: told.events)
+    event = told.events.pop()
+    told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+    await answer
 
 
 @asynccontextmanager
@@ -221,11 +229,7 @@ async def test_settings_of_all_brokers_are_a_live_brokers_matter() -> None:
             assert told.events == []
         told.brokers = []
         for request in (*settings_of((BROKER, "")), *settings_of((BROKER, "1000"), (2, "t"))):
-            waiting = connection.send(request)
-            await until(lambda: told.events)
-            event = told.events.pop()
-            told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
-            await waiting
+            await asks_the_controller(told, connection.send(request))
 
 
 @story
@@ -233,11 +237,7 @@ async def test_credentials_of_users_are_the_controllers() -> None:
     async with opened() as told, await connect("127.0.0.1", told.port) as connection:
         requests = AlterUserScramCredentialsRequest(deletions=[], upsertions=[]), DescribeUserScramCredentialsRequest()
         for request in requests:
-            waiting = connection.send(request)
-            await until(lambda: told.events)
-            event = told.events.pop()
-            told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
-            await waiting
+            await asks_the_controller(told, connection.send(request))
 
 
 @story

@@ -20,7 +20,7 @@ _LISTENER: Final = "CONTROLLER"
 _STARTED: Final = "Kafka Server started"
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 15.0
-_LOGGING: Final = """status = error
+LOG4J2: Final = """status = error
 appender.c.type = Console
 appender.c.name = C
 appender.c.layout.type = PatternLayout
@@ -95,7 +95,7 @@ class KafkaQuorum:
 
     def start(self) -> None:
         """Formats and starts all controllers. TargetError, with the last of its log, if one does not come up."""
-        (self.folder / "log4j2.properties").write_text(_LOGGING)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
         for node in self.nodes:
             self._configure(node)
         for node in self.nodes:

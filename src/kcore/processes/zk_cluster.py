@@ -13,7 +13,7 @@ from kcore.processes.started import Started
 
 ZK_RELEASE: Final = "3.9.1"  # The last with ZooKeeper; it ships ZooKeeper 3.8.4.
 LIGHT: Final = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # For tests: 140 to 190 MB a broker.
-_LOGGING: Final = """log4j.rootLogger=INFO, c
+LOG4J: Final = """log4j.rootLogger=INFO, c
 log4j.appender.c=org.apache.log4j.ConsoleAppender
 log4j.appender.c.layout=org.apache.log4j.PatternLayout
 log4j.appender.c.layout.ConversionPattern=[%d] %p %m (%c)%n
@@ -49,7 +49,7 @@ auto.create.topics.enable=false
 
 def _java(folder: Path, heap: str, options: Sequence[str], main: str, configuration: Path) -> list[str]:
     logging = folder / "log4j.properties"
-    logging.write_text(_LOGGING)
+    logging.write_text(LOG4J)
     jars = f"{kafka_jars(ZK_RELEASE)}/*"
     return [f"-Xmx{heap}", *options, f"-Dlog4j.configuration=file:{logging}", "-cp", jars, main, str(configuration)]
 

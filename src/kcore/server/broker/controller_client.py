@@ -9,13 +9,12 @@ from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionErro
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
+from kcore.server.broker.peers import LIMITS
 
 logger = logging.getLogger(__name__)
 RETRY_S: Final = 0.1
-LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 
 
 class ControllerClient:

@@ -3,19 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from kcore.broker.replicas.fetcher import ReplicaFetcher
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.errors import NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
-from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
+from kcore.server.broker.peers import connect_to_broker
 
 logger = logging.getLogger(__name__)
-LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 
 
 class BrokerFetchers:
@@ -75,11 +72,8 @@ class BrokerFetchers:
             self._tasks.pop(leader_id, None)
 
     async def _connect(self, leader_id: int) -> Connection:
-        where = self._endpoint(leader_id)
-        if where is None:
-            raise DisconnectedError(f"broker {leader_id} is not known to live")
         client_id = f"broker-{self._manager.broker_id}-fetcher-0"
-        return await connect(where.host, where.port, client_id=client_id, limits=LIMITS)
+        return await connect_to_broker(leader_id, self._endpoint(leader_id), client_id)
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
         """Sends one request and handles its response; or waits if there is none to send."""

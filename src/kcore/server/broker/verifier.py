@@ -8,12 +8,10 @@ from typing import Final
 from kcore.broker.replicas.outputs import Verify
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.errors import DisconnectedError, KcoreError, UnsupportedVersionError
+from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
-from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.transactions import (
     AddPartitionsToTxnRequest,
@@ -23,9 +21,9 @@ from kcore.schema.transactions import (
 )
 from kcore.server.broker.coordination import refusal_of
 from kcore.server.broker.group_coordinators import TRANSACTIONS, coordinator_row
+from kcore.server.broker.peers import connect_to_broker
 
 logger = logging.getLogger(__name__)
-LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 VERIFY_SINCE: Final = 4  # AddPartitionsToTxn, for brokers.
 
 
@@ -99,11 +97,8 @@ class TransactionVerifier:
                 connection.abort()
 
     async def _connect(self, coordinator: int) -> Connection:
-        where = self._endpoint(coordinator)
-        if where is None:
-            raise DisconnectedError(f"broker {coordinator} is not known to live")
         client_id = f"broker-{self._manager.broker_id}-transactions"
-        return await connect(where.host, where.port, client_id=client_id, limits=LIMITS)
+        return await connect_to_broker(coordinator, self._endpoint(coordinator), client_id)
 
     async def _ask(self, connection: Connection, batch: Mapping[str, Verify]) -> None:
         assert connection.versions is not None

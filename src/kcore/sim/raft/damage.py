@@ -11,12 +11,11 @@ from copy import copy
 from random import Random
 from typing import Final
 
-from kcore.raft.batches import CRC_END, split_batches
 from kcore.raft.states import Follower
 from kcore.schema.fetch import EpochEndOffset, FetchResponse, SnapshotId
 from kcore.schema.fetch_snapshot import FetchSnapshotResponse
 from kcore.schema.structure import Message
-from kcore.sim.raft.disk import WatchedLog
+from kcore.sim.raft.disk import WatchedLog, checksummed
 from kcore.sim.raft.machine import Machine
 
 MOST_BITS: Final = 3
@@ -64,7 +63,7 @@ def _fetched(response: FetchResponse, random: Random) -> FetchResponse | None:
         return None
     kind = random.choice(("bits", "bits", "cut", "garbage"))
     if kind == "bits":
-        data = _flipped(records, 0, _checked(records), random)
+        data = _flipped(records, 0, checksummed(records), random)
     elif kind == "cut":
         data = records[: random.randrange(len(records))]
     else:
@@ -87,7 +86,7 @@ def _piece(response: FetchSnapshotResponse, log: WatchedLog, random: Random) -> 
     end = partition.position + len(data)
     checked = [
         range(max(span.start, partition.position), min(span.stop, end))
-        for span in _checked(piece.data)
+        for span in checksummed(piece.data)
         if span.start < end and span.stop > partition.position
     ]
     if not checked:
@@ -96,16 +95,6 @@ def _piece(response: FetchSnapshotResponse, log: WatchedLog, random: Random) -> 
     partition.unaligned_records = _flipped(data, partition.position, checked, random)
     topic.partitions, whole.topics = [partition], [topic]
     return whole
-
-
-def _checked(data: bytes) -> list[range]:
-    """The bytes that the batches' checksums cover."""
-    spans, position = [], 0
-    for batch in split_batches(data, check_crc=False)[0]:
-        end = position + len(batch.data)
-        spans.append(range(position + CRC_END, end))
-        position = end
-    return spans
 
 
 def _flipped(data: bytes, begin: int, checked: list[range], random: Random) -> bytes:

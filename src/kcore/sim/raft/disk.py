@@ -274,10 +274,13 @@ def flips_noticed(name: str, data: bytes) -> list[range]:
 
     Offset and epoch stand before it, and no log of Kafka's would see that they are wrong.
     """
-    if not name.endswith(LOG):
-        return [range(len(data))]
+    return checksummed(data) if name.endswith(LOG) else [range(len(data))]
+
+
+def checksummed(batches: bytes) -> list[range]:
+    """The bytes that the batches' checksums cover."""
     spans, position = [], 0
-    for batch in split_batches(data, check_crc=False)[0]:
+    for batch in split_batches(batches, check_crc=False)[0]:
         end = position + len(batch.data)
         spans.append(range(position + CRC_END, end))
         position = end

@@ -21,99 +21,78 @@ from kcore.sim.raft.planted.patches import Patches, plant
 def vote_not_durable(patches: Patches) -> None:
     """A vote is given, and quorum-state does not know of it."""
 
-    def make(store: Any) -> Any:
-        def broken(self: Any) -> None:
-            if not isinstance(self.state, Unattached | Prospective) or self.state.voted is None:
-                store(self)
+    def broken(store: Any, self: Any) -> None:
+        if not isinstance(self.state, Unattached | Prospective) or self.state.voted is None:
+            store(self)
 
-        return broken
-
-    patches.put(Quorum, "_store", make)
+    patches.around(Quorum, "_store", broken)
 
 
 @plant("VoteIsDurable")
 def answer_before_vote_is_stored(patches: Patches) -> None:
     """What must be durable first comes last."""
 
-    def make(finish: Any) -> Any:
-        def broken(self: Any, now_ms: int) -> Any:
-            return sorted(finish(self, now_ms), key=lambda effect: isinstance(effect, StoreElection))
+    def broken(finish: Any, self: Any, now_ms: int) -> Any:
+        return sorted(finish(self, now_ms), key=lambda effect: isinstance(effect, StoreElection))
 
-        return broken
-
-    patches.put(RaftNode, "_finish", make)
+    patches.around(RaftNode, "_finish", broken)
 
 
 @plant("ElectionRestriction")
 def vote_without_looking_at_the_log(patches: Patches) -> None:
     """A candidate whose log is behind gets the vote."""
 
-    def make(can_grant: Any) -> Any:
-        def broken(node: Any, candidate: Any, asked: Any) -> Any:
-            longest = SimpleNamespace(pre_vote=asked.pre_vote, last_offset_epoch=1 << 30, last_offset=1 << 60)
-            return can_grant(node, candidate, longest)
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        longest = SimpleNamespace(pre_vote=asked.pre_vote, last_offset_epoch=1 << 30, last_offset=1 << 60)
+        return can_grant(node, candidate, longest)
 
-        return broken
-
-    patches.put(votes, "can_grant_vote", make)
+    patches.around(votes, "can_grant_vote", broken)
 
 
 @plant("ElectionRestriction")
 def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
     """A candidate that has the vote, and has lost the end of its log since, gets the vote again."""
 
-    def make(can_grant: Any) -> Any:
-        def broken(node: Any, candidate: Any, asked: Any) -> Any:
-            state = node.state
-            again = isinstance(state, Unattached | Prospective) and state.voted == candidate and not asked.pre_vote
-            return again or can_grant(node, candidate, asked)
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        state = node.state
+        again = isinstance(state, Unattached | Prospective) and state.voted == candidate and not asked.pre_vote
+        return again or can_grant(node, candidate, asked)
 
-        return broken
-
-    patches.put(votes, "can_grant_vote", make)
+    patches.around(votes, "can_grant_vote", broken)
 
 
 @plant("CandidacyIsNew")
 def candidacy_is_resumed(patches: Patches) -> None:
     """A candidate that starts again goes on with its election, with what a crash has left of its log."""
 
-    def make(initialize: Any) -> Any:
-        def broken(self: Any, election: Any, now_ms: int) -> None:
-            initialize(self, election, now_ms)
-            state, node = self.state, self.node
-            if type(state) is Unattached and state.voted == node.local and node.is_voter:
-                votes_of = Election(node.voter_history.last_voters.keys, node.local.id)
-                self.state = Candidate(state.epoch, node.local, votes_of, state.election_deadline_ms)
+    def broken(initialize: Any, self: Any, election: Any, now_ms: int) -> None:
+        initialize(self, election, now_ms)
+        state, node = self.state, self.node
+        if type(state) is Unattached and state.voted == node.local and node.is_voter:
+            votes_of = Election(node.voter_history.last_voters.keys, node.local.id)
+            self.state = Candidate(state.epoch, node.local, votes_of, state.election_deadline_ms)
 
-        return broken
-
-    patches.put(Quorum, "initialize", make)
+    patches.around(Quorum, "initialize", broken)
 
 
 @plant("VoteIsGranted")
 def vote_needs_epoch_and_length(patches: Patches) -> None:
     """A candidate of a later epoch must have a longer log, too."""
 
-    def make(can_grant: Any) -> Any:
-        def broken(node: Any, candidate: Any, asked: Any) -> Any:
-            return asked.last_offset >= node.log.end_offset and can_grant(node, candidate, asked)
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        return asked.last_offset >= node.log.end_offset and can_grant(node, candidate, asked)
 
-        return broken
-
-    patches.put(votes, "can_grant_vote", make)
+    patches.around(votes, "can_grant_vote", broken)
 
 
 @plant("OneVoteAnEpoch")
 def two_votes_in_an_epoch(patches: Patches) -> None:
     """Whoever asks gets the vote, whoever has it already."""
 
-    def make(can_grant: Any) -> Any:
-        def broken(node: Any, candidate: Any, asked: Any) -> Any:
-            return can_grant(node, candidate, asked) or isinstance(node.state, Unattached)
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        return can_grant(node, candidate, asked) or isinstance(node.state, Unattached)
 
-        return broken
-
-    patches.put(votes, "can_grant_vote", make)
+    patches.around(votes, "can_grant_vote", broken)
 
 
 @plant("VoteIsDurable")
@@ -138,29 +117,23 @@ def half_is_a_majority(patches: Patches) -> None:
 def candidates_count_committed_voters(patches: Patches) -> None:
     """Voters that were written and not committed are not asked for their votes."""
 
-    def make(begin: Any) -> Any:
-        def broken(self: Any, *given: Any) -> Any:
-            begin(self, *given)
-            node = self.node
-            committed = node.voter_history.voters_at(node.log.high_watermark - 1) or node.voter_history.last_voters
-            self.state.election = Election(committed.keys, node.local.id)
+    def broken(begin: Any, self: Any, *given: Any) -> Any:
+        begin(self, *given)
+        node = self.node
+        committed = node.voter_history.voters_at(node.log.high_watermark - 1) or node.voter_history.last_voters
+        self.state.election = Election(committed.keys, node.local.id)
 
-        return broken
-
-    patches.put(Quorum, "become_candidate", make)
+    patches.around(Quorum, "become_candidate", broken)
 
 
 @plant("CandidateHasPreVotes")
 def answers_of_another_round_count(patches: Patches) -> None:
     """A pre-vote that was granted in an earlier round counts in this one."""
 
-    def make(_: Any) -> Any:
-        def broken(self: Any) -> None:
-            self._by_destination.clear()
+    def broken(_: Any, self: Any) -> None:
+        self._by_destination.clear()
 
-        return broken
-
-    patches.put(Connections, "reset_all", make)
+    patches.around(Connections, "reset_all", broken)
 
 
 @plant("LeaderIsKept")
@@ -176,15 +149,12 @@ def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
 
 
 def _grants_pre_votes(patches: Patches, kind: type) -> None:
-    def make(can_grant: Any) -> Any:
-        def broken(node: Any, candidate: Any, asked: Any) -> Any:
-            if not asked.pre_vote or type(node.state) is not kind:
-                return can_grant(node, candidate, asked)
-            return (asked.last_offset_epoch, asked.last_offset) >= (node.log.last_epoch, node.log.end_offset)
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        if not asked.pre_vote or type(node.state) is not kind:
+            return can_grant(node, candidate, asked)
+        return (asked.last_offset_epoch, asked.last_offset) >= (node.log.last_epoch, node.log.end_offset)
 
-        return broken
-
-    patches.put(votes, "can_grant_vote", make)
+    patches.around(votes, "can_grant_vote", broken)
 
 
 @plant("CandidateHasPreVotes")
@@ -217,16 +187,13 @@ def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
 def restarted_leader_is_unattached(patches: Patches) -> None:
     """It forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
 
-    def make(first_state: Any) -> Any:
-        def broken(self: Any, election: Any, now_ms: int) -> Any:
-            state = first_state(self, election, now_ms)
-            if type(state) is not Resigned:
-                return state
-            return Unattached(state.epoch, -1, None, state.election_deadline_ms)
+    def broken(first_state: Any, self: Any, election: Any, now_ms: int) -> Any:
+        state = first_state(self, election, now_ms)
+        if type(state) is not Resigned:
+            return state
+        return Unattached(state.epoch, -1, None, state.election_deadline_ms)
 
-        return broken
-
-    patches.put(Quorum, "_first_state", make)
+    patches.around(Quorum, "_first_state", broken)
 
 
 @plant("MonotonicEpoch")
@@ -261,13 +228,10 @@ def leader_does_not_count_fetches(patches: Patches) -> None:
 def no_progress_timeout(patches: Patches) -> None:
     """A leader that nobody fetches from leads for ever (KAFKA-15489)."""
 
-    def make(_: Any) -> Any:
-        def broken(self: Any, node: Any, now_ms: int) -> None:
-            self.check_quorum_deadline_ms = NEVER_MS
+    def broken(_: Any, self: Any, node: Any, now_ms: int) -> None:
+        self.check_quorum_deadline_ms = NEVER_MS
 
-        return broken
-
-    patches.put(LeaderState, "restart_check_quorum", make)
+    patches.around(LeaderState, "restart_check_quorum", broken)
 
 
 @plant("LeaderIsTold")
@@ -297,14 +261,11 @@ def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
 def leads_before_it_is_committed(patches: Patches) -> None:
     """The state machine is told at once that it leads."""
 
-    def make(begin: Any) -> Any:
-        def broken(node: Any, now_ms: int) -> None:
-            begin(node, now_ms)
-            node.effects.append(LeaderChanged(node.local.id, node.epoch, node.leading.epoch_start_offset))
+    def broken(begin: Any, node: Any, now_ms: int) -> None:
+        begin(node, now_ms)
+        node.effects.append(LeaderChanged(node.local.id, node.epoch, node.leading.epoch_start_offset))
 
-        return broken
-
-    patches.put(leading, "begin", make)
+    patches.around(leading, "begin", broken)
 
 
 @plant("TimersMakeProgress")

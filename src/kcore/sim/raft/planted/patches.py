@@ -24,6 +24,10 @@ class Patches:
         self._undo.append(lambda: setattr(owner, name, before))
         setattr(owner, name, make(before))
 
+    def around(self, owner: Any, name: str, broken: Callable[..., Any]) -> None:
+        """`broken` comes in place of a function, its first argument. PlantError if nothing is there."""
+        self.put(owner, name, lambda before: lambda *given, **named: broken(before, *given, **named))
+
     def put_in(self, table: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> None:
         """The same for a handler in a table."""
         if key not in table:

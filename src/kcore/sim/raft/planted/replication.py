@@ -21,15 +21,12 @@ NO_BOUND = 1 << 60
 def high_watermark_without_own_epoch(patches: Patches) -> None:
     """Records of earlier epochs are counted before one of this epoch is (KAFKA-12619)."""
 
-    def make(advance: Any) -> Any:
-        def broken(self: Any, node: Any, now_ms: int) -> None:
-            start, self.epoch_start_offset = self.epoch_start_offset, -1
-            advance(self, node, now_ms)
-            self.epoch_start_offset = start
+    def broken(advance: Any, self: Any, node: Any, now_ms: int) -> None:
+        start, self.epoch_start_offset = self.epoch_start_offset, -1
+        advance(self, node, now_ms)
+        self.epoch_start_offset = start
 
-        return broken
-
-    patches.put(LeaderState, "_advance", make)
+    patches.around(LeaderState, "_advance", broken)
 
 
 @plant("MajorityReachedHighWatermark")
@@ -53,74 +50,59 @@ def id_of_a_voter_is_enough(patches: Patches) -> None:
 def committed_is_kept_back(patches: Patches) -> None:
     """A follower learns of a high watermark, and its state machine does not."""
 
-    def make(update: Any) -> Any:
-        def broken(node: Any, state: Any) -> None:
-            kept = list(node.effects)
-            update(node, state)
-            node.effects[:] = kept
+    def broken(update: Any, node: Any, state: Any) -> None:
+        kept = list(node.effects)
+        update(node, state)
+        node.effects[:] = kept
 
-        return broken
-
-    patches.put(following, "update_high_watermark", make)
+    patches.around(following, "update_high_watermark", broken)
 
 
 @plant("ReadsBelowHighWatermark")
 def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
     """Followers are told that all is committed that the leader has."""
 
-    def make(fetch_response: Any) -> Any:
-        def broken(node: Any, *given: Any) -> Any:
-            response = fetch_response(node, *given)
-            response.responses[0].partitions[0].high_watermark = node.log.end_offset
-            return response
+    def broken(fetch_response: Any, node: Any, *given: Any) -> Any:
+        response = fetch_response(node, *given)
+        response.responses[0].partitions[0].high_watermark = node.log.end_offset
+        return response
 
-        return broken
-
-    patches.put(fetching, "fetch_response", make)
+    patches.around(fetching, "fetch_response", broken)
 
 
 @plant("SameCommittedData")
 def follower_takes_all_for_committed(patches: Patches) -> None:
     """Its high watermark is the end of what it has flushed."""
 
-    def make(update: Any) -> Any:
-        def broken(node: Any, state: Any) -> None:
-            state.leader_high_watermark = node.log.end_offset
-            update(node, state)
+    def broken(update: Any, node: Any, state: Any) -> None:
+        state.leader_high_watermark = node.log.end_offset
+        update(node, state)
 
-        return broken
-
-    patches.put(following, "update_high_watermark", make)
+    patches.around(following, "update_high_watermark", broken)
 
 
 @plant("AnsweredOnce")
 def waiting_fetch_is_answered_twice(patches: Patches) -> None:
     """A request that was left waiting gets two answers."""
 
-    def make(answer: Any) -> Any:
-        def broken(self: Any, reply_to: Any, response: Any) -> None:
-            answer(self, reply_to, response)
-            answer(self, reply_to, response)
+    def broken(answer: Any, self: Any, reply_to: Any, response: Any) -> None:
+        answer(self, reply_to, response)
+        answer(self, reply_to, response)
 
-        return broken
-
-    patches.put(NodeContext, "answer", make)
+    patches.around(NodeContext, "answer", broken)
 
 
 @plant("LogMatching")
 def divergence_is_ignored(patches: Patches) -> None:
     """The leader does not compare epochs: an offset that it has will do."""
 
-    def make(validate: Any) -> Any:
-        def broken(log: Any, offset: int, epoch: int) -> Any:
-            found = validate(log, offset, epoch)
-            if found.kind == "DIVERGING" and log.start_offset <= offset <= log.end_offset:
-                return ValidOffsetAndEpoch("VALID", found.offset_and_epoch)
-            return found
+    def broken(validate: Any, log: Any, offset: int, epoch: int) -> Any:
+        found = validate(log, offset, epoch)
+        if found.kind == "DIVERGING" and log.start_offset <= offset <= log.end_offset:
+            return ValidOffsetAndEpoch("VALID", found.offset_and_epoch)
+        return found
 
-        return broken
-
-    patches.put(fetching, "validate", make)
+    patches.around(fetching, "validate", broken)
 
 
 @plant("NoFalseAlarm")
@@ -143,14 +125,11 @@ def stale_fetch_answer_is_taken(patches: Patches) -> None:
 def damaged_answer_is_asked_for_at_once(patches: Patches) -> None:
     """A follower whose leader sends damaged records asks as fast as the network goes."""
 
-    def make(append: Any) -> Any:
-        def broken(node: Any, records: bytes) -> bool:
-            append(node, records)
-            return True
+    def broken(append: Any, node: Any, records: bytes) -> bool:
+        append(node, records)
+        return True
 
-        return broken
-
-    patches.put(following, "append", make)
+    patches.around(following, "append", broken)
 
 
 @plant("AnsweredInTime")
@@ -185,18 +164,15 @@ def snapshot_off_by_one(patches: Patches) -> None:
 def log_starts_behind_its_snapshot(patches: Patches) -> None:
     """A batch more goes than the snapshot holds (KAFKA-14238)."""
 
-    def make(delete_before: Any) -> Any:
-        def broken(self: Any, snapshot: Any) -> Any:
-            if not delete_before(self, snapshot):
-                return False
-            first = self.read(snapshot.offset, 1, self.end_offset)
-            if first:
-                self._start_offset = split_batches(first)[0][0].last_offset + 1
-            return True
+    def broken(delete_before: Any, self: Any, snapshot: Any) -> Any:
+        if not delete_before(self, snapshot):
+            return False
+        first = self.read(snapshot.offset, 1, self.end_offset)
+        if first:
+            self._start_offset = split_batches(first)[0][0].last_offset + 1
+        return True
 
-        return broken
-
-    patches.put(DiskRaftLog, "delete_before", make)
+    patches.around(DiskRaftLog, "delete_before", broken)
 
 
 @plant("RefusalIsTaken")

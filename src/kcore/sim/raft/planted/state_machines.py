@@ -15,13 +15,10 @@ from kcore.sim.raft.planted.patches import Patches, plant
 def append_at_another_offset(patches: Patches) -> None:
     """A leader takes an append whatever offset it expects."""
 
-    def make(refused: Any) -> Any:
-        def broken(self: Any, epoch: int, expected_offset: int) -> Any:
-            return refused(self, epoch, self.next_offset)
+    def broken(refused: Any, self: Any, epoch: int, expected_offset: int) -> Any:
+        return refused(self, epoch, self.next_offset)
 
-        return broken
-
-    patches.put(RaftNode, "_refused", make)
+    patches.around(RaftNode, "_refused", broken)
 
 
 @plant("NoAckedAppendLost")
@@ -52,13 +49,10 @@ def leader_is_given_what_it_replayed(patches: Patches) -> None:
 def machine_is_given_the_end_of_the_log(patches: Patches) -> None:
     """All that is there is taken for committed."""
 
-    def make(note: Any) -> Any:
-        def broken(self: Any, effect: Any) -> Any:
-            return note(self, Committed(self._node.log.end_offset) if isinstance(effect, Committed) else effect)
+    def broken(note: Any, self: Any, effect: Any) -> Any:
+        return note(self, Committed(self._node.log.end_offset) if isinstance(effect, Committed) else effect)
 
-        return broken
-
-    patches.put(StateMachineDriver, "note", make)
+    patches.around(StateMachineDriver, "note", broken)
 
 
 @plant("SnapshotAtLogStart")

@@ -13,16 +13,13 @@ from kcore.sim.raft.planted.patches import Patches, plant
 def upgrade_without_hearing_the_voters(patches: Patches) -> None:
     """kraft.version goes up while the leader knows some voters by their ids alone."""
 
-    def make(upgrade: Any) -> Any:
-        def broken(node: Any, version: int, now_ms: int, *, validate_only: bool) -> Any:
-            if node.voter_history.kraft_version == 0:
-                messages = [kraft_version_record(version), node.leading.known_voters.to_record()]
-                node.leading.append_control(node, messages, now_ms)
-            return upgrade(node, version, now_ms, validate_only=validate_only)
+    def broken(upgrade: Any, node: Any, version: int, now_ms: int, *, validate_only: bool) -> Any:
+        if node.voter_history.kraft_version == 0:
+            messages = [kraft_version_record(version), node.leading.known_voters.to_record()]
+            node.leading.append_control(node, messages, now_ms)
+        return upgrade(node, version, now_ms, validate_only=validate_only)
 
-        return broken
-
-    patches.put(kraft_version, "upgrade", make)
+    patches.around(kraft_version, "upgrade", broken)
 
 
 @plant("VotersAsInLog")
@@ -45,18 +42,15 @@ def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
 def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
     """A new leader changes the voters before it knows what is committed."""
 
-    def make(may_change_now: Any) -> Any:
-        def broken(node: Any, now_ms: int) -> Any:
-            known = node.quorum.high_watermark
-            node.quorum.high_watermark = node.log.high_watermark if known is None else known
-            try:
-                return may_change_now(node, now_ms)
-            finally:
-                node.quorum.high_watermark = known
+    def broken(may_change_now: Any, node: Any, now_ms: int) -> Any:
+        known = node.quorum.high_watermark
+        node.quorum.high_watermark = node.log.high_watermark if known is None else known
+        try:
+            return may_change_now(node, now_ms)
+        finally:
+            node.quorum.high_watermark = known
 
-        return broken
-
-    patches.put(voter_changes, "_may_change_now", make)
+    patches.around(voter_changes, "_may_change_now", broken)
 
 
 @plant("ChangesAreCommitted")
@@ -75,28 +69,22 @@ def newcomer_is_not_caught_up(patches: Patches) -> None:
 def add_ignores_the_directory(patches: Patches) -> None:
     """Some replica of that id has caught up, and another is added."""
 
-    def make(is_caught_up: Any) -> Any:
-        def broken(node: Any, key: Any, now_ms: int) -> bool:
-            observers = node.leading.observers
-            return any(is_caught_up(node, other, now_ms) for other in observers if other.id == key.id)
+    def broken(is_caught_up: Any, node: Any, key: Any, now_ms: int) -> bool:
+        observers = node.leading.observers
+        return any(is_caught_up(node, other, now_ms) for other in observers if other.id == key.id)
 
-        return broken
-
-    patches.put(voter_changes, "_is_caught_up", make)
+    patches.around(voter_changes, "_is_caught_up", broken)
 
 
 @plant("VotersAsAsked")
 def remove_ignores_the_directory(patches: Patches) -> None:
     """Another replica than the one that was named is removed."""
 
-    def make(without_voter: Any) -> Any:
-        def broken(self: Any, key: Any) -> Any:
-            voter = self.voters.get(key.id)
-            return without_voter(self, key if voter is None else voter.key)
+    def broken(without_voter: Any, self: Any, key: Any) -> Any:
+        voter = self.voters.get(key.id)
+        return without_voter(self, key if voter is None else voter.key)
 
-        return broken
-
-    patches.put(VoterSet, "without_voter", make)
+    patches.around(VoterSet, "without_voter", broken)
 
 
 @plant("OneVoterAtATime")
@@ -113,11 +101,8 @@ def update_ignores_the_directory(patches: Patches) -> None:
 def done_before_it_is_committed(patches: Patches) -> None:
     """A removal is answered when its record is written."""
 
-    def make(write_voters: Any) -> Any:
-        def broken(node: Any, change: Any, voters: Any, now_ms: int) -> None:
-            write_voters(node, change, voters, now_ms)
-            voter_changes._answer(node, change, Errors.NONE, None)
+    def broken(write_voters: Any, node: Any, change: Any, voters: Any, now_ms: int) -> None:
+        write_voters(node, change, voters, now_ms)
+        voter_changes._answer(node, change, Errors.NONE, None)
 
-        return broken
-
-    patches.put(voter_changes, "write_voters", make)
+    patches.around(voter_changes, "write_voters", broken)
