@@ -1,13 +1,14 @@
-"""Java's String.hashCode and the order in which java.util.HashMap lists its keys.
+"""Java's String.hashCode and String.split, and the orders in which Java's and Kafka's hash tables list their keys.
 
 Kafka's controller answers, and orders records, as its HashMaps happen to list names. Of two names that share a bucket
 the one that was put first comes first; buckets that Java turns into trees (8 entries and more) keep that order, too.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 Key = TypeVar("Key")
+FIBONACCI: Final = -7046029254386353131 & (1 << 64) - 1  # The multiplier in BaseHashTable.findSlot.
 
 
 def string_hash(text: str) -> int:
@@ -46,20 +47,38 @@ def hash_map_order(keys: Iterable[Any], hash_of: Callable[[Any], int] = string_h
     return sorted(listed, key=bucket)
 
 
-def timeline_order(keys: Iterable[int], *, replaced: bool = False) -> list[int]:
-    """Distinct ids, in the order in which they are put, as Kafka's TimelineHashMap lists them (BaseHashTable).
+@overload
+def timeline_order(keys: Iterable[int], *, replaced: bool = False) -> list[int]: ...
 
-    `replaced`: values were put again under ids that were there; the map then grows as if one more were new.
+
+@overload
+def timeline_order(keys: Iterable[Key], hash_of: Callable[[Key], int], *, replaced: bool = False) -> list[Key]: ...
+
+
+def timeline_order(keys: Iterable[Any], hash_of: Callable[[Any], int] = int, *, replaced: bool = False) -> list[Any]:
+    """Distinct keys, in the order in which they are put, as Kafka's TimelineHashMap lists them (BaseHashTable).
+
+    `hash_of` is the key's hashCode, with a sign or as 32 bits without one; that of an id is the id. `replaced`: values
+    were put again under keys that were there; the map then grows as if one more key were new.
     """
-    slots: list[list[int]] = [[], []]
+    slots: list[list[Any]] = [[], []]
     listed = list(keys)
     while (len(listed) + replaced) * 3 > len(slots) * 4:
         slots += [[] for _ in slots]
     for key in listed:
-        slots[_slot(key, len(slots))].append(key)
+        slots[_slot(hash_of(key), len(slots))].append(key)
     return [key for slot in slots for key in reversed(slot)]
 
 
-def _slot(key: int, count: int) -> int:
-    """Some of the highest bits of Knuth's multiplicative hash."""
-    return (key * -7046029254386353131 & 0xFFFFFFFFFFFFFFFF) >> 65 - count.bit_length()
+def _slot(hash_code: int, count: int) -> int:
+    """Some of the highest bits of Knuth's multiplicative hash, of a signed hashCode."""
+    signed = (hash_code & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
+    return (signed * FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> 65 - count.bit_length()
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """String.split: without the empty parts at the end; an empty text is one empty part."""
+    parts = text.split(separator)
+    while text and parts and not parts[-1]:
+        parts.pop()
+    return parts

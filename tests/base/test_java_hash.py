@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.java_hash import hash_map_order, string_hash, timeline_order
+from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,16 @@ def test_ids_are_listed_by_the_highest_bits_of_their_hash() -> None:
     assert timeline_order([0, 1, 2, 3, 4], replaced=True) == [0, 2, 4, 1, 3]
     assert timeline_order([0, 1, 2, 3, 4]) == [2, 0, 4, 1, 3]
     assert timeline_order([]) == []
+
+
+def test_names_are_listed_by_the_highest_bits_of_their_hash() -> None:
+    """As org.apache.kafka.timeline.TimelineHashMap of 4.3.1 lists them."""
+    names = ["retention.ms", "cleanup.policy", "min.insync.replicas", "segment.bytes", "flush.ms", "max.message.bytes"]
+    assert timeline_order(names[:5], string_hash) == [names[4], names[1], names[3], names[2], names[0]]
+    assert timeline_order(names, string_hash) == [names[1], names[4], names[3], names[0], names[5], names[2]]
+    assert timeline_order([], string_hash) == []
+
+
+def test_java_splits_without_the_empty_parts_at_the_end() -> None:
+    for text, parts in (("", [""]), (",", []), ("a,,", ["a"]), (",a", ["", "a"]), ("a,,b", ["a", "", "b"])):
+        assert java_split(text, ",") == parts

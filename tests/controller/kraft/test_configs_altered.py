@@ -4,7 +4,6 @@ import pytest
 
 from controller.kraft.broker_clusters import BEGIN_MS, a_cluster, put
 from controller.kraft.test_topics_bulk import a_topic, create, written
-from kcore.controller.kraft.admin.config_changes import timeline_order
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
@@ -81,8 +80,11 @@ def test_lists_grow_and_shrink() -> None:
         (("cleanup.policy", APPEND, "compact"), "delete,compact"),
         (("cleanup.policy", APPEND, "delete,compact"), "delete,compact"),
         (("cleanup.policy", SUBTRACT, "delete"), "compact"),
+        (("cleanup.policy", APPEND, ","), "compact"),  # String.split leaves nothing.
     ):
-        apply(context, alter(context, ((TOPIC, "a"), [change])))
+        decision = alter(context, ((TOPIC, "a"), [change]))
+        assert codes(decision) == [Errors.NONE]
+        apply(context, decision)
         assert context.image.configs[TOPIC, "a"]["cleanup.policy"] == expected
 
 
@@ -194,11 +196,3 @@ def test_a_passwords_value_is_not_told() -> None:
         assert {each.value for each in result.configs} == {None}
         assert all(each.is_sensitive for each in result.configs)
         assert {synonym.value for each in result.configs for synonym in each.synonyms} == {None}
-
-
-def test_names_in_a_timeline_hash_map() -> None:
-    """As org.apache.kafka.timeline.TimelineHashMap of 4.3.1 lists them."""
-    names = ["retention.ms", "cleanup.policy", "min.insync.replicas", "segment.bytes", "flush.ms", "max.message.bytes"]
-    assert timeline_order(names[:5]) == [names[4], names[1], names[3], names[2], names[0]]
-    assert timeline_order(names) == [names[1], names[4], names[3], names[0], names[5], names[2]]
-    assert timeline_order([]) == []

@@ -19,7 +19,7 @@ from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.settings_of_topics import is_elr_enabled
 from kcore.errors import KcoreError
-from kcore.java_hash import hash_map_order, string_hash
+from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.configs import ConfigResourceType, OpType
@@ -96,7 +96,9 @@ class ConfigChanges:
             for name in hash_map_order(settings)
             if settings[name] != current.get(name) or resource[0] == ConfigResourceType.BROKER
         ]
-        removed = [_record(resource, name, None) for name in timeline_order(current) if name not in settings]
+        removed = [
+            _record(resource, name, None) for name in timeline_order(current, string_hash) if name not in settings
+        ]
         return self._checked(resource, explicit, removed, is_new=False)
 
     def clear_elrs(self, records: Iterable[ConfigRecord]) -> list[Versioned]:
@@ -223,21 +225,6 @@ def java_int(text: str) -> int | None:
     return value if -(2**31) <= value < 2**31 else None
 
 
-def timeline_order(names: Iterable[str]) -> list[str]:
-    """Names as a TimelineHashMap iterates over them, if they were put in this order and none was removed."""
-    listed = list(names)
-    slots = 2
-    while len(listed) * 0.75 > slots:
-        slots *= 2
-    bits = slots.bit_length() - 1
-
-    def slot(name: str) -> int:
-        signed = string_hash(name) - ((string_hash(name) >> 31) << 32)
-        return ((signed * -7046029254386353131) & (1 << 64) - 1) >> 64 - bits
-
-    return sorted(reversed(listed), key=slot)
-
-
 def _units(text: str) -> int:
     """String.length."""
     return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
@@ -249,10 +236,7 @@ def _record(resource: Resource, name: str, value: str | None) -> ConfigRecord:
 
 def _listed(before: str, operation: int, given: str) -> str:
     members = [each for each in before.split(",") if each]
-    parts = given.split(",")
-    while len(parts) > 1 and not parts[-1]:  # As String.split does.
-        parts.pop()
-    for each in parts:
+    for each in java_split(given, ","):
         if operation == OpType.SUBTRACT and each in members:
             members.remove(each)
         elif operation == OpType.APPEND and each not in members:

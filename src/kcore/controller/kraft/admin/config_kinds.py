@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, check_value
-from kcore.java_hash import hash_map_order
+from kcore.java_hash import hash_map_order, java_split
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import ConfigResourceType, ConfigType
 
@@ -110,9 +110,7 @@ def _members(text: str) -> list[str]:
 
 def _check_pattern(pattern: str) -> None:
     """ClientMetricsConfigs.parseMatchingPatterns: `client_id=.*`, say."""
-    parts = pattern.split("=")
-    while len(parts) > 1 and not parts[-1]:  # As String.split does.
-        parts.pop()
+    parts = java_split(pattern, "=")
     try:
         if len(parts) == 2 and parts[0].strip() in _MATCHED:
             re.compile(parts[1].strip())

@@ -1,7 +1,5 @@
 """CreatePartitions (ControllerApis.createPartitions, ReplicationControlManager.createPartitions)."""
 
-from typing import Final
-
 import numpy as np
 
 from kcore.controller.kraft.api_errors import told
@@ -12,7 +10,7 @@ from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
-from kcore.java_hash import hash_map_order
+from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.partitions import (
@@ -23,8 +21,6 @@ from kcore.schema.partitions import (
     CreatePartitionsTopicResult,
 )
 from kcore.types import Int32s
-
-_FIBONACCI: Final = np.uint64(-7046029254386353131 & (1 << 64) - 1)  # Of BaseHashTable.findSlot.
 
 
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Decision:
@@ -103,7 +99,7 @@ def replication_factor(table: PartitionTable, topic_row: int, partitions: int) -
     slots = 2
     while partitions * 0.75 > slots:
         slots *= 2
-    in_first_slot = numbers[(numbers * _FIBONACCI) >> np.uint64(65 - slots.bit_length()) == 0]
+    in_first_slot = numbers[(numbers * np.uint64(FIBONACCI)) >> np.uint64(65 - slots.bit_length()) == 0]
     return table.replica_count(table.row_at(topic_row, int(in_first_slot[-1])))
 
 
