@@ -99,4 +99,4 @@ def any_active(nodes: list[Node]) -> bool:
 def is_active(node: Node) -> bool:
     """By its own log: it has said so after it said otherwise."""
     said = node.log_text()
-    return node.is_running and said.rfind("is the active controller") > said.rfind("controls no more")
+    return node.is_running and said.rfind("is the active controller") > said.rfind("is not the active controller")

@@ -7,7 +7,14 @@ from typing import Any
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.controller import Answered, Clocks, KraftController, Outputs, ReadOn, Told
+from kcore.controller.kraft.controller import (
+    Clocks,
+    KraftController,
+    LogLine,
+    Outputs,
+    ReadSnapshotSlice,
+    RequestAnswer,
+)
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import Task
 from kcore.raft.driver import StateMachineDriver
@@ -65,13 +72,13 @@ class Stage:
     def submit(self, outputs: Outputs) -> None:
         effects, own = self.driver.submit(outputs, BEGIN_MS)
         for each in own:
-            if isinstance(each, Answered):
+            if isinstance(each, RequestAnswer):
                 assert each.reply_to not in self.answers, "answered twice"
                 self.answers[each.reply_to] = each.response
-            elif isinstance(each, Told):
+            elif isinstance(each, LogLine):
                 self.told.append(each.text)
-            elif isinstance(each, ReadOn):
-                self.submit(self.controller.on_read())
+            elif isinstance(each, ReadSnapshotSlice):
+                self.submit(self.controller.on_read_slice())
         if effects:
             self.hear(effects)
 

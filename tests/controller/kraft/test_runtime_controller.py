@@ -8,7 +8,7 @@ import pytest
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import HANDLERS, Answered
+from kcore.controller.kraft.controller import HANDLERS, RequestAnswer
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.slices import snapshot_slices
@@ -260,9 +260,9 @@ def test_a_standby_reads_and_decides_nothing(handle: Any) -> None:
     handle(decides(DescribeClusterResponse()), DescribeClusterRequest)
     [refused] = controller.on_request(ASK(), RequestInfo(0, BEGIN_MS), "write")
     [read] = controller.on_request(DescribeClusterRequest(), RequestInfo(0, BEGIN_MS), "read")
-    assert isinstance(refused, Answered) and isinstance(refused.response, UnregisterBrokerResponse)
+    assert isinstance(refused, RequestAnswer) and isinstance(refused.response, UnregisterBrokerResponse)
     assert refused.response.error_message == "The active controller appears to be node 7."
-    assert read == Answered("read", DescribeClusterResponse())
+    assert read == RequestAnswer("read", DescribeClusterResponse())
 
 
 def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
@@ -284,8 +284,8 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     standby = controller_of()
     outputs = standby.on_snapshot(reader)
     while outputs and not reader.is_done:
-        outputs = standby.on_read()
-    standby.on_read()
+        outputs = standby.on_read_slice()
+    standby.on_read_slice()
     assert settings_of(standby.context) == {"kept": "1"}
     assert (standby.image.end_offset, standby.committed) == (stable, stable)
 

@@ -44,10 +44,10 @@ class Bootstrap(NamedTuple):
 
 
 class Activation(NamedTuple):
-    """The records, and what the operator is told."""
+    """The records, and the reason for them in the operator's log."""
 
     decision: Decision
-    told: str
+    log_text: str
 
 
 def activation(
@@ -88,8 +88,8 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
         records.append(Versioned(of_all_brokers))
     if level.transactions_supported:
         records.append(Versioned(EndTransactionRecord()))
-    told = f"the log is empty: {len(bootstrap.records)} bootstrap records at metadata.version {level}"
-    return Activation(Decision(records=records, is_atomic=False), f"{told} from {bootstrap.source}")
+    text = f"the log is empty: {len(bootstrap.records)} bootstrap records at metadata.version {level}"
+    return Activation(Decision(records=records, is_atomic=False), f"{text} from {bootstrap.source}")
 
 
 def _abort() -> Versioned:

@@ -1,9 +1,10 @@
 """The active controller and the standby, as the state machine on a raft node: events in, appends and answers out.
 
-The active one decides upon the latest state, appends, replays at once, and answers when what was decided, or seen, is
-committed. It appends nothing but that. When its node leads no more, the state goes back to the last commit and every
-open request is answered NOT_CONTROLLER. Where an append is refused because a control record of the node's came before
-it, everything that was decided behind is decided anew. A standby replays what is committed.
+The active controller decides on the latest state, appends the records of the decision, replays them at once, and
+answers once these records, and all that the decision read, are committed. It appends no other records. When its node
+stops leading, the state reverts to the last commit and every pending request is answered NOT_CONTROLLER. When the node
+refuses an append because it wrote a control record first, the refused decision and all later ones are made again. A
+standby replays committed records.
 
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
@@ -42,56 +43,58 @@ from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
 
-# What a standby answers, too, out of what is committed.
+# Requests that a standby answers, too, from its committed state.
 READS: Final = (
     *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
     DescribeUserScramCredentialsRequest,
 )
+NO_ACTIVE_CONTROLLER: Final = "No controller appears to be active."
+UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
 
-class Answered(NamedTuple):
-    """The response to the request that came under `reply_to`; None: its connection is closed."""
+class RequestAnswer(NamedTuple):
+    """The response to the request that `reply_to` identifies; None closes the request's connection."""
 
     reply_to: Hashable
     response: Message | None
 
 
-class Told(NamedTuple):
-    """A line for the operator's log; `level` is one of `logging`."""
+class LogLine(NamedTuple):
+    """A line for the operator's log; `level` is one of the levels of `logging`."""
 
     level: int
     text: str
 
 
-class ReadOn(NamedTuple):
-    """A snapshot is being read: `on_read` is wanted, behind other events."""
+class ReadSnapshotSlice(NamedTuple):
+    """A snapshot is being read: call `on_read_slice`, after the events that wait already."""
 
 
-Output: TypeAlias = AnyAppend | Resign | Answered | Told | UpgradeKraftVersion | ReadOn
+Output: TypeAlias = AnyAppend | Resign | RequestAnswer | LogLine | UpgradeKraftVersion | ReadSnapshotSlice
 Outputs: TypeAlias = Sequence[Output]
 
 
 class Clocks(NamedTuple):
-    """What the edge hands in."""
+    """The clocks that the edge hands in."""
 
     now_ms: Callable[[], int]  # It only goes forward.
     wall_ms: Callable[[], int]  # For time stamps.
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
-    """A decision that is to be made, or is made and not committed."""
+class _Pending:
+    """A request or a task whose decision is to be made, or is made and not committed yet."""
 
     name: str
     decide: Callable[[], Decision]
     request: Message | None = None
     reply_to: Hashable = None
     response: Message | None = None
-    offset: int = 0  # All below must be committed before it is answered.
+    offset: int = 0  # The request is answered once all records below this offset are committed.
 
 
 class _Uncommitted(NamedTuple):
-    """Records that were appended; of a transaction the batches, too, in case only some of them are committed."""
+    """An append that is not committed. `transaction`: its batches, if it is one, for only some may get committed."""
 
     begin: int
     end: int
@@ -99,7 +102,7 @@ class _Uncommitted(NamedTuple):
 
 
 class KraftController:
-    """Of one node. Every public method is one event; it returns what must be done, in order."""
+    """The controller of one node. Every public method is one event; it returns what must be done, in order."""
 
     reads_batches: ClassVar[bool] = True
 
@@ -114,17 +117,17 @@ class KraftController:
     ) -> None:
         """`bootstrap`: for an empty log. `random` and `new_uuid`: as ControllerContext has them."""
         self.config = config
-        self.leader_id = -1  # As the edge knows it: whom others are told to ask.
-        self.committed = 0  # All records below it are committed.
+        self.leader_id = -1  # The active controller, as the edge knows it: NOT_CONTROLLER answers name it.
+        self.committed = 0  # All records below this offset are committed.
         self.snapshots = SnapshotNeed(config)
-        self.epoch: int | None = None  # That it leads.
+        self.epoch: int | None = None  # The epoch that it leads; None for a standby.
         self.kraft_version_problem: Callable[[int], str | None] | None = None  # Set by the edge, as the context has it.
         self._kraft_version = 0
         self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
         self._is_empty = True  # No record was replayed yet.
-        self._open: deque[_Open] = deque()  # In the order of their offsets.
+        self._pending: deque[_Pending] = deque()  # In the order of their offsets.
         self._uncommitted: deque[_Uncommitted] = deque()
         self._reader: SnapshotReader | None = None
         self._loading: ClusterImage | None = None
@@ -140,7 +143,7 @@ class KraftController:
 
     @property
     def kraft_version(self) -> int:
-        """Raft's own level, as the edge knows it."""
+        """The level of kraft.version, as the edge knows it."""
         return self._kraft_version
 
     @kraft_version.setter
@@ -154,7 +157,7 @@ class KraftController:
 
     @property
     def stable(self) -> int:
-        """All below is committed, and no transaction is open there (OffsetControlManager.lastStableOffset)."""
+        """All records below are committed, and no transaction is open there (OffsetControlManager.lastStableOffset)."""
         first = self._uncommitted[0] if self._uncommitted else None
         if first is not None and first.transaction and first.begin < self.committed:
             return first.begin
@@ -163,61 +166,64 @@ class KraftController:
     # Requests.
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
-        """A request that one of HANDLERS decides. It is answered once: now, at a commit, or at a resignation."""
+        """A request that has a handler in HANDLERS. It is answered once: now, at a commit, or at a resignation."""
         handler = HANDLERS[type(request)]
         if self.epoch is None and not isinstance(request, READS):
-            return [Answered(reply_to, self._not_controller(request))]
+            return [RequestAnswer(reply_to, self._not_controller(request))]
         name = type(request).__name__
-        opened = _Open(name, lambda: handler(self.context, request, info), request, reply_to)
+        pending = _Pending(name, lambda: handler(self.context, request, info), request, reply_to)
         outputs: list[Output] = []
         if self.epoch is None:
-            self._read(opened, outputs)
+            self._answer_from_committed(pending, outputs)
         else:
-            self._decide(opened, outputs)
+            self._decide(pending, outputs)
             self.periodic.on_change(self.context, info.now_ms)
         return outputs
 
-    def _read(self, opened: _Open, outputs: list[Output]) -> None:
-        decision = self._decision(opened, outputs)
-        outputs.append(Answered(opened.reply_to, decision.response))
+    def _answer_from_committed(self, pending: _Pending, outputs: list[Output]) -> None:
+        decision = self._decision(pending, outputs)
+        outputs.append(RequestAnswer(pending.reply_to, decision.response))
 
     def _not_controller(self, request: Message) -> Message:
         is_known = self.leader_id not in (-1, self.config.node_id)
-        text = f"The active controller appears to be node {self.leader_id}." if is_known else NOBODY
+        text = f"The active controller appears to be node {self.leader_id}." if is_known else NO_ACTIVE_CONTROLLER
         return refused(request, Errors.NOT_CONTROLLER, text)
 
     # Decisions.
 
-    def _decide(self, opened: _Open, outputs: list[Output]) -> None:
-        """Decides upon the latest state, appends, replays; the answer comes now where it depends on no commit."""
+    def _decide(self, pending: _Pending, outputs: list[Output]) -> None:
+        """Decides on the latest state, appends, replays; answers now where the answer depends on no commit."""
         assert self.epoch is not None
-        decision = self._decision(opened, outputs)
-        made = self._made(opened, decision, outputs)
+        decision = self._decision(pending, outputs)
+        made = self._write_and_replay(pending, decision, outputs)
         if decision.kraft_version is not None and made is not None:
             outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
-        opened.response = decision.response if opened.response is None else opened.response
+        pending.response = decision.response if pending.response is None else pending.response
         if made is not None:
             transaction = made.batches if made.is_transaction else b""
             self._uncommitted.append(_Uncommitted(made.begin, made.end, transaction))
             self.snapshots.count(len(made.batches))
             self._is_empty = False
             outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
-        opened.offset = self.image.end_offset
-        if self._uncommitted and (opened.request is not None or made is not None):
-            self._open.append(opened)
-        elif opened.request is not None:
-            outputs.append(Answered(opened.reply_to, opened.response))
+        pending.offset = self.image.end_offset
+        if self._uncommitted and (pending.request is not None or made is not None):
+            self._pending.append(pending)
+        elif pending.request is not None:
+            outputs.append(RequestAnswer(pending.reply_to, pending.response))
 
-    def _decision(self, opened: _Open, outputs: list[Output]) -> Decision:
-        """A fault in a handler costs its request alone: nothing is appended, and the node stays leader."""
-        opened.response = None
+    def _decision(self, pending: _Pending, outputs: list[Output]) -> Decision:
+        """An exception in a handler fails its request alone: nothing is appended, and the node stays leader."""
+        pending.response = None
         try:
-            return opened.decide()
+            return pending.decide()
         except Exception:
-            return Decision(self._fault(opened, outputs))
+            return Decision(self._failed(pending, outputs))
 
-    def _made(self, opened: _Open, decision: Decision, outputs: list[Output]) -> Written | None:
-        """What was decided, as batches, and in the state; None where there is nothing, or it cannot be."""
+    def _write_and_replay(self, pending: _Pending, decision: Decision, outputs: list[Output]) -> Written | None:
+        """Encodes the decided records and applies them to the state.
+
+        None where there are none, or where they cannot be written: then the state is as before.
+        """
         assert self.epoch is not None
         if not decision.records:
             return None
@@ -227,28 +233,28 @@ class KraftController:
             if made is not None:
                 told = [*lines_of(self.image, decision)]
                 take_effect(self.context, made, decision, self.epoch, self._clocks.now_ms())
-                outputs += [Told(logging.INFO, line) for line in told]
+                outputs += [LogLine(logging.INFO, line) for line in told]
             return made
         except LevelError:
-            if opened.request is not None:
-                opened.response = refused(opened.request, Errors.POLICY_VIOLATION, TOO_LARGE)
+            if pending.request is not None:
+                pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
         except Exception:
-            opened.response = self._fault(opened, outputs)
+            pending.response = self._failed(pending, outputs)
         self.image.revert_to(begin)
         self.image.end_offset = begin
         return None
 
-    def _fault(self, opened: _Open, outputs: list[Output]) -> Message | None:
+    def _failed(self, pending: _Pending, outputs: list[Output]) -> Message | None:
         text = traceback.format_exc().strip().replace("\n", " | ")
-        outputs.append(Told(logging.ERROR, f"{opened.name} failed and wrote nothing: {text}"))
-        if opened.request is None:
+        outputs.append(LogLine(logging.ERROR, f"{pending.name} failed and wrote nothing: {text}"))
+        if pending.request is None:
             return None
-        return refused(opened.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED)
+        return refused(pending.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED_ERROR)
 
     # Periodic work.
 
     def on_timer(self) -> Outputs:
-        """Does what is due of the controller's own; at any time."""
+        """Runs the periodic tasks that are due; may be called at any time."""
         outputs: list[Output] = []
         while self.epoch is not None:
             now_ms = self._clocks.now_ms()
@@ -268,15 +274,15 @@ class KraftController:
             decision = task.work(self.context, now_ms) or Decision()
             return decision
 
-        opened = _Open(task.name, decide)
+        pending = _Pending(task.name, decide)
         end = self.image.end_offset
-        self._decide(opened, outputs)
-        failed = any(isinstance(each, Told) and each.level == logging.ERROR for each in outputs[before:])
+        self._decide(pending, outputs)
+        failed = any(isinstance(each, LogLine) and each.level == logging.ERROR for each in outputs[before:])
         written = self.image.end_offset - end
         self.periodic.ran(task, self.context, now_ms, written=written, failed=failed, has_more=decision.has_more)
         self.periodic.on_change(self.context, now_ms)
 
-    # What the node tells (kcore.raft.state_machine.StateMachine).
+    # Events of the raft node (kcore.raft.state_machine.StateMachine).
 
     def on_leader(self, epoch: int, offset: int) -> Outputs:
         now_ms = self._clocks.now_ms()
@@ -285,20 +291,22 @@ class KraftController:
         self._begin_context()
         self.context.activate(now_ms)
         outputs: list[Output] = []
-        first = _Open("activation", lambda: self._activation(outputs))
+        first = _Pending("activation", lambda: self._activation(outputs))
         self._decide(first, outputs)
         self.periodic.activate(self.context, now_ms)
         return outputs
 
     def _begin_context(self) -> None:
-        """What is kept beside the state is made anew: as a standby nobody kept it up to date."""
+        """Makes a new context over the same state: a standby does not keep the rest of the context up to date."""
         heartbeats = self.context.heartbeats
         self._begin_with(self.image)
         self.context.heartbeats = heartbeats
 
     def _activation(self, outputs: list[Output]) -> Decision:
         made = activation(self.image, self.config, self._bootstrap, is_empty=self._is_empty)
-        outputs.append(Told(logging.INFO, f"this node is the active controller of epoch {self.epoch}: {made.told}"))
+        outputs.append(
+            LogLine(logging.INFO, f"this node is the active controller of epoch {self.epoch}: {made.log_text}")
+        )
         return made.decision
 
     def on_committed(self, batches: bytes, end_offset: int) -> Outputs:
@@ -313,10 +321,10 @@ class KraftController:
             self._uncommitted.popleft()
         self._commit(self.stable)
         outputs: list[Output] = []
-        while self._open and self._open[0].offset <= self.stable:
-            opened = self._open.popleft()
-            if opened.request is not None:
-                outputs.append(Answered(opened.reply_to, opened.response))
+        while self._pending and self._pending[0].offset <= self.stable:
+            pending = self._pending.popleft()
+            if pending.request is not None:
+                outputs.append(RequestAnswer(pending.reply_to, pending.response))
         return outputs
 
     def _replay(self, image: ClusterImage, batches: bytes) -> None:
@@ -326,7 +334,7 @@ class KraftController:
         self.snapshots.count(len(batches))
 
     def on_resigned(self, epoch: int) -> Outputs:
-        """Back to the last commit; what is committed of an open transaction waits for another leader to end it."""
+        """Reverts to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
         first = self._uncommitted[0] if self._uncommitted else None
         self.image.revert_to(self.stable)
         if first is not None and first.transaction and first.begin < self.committed:
@@ -338,51 +346,52 @@ class KraftController:
         self.epoch = None
         self.periodic.deactivate()
         self._begin_context()
-        opened, self._open = self._open, deque()
+        pending, self._pending = self._pending, deque()
         self._uncommitted.clear()
         answers = [
-            Answered(each.reply_to, refused(each.request, Errors.NOT_CONTROLLER, NOBODY))
-            for each in opened
+            RequestAnswer(each.reply_to, refused(each.request, Errors.NOT_CONTROLLER, NO_ACTIVE_CONTROLLER))
+            for each in pending
             if each.request is not None
         ]
-        told = f"this node controls no more since epoch {epoch}: {len(answers)} requests are answered NOT_CONTROLLER"
-        return [Told(logging.INFO, told), *answers]
+        text = f"this node is not the active controller any more, as of epoch {epoch}"
+        text = f"{text}: {len(answers)} requests are answered NOT_CONTROLLER"
+        return [LogLine(logging.INFO, text), *answers]
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
-        """A control record of the node's came first: all that was decided from there on is decided anew behind it."""
+        """A control record of the node came first: this decision and all later ones are made again, behind it."""
         begin = append.expected_offset
         self.image.revert_to(begin)
         self.image.end_offset = next_offset
         while self._uncommitted and self._uncommitted[-1].begin >= begin:
             self._uncommitted.pop()
-        again: deque[_Open] = deque()
-        while self._open and self._open[-1].offset > begin:
-            again.appendleft(self._open.pop())
+        again: deque[_Pending] = deque()
+        while self._pending and self._pending[-1].offset > begin:
+            again.appendleft(self._pending.pop())
         outputs: list[Output] = []
-        for opened in again:
-            self._decide(opened, outputs)
+        for pending in again:
+            self._decide(pending, outputs)
         return outputs
 
     # Snapshots.
 
     def _commit(self, offset: int) -> None:
-        """What is below cannot be taken back any more, but for a copy of the state where a snapshot needs that."""
+        """Changes below `offset` cannot be reverted any more, except those that a snapshot being written needs."""
         self.image.commit(offset if self._held is None else min(offset, self._held))
 
     def hold(self, offset: int) -> None:
-        """Until `release` the state at `offset`, which is `stable`, can be had from the image's journal."""
+        """Keeps the image's journal from `offset` on, so that a snapshot can be written of the state there."""
         self._held = offset
 
     def release(self) -> None:
-        """No snapshot needs the journal any more; at any time."""
+        """No snapshot needs the journal any more; may be called without a `hold`."""
         self._held = None
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
         self._reader, self._loading = reader, ClusterImage()
-        return [ReadOn()]
+        return [ReadSnapshotSlice()]
 
-    def on_read(self) -> Outputs:
-        """Takes a slice of the snapshot; once it is read, the state is what it says."""
+    def on_read_slice(self) -> Outputs:
+        """Reads a slice of the snapshot; behind the last one, the snapshot's state takes the place of the own one."""
         reader, loading = self._reader, self._loading
         if reader is None or loading is None:
             return ()
@@ -391,7 +400,7 @@ class KraftController:
             records = decode_records(batches)
             replay(loading, records)
             self._is_empty = self._is_empty and bool((records.control_type >= 0).all())
-            return [ReadOn()]
+            return [ReadSnapshotSlice()]
         self._reader = self._loading = None
         if reader.is_lost:
             return ()
@@ -401,8 +410,4 @@ class KraftController:
         self.image.commit(reader.snapshot.offset)
         self.snapshots.begin(reader.snapshot.offset, self._clocks.wall_ms())
         where = f"snapshot {reader.snapshot.offset}-{reader.snapshot.epoch}"
-        return [Told(logging.INFO, f"{where} is loaded: {loading.table.partition_count:,} partitions")]
-
-
-NOBODY: Final = "No controller appears to be active."
-UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
+        return [LogLine(logging.INFO, f"{where} is loaded: {loading.table.partition_count:,} partitions")]

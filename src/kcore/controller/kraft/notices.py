@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from kcore.constants import NO_LEADER_CHANGE
+from kcore.controller.kraft.brokers.records import FENCE, UNFENCE
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.image import ClusterImage
@@ -17,7 +18,6 @@ from kcore.schema.structure import MetadataRecord
 from kcore.wire.encoded_records import EncodedRecords
 
 MOST_NAMES: Final = 5
-FENCED, UNFENCED = 1, -1  # BrokerRegistrationFencingChange
 
 
 def lines_of(image: ClusterImage, decision: Decision) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _line_of(image: ClusterImage, record: MetadataRecord) -> str | None:
     if isinstance(record, brokers.UnfenceBrokerRecord):
         return f"broker {record.id} unfenced"
     if isinstance(record, brokers.BrokerRegistrationChangeRecord):
-        fencing = {FENCED: "fenced", UNFENCED: "unfenced"}.get(record.fenced)
+        fencing = {FENCE: "fenced", UNFENCE: "unfenced"}.get(record.fenced)
         leaving = "in controlled shutdown" if record.in_controlled_shutdown else None
         parts = [part for part in (fencing, leaving) if part]
         return f"broker {record.broker_id} {', '.join(parts) or 'changed its directories'}"

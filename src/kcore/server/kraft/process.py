@@ -15,7 +15,7 @@ from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import Answered, Clocks, KraftController, ReadOn, Told
+from kcore.controller.kraft.controller import Clocks, KraftController, LogLine, ReadSnapshotSlice, RequestAnswer
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft import kraft_version
@@ -159,12 +159,12 @@ class KraftServer(QuorumServer):
     # Effects.
 
     def _perform_own(self, effect: Any) -> None:
-        if isinstance(effect, Answered):
+        if isinstance(effect, RequestAnswer):
             self._front.answer_to(effect.reply_to, effect.response)
-        elif isinstance(effect, Told):
+        elif isinstance(effect, LogLine):
             logger.log(effect.level, "%s", effect.text)
-        elif isinstance(effect, ReadOn):
-            asyncio.get_running_loop().call_soon(self._control, self.controller.on_read)
+        elif isinstance(effect, ReadSnapshotSlice):
+            asyncio.get_running_loop().call_soon(self._control, self.controller.on_read_slice)
         else:
             super()._perform_own(effect)
 

@@ -10,7 +10,7 @@ from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
-from kcore.controller.kraft.departures import RECORD_LIMITS
+from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
@@ -27,7 +27,6 @@ from kcore.schema.metadata_records_brokers import (
     UnregisterBrokerRecord,
 )
 
-_MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP
 _TOLD: Final = {  # ControllerRegistrationRequest.getErrorResponse tells these, whatever the reason.
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     Errors.UNSUPPORTED_VERSION: "The version of API is not supported.",
@@ -45,9 +44,8 @@ def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRe
         told = f"Broker ID {broker_id} is not currently registered"
         return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, told)
     changes = kraft_events.broker_unregistered(context.image.table, kraft_settings(context), broker_id)
-    if RECORD_LIMITS in context.config.kafka_way and len(changes) >= _MOST_RECORDS:
-        told = "Unable to perform excessively large batch operation."
-        return _not_unregistered(context, Errors.POLICY_VIOLATION, told)
+    if has_limits(context) and len(changes) >= MOST_RECORDS:
+        return _not_unregistered(context, Errors.POLICY_VIOLATION, TOO_LARGE)
     epoch = int(context.image.brokers.epochs[row])
     gone = Versioned(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch))
     records: list[Records] = [changes, gone] if len(changes) else [gone]
