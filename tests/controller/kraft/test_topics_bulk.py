@@ -7,6 +7,7 @@ from controller.kraft.broker_clusters import a_cluster, ask, take_effect
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY, RECORD_LIMITS
+from kcore.controller.kraft.notices import lines_of
 from kcore.controller.kraft.topics.growth import replication_factor
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.metadata.replay import replay
@@ -88,6 +89,14 @@ def test_a_topic_of_50_000_partitions_is_one_decision() -> None:
     assert sorted(table.state(row).replicas) == [1, 2, 3] == sorted(table.state(row).isr)
     counts = np.bincount(table.replicas__ps[table.rows_of_topic("big"), 0])
     assert counts.max() - counts.min() <= 1  # Leaders are spread evenly.
+
+
+def test_the_log_has_one_line_for_the_topics_of_a_request() -> None:
+    context = a_cluster()
+    created = create(context, a_topic("a", 2), a_topic("b", 3))
+    assert [*lines_of(context.image, created)] == ["topics a, b created with 5 partitions"]
+    grown = grow(written(context, created), "a", 6)
+    assert [*lines_of(context.image, grown)] == ["topic a extended by 4 partitions"]
 
 
 def test_topics_with_settings_stand_between_those_without_in_the_requests_order() -> None:

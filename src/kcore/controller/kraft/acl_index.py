@@ -1,4 +1,4 @@
-"""The ACLs of an image by the resource they are of, so that a request need not look at all of them.
+"""The ACLs of an image by resource, so that a request looks at the ACLs of its resource alone.
 
 Source: AclCache and StandardAuthorizerData. The index catches up with the image when it is asked, at the cost of what
 has changed since.
@@ -22,11 +22,11 @@ AclKey = tuple[int, int, str, str, str, int, int]  # The resource, principal, ho
 
 
 class AclIndex:
-    """Of one image at a time; another image is indexed anew."""
+    """An index of one image at a time; for another image it is built anew."""
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
-        self._count = 0  # Of changes that the index knows.
+        self._count = 0  # How many changes of the image the index has taken in.
         self._known: dict[Uuid, Acl] = {}
         self._by_resource: dict[Resource, dict[Uuid, Acl]] = {}
         self._prefix_lengths: dict[int, Counter[int]] = {}  # By resource type: how many ACLs have a name so long.
@@ -66,7 +66,7 @@ class AclIndex:
                 self._prefix_lengths.setdefault(new.resource_type, Counter())[len(new.resource_name)] += 1
 
     def __contains__(self, key: AclKey) -> bool:
-        """Whether there is an ACL that says just that."""
+        """Whether there is an ACL with all of these values."""
         return key in self._ids
 
     def of_pattern(self, resource: Resource) -> Iterable[Acl]:
@@ -88,5 +88,5 @@ def _resource(acl: Acl) -> Resource:
 
 
 def key_of(acl: Acl) -> AclKey:
-    """All that an ACL says (StandardAcl)."""
+    """All values of an ACL except its id (StandardAcl)."""
     return (*_resource(acl), acl.principal, acl.host, acl.operation, acl.permission_type)

@@ -1,4 +1,4 @@
-"""The messages that Kafka's clients and brokers have for an error where nothing more is said (Errors.message)."""
+"""The default messages of Kafka's errors (Errors.message)."""
 
 from typing import Final
 
@@ -19,6 +19,6 @@ DEFAULT_MESSAGES: Final = {
 
 
 def told(error: ApiException) -> str | None:
-    """The message of an exception; None where it says no more than its kind (ApiError.fromThrowable)."""
+    """The message of an exception; None for the error's default message (ApiError.fromThrowable)."""
     message = str(error)
     return None if message in ("", error.error.name, DEFAULT_MESSAGES.get(error.error)) else message

@@ -39,7 +39,7 @@ def is_authorized(
     resource_type: int = CLUSTER,
     name: str = CLUSTER_NAME,
 ) -> bool:
-    """Whether who asks may do that to the resource. Without an authorizer everybody may do everything.
+    """Whether the principal may do the operation on the resource. Without an authorizer everybody may do everything.
 
     The cost is that of the entries of this resource, not of all entries. Source: StandardAuthorizerData.authorize.
     """
@@ -63,7 +63,7 @@ def is_authorized(
 def filter_by_authorized(
     context: ControllerContext, info: RequestInfo, operation: int, resource_type: int, names: Iterable[str]
 ) -> set[str]:
-    """Those of the names that is_authorized (AuthHelper.filterByAuthorized)."""
+    """The names for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
     return {name for name in set(names) if is_authorized(context, info, operation, resource_type, name)}
 
 
@@ -85,12 +85,12 @@ def as_java_says(address: str) -> str:
 
 
 def refusal(info: RequestInfo, operation: int) -> str:
-    """What is told to whoever is not authorized to do that to the cluster (AuthHelper.authorizeClusterOperation)."""
+    """The message for a principal without that permission on the cluster (AuthHelper.authorizeClusterOperation)."""
     return f"Principal {info.principal} needs {OPERATION_NAMES[operation]} permission."
 
 
 def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:
-    """Whether an entry of the right resource says something of this (StandardAuthorizerData.findResult)."""
+    """Whether an entry of the resource covers principal, host and operation (StandardAuthorizerData.findResult)."""
     if acl.principal not in (principal, WILDCARD_PRINCIPAL) or acl.host not in (host, WILDCARD):
         return False
     if acl.operation in (ALL, operation):

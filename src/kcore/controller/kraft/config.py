@@ -11,12 +11,12 @@ DEFAULT_RELEASE: Final = "4.3.1"
 
 @dataclass(frozen=True, slots=True)
 class KraftControllerConfig:
-    """What rules read. Times are in milliseconds."""
+    """The settings that the controller's rules read. Times are in milliseconds."""
 
     node_id: int
     cluster_id: str
     release: str = DEFAULT_RELEASE
-    supported_features: Supported = field(default_factory=dict)  # Lowest and highest level that this process can.
+    supported_features: Supported = field(default_factory=dict)  # Lowest and highest level that this process supports.
     default_replication_factor: int = 1
     num_partitions: int = 1
     broker_session_timeout_ms: int = 9_000
@@ -32,7 +32,7 @@ class KraftControllerConfig:
     allow_everyone_if_no_acl_found: bool = False
     metadata_max_idle_interval_ms: int = 500  # Between no-ops; 0: none.
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
-    metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: age alone makes no snapshot.
+    metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: no snapshot because of age alone.
     # Others of server.properties, by Kafka's names. Passwords may be among them.
     static_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched off; see `departures.py`.

@@ -1,4 +1,4 @@
-"""What the active controller knows, for all of its subjects: the state, the settings, and what is in no record."""
+"""All that handlers read: the state, the settings, and what no record of the log has."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -33,7 +33,7 @@ class RequestInfo(NamedTuple):
 
 
 class ControllerContext:
-    """Handlers read it and change nothing but the random numbers, the dice and the heartbeats' contact times.
+    """Handlers read it and change nothing but the random numbers and the heartbeats' contact times.
 
     `image` is the state that was decided, committed or not. A request's records are replayed before the next one is
     decided, by `apply`.
@@ -62,7 +62,7 @@ class ControllerContext:
 
     @property
     def level(self) -> Level:
-        """Whose rules decide."""
+        """The level of Kafka whose rules decide."""
         return level_of(f"{self.version.name}@{self.config.release}")
 
     @property
@@ -71,17 +71,17 @@ class ControllerContext:
         return self.image.end_offset
 
     def activate(self, now_ms: int) -> None:
-        """The node leads: every unfenced broker counts as heard of now (ClusterControlManager.activate)."""
+        """The node leads: the session of every unfenced broker begins now (ClusterControlManager.activate)."""
         self.heartbeats.activate(self.image, now_ms)
 
     def apply(self, record: MetadataRecord, offset: int, now_ms: int) -> None:
-        """A record of the log takes effect, on the state and on what is in no record."""
+        """Applies a record of the log to the state and to the heartbeats."""
         self.image.apply(record, offset)
         self.heartbeats.on_record(record, self.image, now_ms)
 
 
 def _no_problem(kraft_version: int) -> str | None:
-    """Of whoever has no raft node beneath."""
+    """For a context without a raft node."""
     return None
 
 

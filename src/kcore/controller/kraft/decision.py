@@ -1,4 +1,4 @@
-"""What a handler makes of a request: records and a response, as data. Nothing has changed yet.
+"""The result of a handler: records and a response, as data. Nothing has changed yet.
 
 Records are values on their way to the log: single ones as objects, changes and creations of partitions as columns, so
 that a million of them cost no object each. `encoded` turns all of them into bytes, in order.
@@ -30,13 +30,13 @@ Records: TypeAlias = Versioned | KraftChanges | KraftElections | PartitionCreati
 
 @dataclass(slots=True)
 class Decision:
-    """Of one request, or of one event of the controller's own."""
+    """The decision about one request or one periodic task."""
 
     response: Message | None = None  # None: the connection is closed, or nobody asked.
     records: Sequence[Records] = field(default_factory=tuple)
-    is_atomic: bool = True  # All records or none: a transaction, where they are more than fit one batch.
-    has_more: bool = False  # Of periodic work: it goes on at once, though nothing was written.
-    kraft_version: int | None = None  # The raft layer shall write this level, and the voters, before the records.
+    is_atomic: bool = True  # All records or none: a transaction, if they do not fit one batch.
+    has_more: bool = False  # Of a periodic task: it has more to do at once, even if it wrote nothing.
+    kraft_version: int | None = None  # The level that the raft layer is to write, with the voters, before the records.
 
 
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:

@@ -23,4 +23,4 @@ DEPARTURES: Final = {
 """By name: what Kafka does, and what kcore does in its place."""
 
 KAFKA_WAY: Final = frozenset(DEPARTURES)
-"""All switched back: the controller decides as Kafka's does, but where Kafka's falls over."""
+"""All switched back: the controller decides as Kafka's does, except where Kafka's throws and gives up leadership."""

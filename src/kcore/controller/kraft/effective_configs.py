@@ -1,4 +1,4 @@
-"""What a topic's settings are in effect: its own, or else a node's, all nodes', server.properties', or the default.
+"""The effective settings of a topic: its own, or else the node's, all nodes', server.properties', or defaults.
 
 Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap.
 """
@@ -22,7 +22,7 @@ _FURTHER: Final = {  # Settings of a broker that stand behind the first one, and
 
 
 class Effective(NamedTuple):
-    """A value and where it is from."""
+    """A value and its ConfigSource."""
 
     value: str | None
     source: int
@@ -36,7 +36,7 @@ def synonyms(config: TopicConfig) -> tuple[tuple[str, int], ...]:
 
 
 class EffectiveConfigs:
-    """What a topic without settings of its own has, as of an image's present state; made once a request."""
+    """The settings of a topic without its own, as of an image's present state; made once a request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
         self.known = TOPIC_CONFIGS_OF[config.release]
@@ -67,7 +67,7 @@ class EffectiveConfigs:
         }
 
     def created(self, configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """The same as a CreateTopicsResponse tells it; topics share what they have not set themselves."""
+        """The same as entries of a CreateTopicsResponse; topics share the entries that they do not set."""
         if self._shared is None:
             self._shared = {name: _told(name, each) for name, each in self.of({}).items()}
         if not configs:
@@ -77,9 +77,9 @@ class EffectiveConfigs:
         return list(told.values()) if len(told) == len(self._shared) else [told[name] for name in sorted(told)]
 
     def base_values(self) -> dict[str, str]:
-        """What a topic without settings of its own has, as Kafka prints it.
+        """The values of a topic without settings of its own, as Kafka prints them.
 
-        Nothing checks what is set for a broker that is not this node, so wrong values do not count. Source:
+        Nothing checks the settings of other brokers, so wrong values are ignored. Source:
         KafkaConfig.extractLogConfigMap.
         """
         found: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _told(name: str, effective: Effective) -> CreatableTopicConfigs:
 
 
 def _converted(text: str, unit: int) -> str:
-    """ConfigSynonym's converters: what is no number counts as 0."""
+    """ConfigSynonym's converters: a text that is no number counts as 0."""
     if not unit:
         return text
     try:

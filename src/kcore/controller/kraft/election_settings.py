@@ -22,7 +22,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 class _Basis(NamedTuple):
-    """What settings were made from; others must be made where one of these is another."""
+    """What the settings were computed from; they are computed again when one of these changes."""
 
     level: Level
     elr: bool
@@ -31,12 +31,12 @@ class _Basis(NamedTuple):
 
 
 class ElectionSettings:
-    """Of one image at a time; another image is looked through anew."""
+    """The settings of one image at a time; for another image they are collected anew."""
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._config = config
         self._image: ClusterImage | None = None
-        self._count = 0  # Of changes to the image's configs that are known here.
+        self._count = 0  # How many changes of the image's configs are taken in.
         self._version = 0
         self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}  # Values by topic.
         self._basis: _Basis | None = None
@@ -94,7 +94,7 @@ class ElectionSettings:
 
 
 def _settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
-    """Of the controller's own node, and of all."""
+    """The dynamic settings of the controller's own node, and those of all nodes."""
     return [image.configs.get((ConfigResourceType.BROKER, name), {}) for name in (str(config.node_id), "")]
 
 
@@ -104,7 +104,7 @@ def is_true(text: str) -> bool:
 
 
 def _numbers(texts: Iterable[str | None]) -> Iterator[int]:
-    """Those that are numbers: nothing checks the settings of a broker that no broker has seen (Kafka falls over)."""
+    """The texts that are numbers: nothing checks the settings of another broker (Kafka's controller throws)."""
     for text in texts:
         try:
             value = int(text or "")
@@ -114,7 +114,7 @@ def _numbers(texts: Iterable[str | None]) -> Iterator[int]:
 
 
 def _by_topic(topics: TopicTable, default: Array, overrides: Mapping[str, int | bool]) -> Setting:
-    """One value for all where no topic has another one, else one a row of the topic table."""
+    """One value if no topic overrides it, otherwise one for each row of the topic table."""
     if not overrides:
         return Setting(default)
     values = np.full(len(topics), default[0], default.dtype)

@@ -15,7 +15,7 @@ Refuse = Callable[[Any, int, str | None], Message]
 
 
 def refused(request: Message, error: Errors, message: str | None = None) -> Message:
-    """The response of that error; `message` is told where the response has room for one, by default the error's name.
+    """The response with that error, and with `message` if the response has a field for one.
 
     Source: AbstractRequest.getErrorResponse.
     """
@@ -53,7 +53,7 @@ def _delete_topics(request: topics.DeleteTopicsRequest, code: int, message: str 
 
 
 def _configs(response: type[Message]) -> Refuse:
-    """Of the two requests that alter configurations."""
+    """For the two requests that alter configurations."""
 
     def build(request: Any, code: int, message: str | None) -> Message:
         rows = [

@@ -1,4 +1,4 @@
-"""What the log tells an operator: a line for each thing that happened, whatever the number of records."""
+"""Lines of the operator's log: one for each thing that happened, whatever the number of records."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ MOST_NAMES: Final = 5
 
 
 def lines_of(image: ClusterImage, decision: Decision) -> Iterator[str]:
-    """Of a decision that has not taken effect yet."""
+    """The lines about a decision that has not taken effect yet."""
     moved = offline = back = reassigned = 0
     removed: list[str] = []
     for each in decision.records:
@@ -49,7 +49,7 @@ def lines_of(image: ClusterImage, decision: Decision) -> Iterator[str]:
 
 
 def _counts(image: ClusterImage, changes: KraftChanges) -> tuple[int, int, int, int]:
-    """Partitions with another leader, with none any more, with one again, and with other replicas."""
+    """How many partitions get another leader, lose their leader, get a leader again, and get other replicas."""
     reassigned = 0 if changes.replicas is None else len(changes)
     if changes.replicas is not None and changes.replicas.valid is not None:
         reassigned = int(changes.replicas.valid.sum())
@@ -58,7 +58,7 @@ def _counts(image: ClusterImage, changes: KraftChanges) -> tuple[int, int, int, 
     named = changes.leaders != NO_LEADER_CHANGE
     rows, after = changes.rows[named], changes.leaders[named]
     before = image.table.leader__p[rows]
-    ids = np.append(image.brokers.ids, -1)  # Row -1 is nobody.
+    ids = np.append(image.brokers.ids, -1)  # Row -1 stands for no leader.
     others = ids[before] != after
     went, came = others & (after < 0), others & (before < 0)
     return int((others & ~went & ~came).sum()), int(went.sum()), int(came.sum()), reassigned
@@ -67,11 +67,11 @@ def _counts(image: ClusterImage, changes: KraftChanges) -> tuple[int, int, int, 
 def _created(created: PartitionCreations) -> Iterator[str]:
     is_new = np.asarray(created.is_new, np.bool_)
     topics = np.asarray(created.topics)
-    for kind, what in ((True, "created"), (False, "extended")):
+    for kind, what in ((True, "created with"), (False, "extended by")):
         places = np.flatnonzero(is_new == kind).tolist()
         if places:
             count = int(np.isin(topics, places).sum())
-            yield f"{_names([created.names[place] for place in places])} {what} by {count:,} partitions"
+            yield f"{_names([created.names[place] for place in places])} {what} {count:,} partitions"
 
 
 def _names(names: list[str]) -> str:

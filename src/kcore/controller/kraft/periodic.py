@@ -1,8 +1,8 @@
-"""What the active controller does by itself, and when: fencing, elections, expiry, no-ops.
+"""The periodic tasks of the active controller, and when they are due: fencing, elections, expiry of tokens, no-ops.
 
-4.x has one rule: a task is due its period after it ran last, or after activation; where it has more to do, in 10 ms;
-where it failed, in 5 minutes. In 3.9.1 the elections and the fencing wait only while there is something to wait for.
-Tasks that are due at once run in the order in which they fell due.
+In 4.x a task is due one period after its last run or after activation; if it has more to do, after 10 ms; if it
+failed, after 5 minutes. In 3.9.1 elections and fencing are scheduled only while there is a reason for them. Tasks that
+are due at the same time run in the order in which they fell due.
 Source: PeriodicTaskControlManager of 4.3.1; QuorumController.maybeScheduleNext* and
 rescheduleMaybeFenceStaleBrokers of 3.9.1.
 """
@@ -38,16 +38,16 @@ class Task:
     name: str
     period_ms: int
     work: Work
-    continues_from: int | None = None  # Having written so many records it may have more to do at once.
-    is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: it waits only while this holds.
+    continues_from: int | None = None  # If it wrote so many records, it is due again at once.
+    is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: it is scheduled only while this holds.
     next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when it has something to do.
 
 
 class PeriodicTasks:
-    """Of one controller, active or not."""
+    """The schedule of one controller, active or not."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        """In the order in which they are due where several are due at the same time."""
+        """`tasks`: in the order in which they run if several are due at the same time."""
         self._tasks = {task.name: task for task in tasks}
         self._due_ms: dict[str, int] = {}  # In the order in which they were set.
 
@@ -60,17 +60,17 @@ class PeriodicTasks:
         self.on_change(context, now_ms)
 
     def deactivate(self) -> None:
-        """The node leads no more."""
+        """The node does not lead any more: nothing is due."""
         self._due_ms = {}
 
     def on_change(self, context: ControllerContext, now_ms: int) -> None:
-        """The state has changed: 3.9.1 looks whether there is something to wait for now."""
+        """The state has changed: schedules the tasks of 3.9.1 that have a reason now."""
         for task in self._tasks.values():
             if task.name not in self._due_ms and (task.is_wanted is not None or task.next_ms is not None):
                 self._wait(task, context, now_ms)
 
     def _wait(self, task: Task, context: ControllerContext, now_ms: int) -> None:
-        """For what a task waits for next; nothing is set where it waits for nothing."""
+        """Schedules the task's next run, if it has one."""
         if task.next_ms is not None:
             if (next_ms := task.next_ms(context)) is not None:
                 self._set(task, next_ms)
@@ -79,11 +79,11 @@ class PeriodicTasks:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When `due` is asked next; None while nothing waits."""
+        """When the next task is due; None while none is scheduled."""
         return min(self._due_ms.values(), default=None)
 
     def due(self, now_ms: int) -> Task | None:
-        """The one that fell due first."""
+        """The task that fell due first; None if none is due."""
         name = min(self._due_ms, key=self._due_ms.__getitem__, default=None)
         if name is None or self._due_ms[name] > now_ms:
             return None
@@ -99,7 +99,7 @@ class PeriodicTasks:
         failed: bool = False,
         has_more: bool = False,
     ) -> None:
-        """It was done at `now_ms` and wrote so many records; when it is due next."""
+        """The task ran at `now_ms` and wrote so many records: schedules its next run."""
         self._due_ms.pop(task.name, None)
         if failed:
             self._set(task, now_ms + AFTER_FAULT_MS)
@@ -131,7 +131,7 @@ def _is_imbalanced(context: ControllerContext) -> bool:
 
 
 def _next_session_end(context: ControllerContext) -> int | None:
-    """Of the unfenced broker that has been silent longest (BrokerHeartbeatManager.nextCheckTimeNs of 3.9.1)."""
+    """When the first session of an unfenced broker ends (BrokerHeartbeatManager.nextCheckTimeNs of 3.9.1)."""
     brokers, heartbeats = context.image.brokers, context.heartbeats
     contacts = [
         state.last_contact_ms
@@ -144,7 +144,7 @@ def _next_session_end(context: ControllerContext) -> int | None:
 def tasks_of(
     config: KraftControllerConfig, *, fence: Work, elect_unclean: Work, balance: Work, expire_tokens: Work
 ) -> list[Task]:
-    """All that a controller with these settings does; the order is that of Kafka's tables."""
+    """All tasks of a controller with these settings, in the order of Kafka's tables."""
     is_old = config.release == "3.9.1"
     tasks = [
         Task(

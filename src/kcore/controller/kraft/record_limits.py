@@ -1,4 +1,4 @@
-"""The 10,000 records that a request may write in Kafka: a departure that kcore has only if asked."""
+"""Kafka's limit of 10,000 records a request. kcore has it only if the departure "record-limits" is switched off."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ TOO_LARGE: Final = "Unable to perform excessively large batch operation."  # Bou
 
 
 def has_limits(context: ControllerContext) -> bool:
-    """Whether requests are limited as Kafka does it."""
+    """Whether Kafka's limits on the records of a request hold."""
     return RECORD_LIMITS in context.config.kafka_way
 
 

@@ -1,7 +1,4 @@
-"""What elections need of the topics' settings, of a controller's context.
-
-`election_settings.py` makes columns of them.
-"""
+"""The settings that elections read, from a controller's context. `election_settings.py` makes columns of them."""
 
 from typing import Final
 
@@ -13,10 +10,10 @@ _ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.pr
 
 
 def kraft_settings(context: ControllerContext) -> KraftSettings:
-    """Whose rules decide elections, and what the topics are set to, as of the context's present state.
+    """The level of Kafka and the topics' settings that decide elections, as of the context's present state.
 
-    The cost is that of the settings that changed since the last call; after a change that elections depend on, of the
-    topics with settings of their own besides.
+    The cost grows with the settings that changed since the last call; after a change of a setting that elections read,
+    also with the topics that override one.
     """
     level = context.level
     return context.election_settings.of(context.image, level, is_elr_enabled(context))

@@ -11,7 +11,7 @@ from kcore.metadata.image_writer import records_of
 
 
 class SnapshotNeed:
-    """Counts what came since the last snapshot (SnapshotGenerator)."""
+    """Counts bytes and time since the last snapshot (SnapshotGenerator)."""
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._most_bytes = config.metadata_log_max_record_bytes_between_snapshots
@@ -21,7 +21,7 @@ class SnapshotNeed:
         self.offset = 0  # Of the last one.
 
     def count(self, size: int) -> None:
-        """So many bytes of records were replayed."""
+        """Counts the bytes of replayed records."""
         self._bytes += size
 
     def why(self, offset: int, now_ms: int) -> str | None:
@@ -37,7 +37,7 @@ class SnapshotNeed:
         return None
 
     def begin(self, offset: int, now_ms: int) -> None:
-        """One is being written, or was loaded, of the state at `offset`."""
+        """A snapshot of the state at `offset` is being written, or was loaded."""
         self.offset, self._bytes, self._begun_ms = offset, 0, now_ms
 
 

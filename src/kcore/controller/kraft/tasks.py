@@ -8,7 +8,7 @@ from kcore.controller.kraft.periodic import Task, tasks_of
 
 
 def all_tasks(config: KraftControllerConfig) -> list[Task]:
-    """Of a controller with these settings (QuorumController's constructor)."""
+    """The periodic tasks of a controller with these settings (QuorumController's constructor)."""
     return tasks_of(
         config,
         fence=fence_stale_brokers,

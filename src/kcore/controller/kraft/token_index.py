@@ -11,14 +11,14 @@ from kcore.schema.metadata_records_security import DelegationTokenRecord
 
 
 class TokenIndex:
-    """Of one image at a time; another image is indexed anew."""
+    """An index of one image at a time; for another image it is built anew."""
 
     def __init__(self, secret_key: str | None) -> None:
         """`secret_key`: `delegation.token.secret.key`; None where there are no tokens."""
         self._secret_key = None if secret_key is None else secret_key.encode()
         self._image: ClusterImage | None = None
-        self._count = 0  # Of changes that the index knows.
-        self._ids: dict[bytes, str] = {}  # By HMAC; of tokens that may be gone since.
+        self._count = 0  # How many changes of the image the index has taken in.
+        self._ids: dict[bytes, str] = {}  # By HMAC; some of the tokens may have been removed since.
 
     def hmac_of(self, token_id: str) -> bytes:
         """The token's secret."""

@@ -1,4 +1,4 @@
-"""From a decision to batches of the log, and from these to the state: the active controller replays what it appends.
+"""Encodes decisions as batches of the log, and replays these on the state of the active controller.
 
 A decision that must be made as a whole is one batch, or a metadata transaction of several (KIP-868). The state is
 changed by the very bytes that go into the log, so that whoever replays the log comes to the same state.
@@ -16,7 +16,7 @@ from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
-FEW: Final = 16  # So many records are sooner replayed one by one.
+FEW: Final = 16  # Up to so many records are replayed one by one: that is faster.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Written:
     begin: int
     end: int
     batches: bytes
-    records: EncodedRecords  # Without the marks of the transaction.
+    records: EncodedRecords  # Without the records that begin and end the transaction.
     is_transaction: bool
 
 
@@ -48,7 +48,7 @@ def written(context: ControllerContext, decision: Decision, epoch: int, wall_ms:
 
 
 def _level_of(context: ControllerContext) -> MetadataVersion:
-    """Before the first metadata.version there are single records alone, whose versions are given."""
+    """The level to encode with. Before the first metadata.version every record names its version."""
     if FEATURE_NAME in context.image.features:
         return context.version
     return MetadataVersion.parse(RELEASES[context.config.release].default)
@@ -62,7 +62,7 @@ def take_effect(context: ControllerContext, made: Written, decision: Decision, e
         for offset, value in enumerate(made.records, made.begin):
             context.apply(decode_metadata_record(value)[0], offset, now_ms)
         return
-    if made.is_transaction:  # All of it is decided: what would wait for its end takes effect at once.
+    if made.is_transaction:  # The whole transaction is decided, so its records take effect at once.
         image.begin(made.begin, epoch)
         for batch in made.records.batches(made.begin + 1, epoch=epoch, timestamp=0):
             replay(image, decode_records(bytes(batch)))

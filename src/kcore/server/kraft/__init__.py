@@ -1,1 +1,1 @@
-"""A KRaft controller as a process: a node of a quorum, the controller on it, and what clients ask of both."""
+"""A KRaft controller as a process: the node of a quorum, the controller on it, and the server for both."""

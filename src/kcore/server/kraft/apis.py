@@ -1,4 +1,4 @@
-"""What a controller of each release says it serves, and which features it can: its answer to ApiVersions.
+"""The APIs and features in the ApiVersionsResponse of a controller, by release.
 
 Source: ApiMessageType's listeners, QuorumFeatures.defaultSupportedFeatureMap.
 """

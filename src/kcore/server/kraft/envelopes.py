@@ -1,4 +1,4 @@
-"""Envelopes: what a broker hands on of a client's request, and the answer within another (KIP-590).
+"""Envelopes: requests of clients that brokers forward, and the responses to them (KIP-590).
 
 Source: EnvelopeUtils, RequestChannel.Request.buildResponse.
 """
@@ -34,7 +34,7 @@ _VERSION: Final = Struct(">h")
 
 
 class Forwarded(NamedTuple):
-    """What was in an envelope."""
+    """A request from an envelope."""
 
     request: Message
     header: RequestHeader
@@ -44,7 +44,7 @@ class Forwarded(NamedTuple):
 
 
 def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
-    """The request, or the envelope's error; an empty response carries that (EnvelopeUtils.handleEnvelopeRequest)."""
+    """The forwarded request, or the error for an empty EnvelopeResponse (EnvelopeUtils.handleEnvelopeRequest)."""
     try:
         principal = _principal_of(envelope.request_principal)
     except (DecodeError, TypeError):
@@ -76,7 +76,7 @@ def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
 
 
 def _principal_of(data: bytes | None) -> DefaultPrincipalData:
-    """With its version in front (DefaultKafkaPrincipalBuilder.deserialize)."""
+    """The principal, which its version precedes (DefaultKafkaPrincipalBuilder.deserialize)."""
     if data is None or len(data) < _VERSION.size:
         raise DecodeError("an envelope without a principal", 0)
     [version] = _VERSION.unpack_from(data)
@@ -88,7 +88,7 @@ def _principal_of(data: bytes | None) -> DefaultPrincipalData:
 
 
 def wrapped(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
-    """The response in an envelope; a NOT_CONTROLLER anywhere in it is the envelope's, so that the broker asks anew."""
+    """The response in an envelope. NOT_CONTROLLER in it becomes the envelope's error: the broker then retries."""
     if names_another_controller(response):
         return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
     version = forwarded.header.request_api_version
@@ -98,7 +98,7 @@ def wrapped(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
 
 
 def names_another_controller(response: Message) -> bool:
-    """Whether an `error_code` of the response, or of its first items, says so: it is then in each of them."""
+    """Whether NOT_CONTROLLER is an `error_code` of the response or of its first items: all items have it then."""
     if getattr(response, "error_code", Errors.NONE) == Errors.NOT_CONTROLLER:
         return True
     names: list[str] = [*type(response).__slots__]

@@ -1,4 +1,4 @@
-"""What clients of a KRaft controller ask: raft's requests go to the node, the controller's to the controller.
+"""The server of a KRaft controller: raft's requests go to the node, the others to the controller.
 
 Source: ControllerApis.
 """
@@ -36,7 +36,7 @@ TakeControl = Callable[[Message, RequestInfo, Hashable], None]
 
 
 class _Asked(NamedTuple):
-    """A request, and what is known of who asks."""
+    """A request, its principal and its connection."""
 
     request: Message
     version: int
@@ -48,7 +48,7 @@ class _Asked(NamedTuple):
 
 
 def _senseless(asked: _Asked) -> NetworkError:
-    """It costs the connection, as where Kafka's own parser of requests throws."""
+    """Closes the connection, as where Kafka's parser of requests throws."""
     return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
 
 
@@ -76,7 +76,7 @@ class ControllerFront(QuorumFront):
         return APIS[self._release]
 
     def show_features(self, finalized: Mapping[str, int], offset: int) -> None:
-        """What ApiVersions says from now on: levels as they were committed at `offset` (FeaturesPublisher)."""
+        """The finalized levels in ApiVersions responses from now on, as committed at `offset` (FeaturesPublisher)."""
         if self._server is None or self._told == (dict(finalized), offset):
             return
         self._told = dict(finalized), offset
@@ -102,7 +102,7 @@ class ControllerFront(QuorumFront):
         return await self._asked(context, asked)
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message:
-        """The request within is its client's; who hands it on must be a member of the cluster."""
+        """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
         if not self._is_allowed(outer, CLUSTER_ACTION):
             return EnvelopeResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value)
         found = unwrapped(envelope)

@@ -1,4 +1,4 @@
-"""All settings that server.properties may have in Kafka 4.3.1: whatever else stands there is a mistake.
+"""All settings that server.properties may have in Kafka 4.3.1; others are refused.
 
 Source: AbstractKafkaConfig.CONFIG_DEF.
 """
@@ -127,4 +127,4 @@ _NAMES: Final = """
     unstable.api.versions.enable unstable.feature.versions.enable
 """
 KNOWN_NAMES: Final = frozenset(_NAMES.split())
-PREFIXES: Final = ("listener.name.", "config.providers.", "metrics.reporters.")  # Names of one's own come behind them.
+PREFIXES: Final = ("listener.name.", "config.providers.", "metrics.reporters.")  # A user's own names follow these.

@@ -62,7 +62,7 @@ class KraftServer(QuorumServer):
             JavaRandom(dice.getrandbits(48)),
             random_directory_id,
         )
-        self._levels: tuple[dict[str, int], int] = {}, -1  # As decided, and the offset behind it.
+        self._levels: tuple[dict[str, int], int] = {}, -1  # Levels as decided, and the offset after their records.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         super().__init__(
@@ -77,7 +77,7 @@ class KraftServer(QuorumServer):
         self.controller.kraft_version_problem = self._why_no_kraft_version
 
     def _why_no_kraft_version(self, version: int) -> str | None:
-        """Why the voters cannot do that level, or None."""
+        """Why the voters do not support that level of kraft.version, or None."""
         if not self.node.leads:
             return "this node does not lead"
         problem = kraft_version.upgrade(self.node, version, self._own_clock.now_ms(), validate_only=True)
@@ -92,7 +92,7 @@ class KraftServer(QuorumServer):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Background work ends first; a leader says good-bye."""
+        """Ends background work first; a leader then resigns."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -129,7 +129,7 @@ class KraftServer(QuorumServer):
         self._control(self.controller.on_timer)
 
     def _take(self, event: Callable[[int], list[Effect]]) -> None:
-        """Behind each event: the timer of what the controller does by itself, and the features that clients see."""
+        """After each event: sets the timer of the periodic tasks, and shows clients the finalized features."""
         super()._take(event)
         if not self._failed.done():
             self._wake_controller()
@@ -176,7 +176,7 @@ class KraftServer(QuorumServer):
     # Snapshots.
 
     async def _write_snapshots(self) -> None:
-        """Of the committed state, when there is reason to; a failed one is tried again with the next reason."""
+        """Writes snapshots of the committed state when one is due; a failed one is tried again when the next is due."""
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
             controller, wall_ms = self.controller, _wall_ms()

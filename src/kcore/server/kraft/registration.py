@@ -1,4 +1,4 @@
-"""A controller makes itself known to the active one, with its listeners and features (KIP-919).
+"""A controller registers itself with the active one, with its listeners and features (KIP-919).
 
 Source: ControllerRegistrationManager of 4.3.1.
 """
@@ -32,14 +32,14 @@ BACKOFF: Final = Backoff(first_s=0.1, highest_s=10.0)
 
 
 class Registration:
-    """Of one process: its incarnation is new with each start."""
+    """The registration of one process; each start is a new incarnation."""
 
     def __init__(self, config: RaftConfig, node: RaftNode, controller: KraftController, random: Random) -> None:
         self._config, self._node, self._controller, self._random = config, node, controller, random
         self.incarnation_id = random_directory_id()
 
     async def run(self) -> None:
-        """Until it is cancelled: asks the active controller whenever the log does not have this incarnation."""
+        """Registers with the active controller while the log lacks this incarnation; runs until cancelled."""
         delays = BACKOFF.delays_s(self._random)
         while True:
             if not self._is_wanted():
@@ -62,7 +62,7 @@ class Registration:
         return known is None or known.incarnation_id != self.incarnation_id
 
     async def _try(self) -> str:
-        """What was wrong, empty for nothing."""
+        """Tries once. Returns why it failed; empty if it did not."""
         where = self._active()
         if where is None:
             return "no controller is active"
@@ -74,7 +74,7 @@ class Registration:
         return "" if not answer.error_code else f"{Errors.of(answer.error_code).name}: {answer.error_message}"
 
     def _active(self) -> Address | None:
-        """Where the leader listens, this node itself included."""
+        """The address of the leader, which may be this node."""
         node, listener = self._node, self._config.listener
         if node.leads:
             return self._own_address()

@@ -1,4 +1,4 @@
-"""server.properties: what a KRaft controller of kcore makes of Kafka's settings.
+"""Reads server.properties into the settings of a KRaft controller.
 
 Source: AbstractKafkaConfig, KafkaConfig, QuorumConfig, MetadataLogConfig, DelegationTokenManagerConfigs of 4.3.1.
 """
@@ -24,11 +24,11 @@ MOST_LONG: Final = 2**63 - 1
 
 
 class SettingsError(KcoreError):
-    """A line of server.properties that cannot be."""
+    """An invalid line of server.properties."""
 
 
 class KraftSettings(NamedTuple):
-    """What the process needs."""
+    """The settings of the process."""
 
     node_id: int
     directory: Path  # metadata.log.dir
@@ -41,7 +41,7 @@ class KraftSettings(NamedTuple):
     controller: dict[str, Any]  # Fields of KraftControllerConfig.
 
     def controller_config(self, cluster_id: str, release: str, kafka_way: frozenset[str]) -> KraftControllerConfig:
-        """Of a cluster with this id."""
+        """The settings of the controller of a cluster with this id."""
         return KraftControllerConfig(
             node_id=self.node_id,
             cluster_id=cluster_id,
@@ -105,7 +105,7 @@ _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 
 
 def settings_of(properties: Mapping[str, str]) -> KraftSettings:
-    """SettingsError, one line, for a setting that Kafka does not know, or whose value cannot be."""
+    """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
     given = {name: value.strip() for name, value in properties.items()}
     for name in given:
         if name not in KNOWN_NAMES and name not in _OF_AUTHORIZER and not name.startswith(PREFIXES):
@@ -153,7 +153,7 @@ def _log_dir(given: Mapping[str, str]) -> str:
 
 
 def _listeners(given: Mapping[str, str]) -> tuple[str, Address, Address]:
-    """The first of controller.listener.names: where it listens, and what others are told."""
+    """The first of controller.listener.names: the address where it listens, and the advertised one."""
     listener = given.get("controller.listener.names", "").split(",")[0].strip()
     if not listener:
         raise SettingsError("controller.listener.names is missing")

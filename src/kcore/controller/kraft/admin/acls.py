@@ -45,7 +45,7 @@ _TOO_MANY: Final = f"Cannot remove more than {MOST_RECORDS} acls in a single del
 def _refused_at_once(
     context: ControllerContext, request: Message, info: RequestInfo, operation: int, no_authorizer: str
 ) -> Message | None:
-    """The response where who asks may not, or there are no ACLs in this cluster."""
+    """The response where the principal is not authorized, or the cluster has no ACLs; None otherwise."""
     if not is_authorized(context, info, operation):
         return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, operation))
     if not context.config.has_authorizer:
@@ -85,7 +85,7 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
 
 
 def _is_of_a_filter(row: AclCreation) -> bool:
-    """ResourcePattern and AccessControlEntry cannot be made of it."""
+    """Whether it has a value of filters alone, which ResourcePattern and AccessControlEntry refuse."""
     return row.resource_pattern_type in (ANY, MATCH) or ANY in (row.resource_type, row.operation, row.permission_type)
 
 
@@ -96,7 +96,7 @@ def _new_id(context: ControllerContext, image: ClusterImage) -> Uuid:
 
 
 def _entry(row: AclCreation) -> AccessControlEntryRecord:
-    """Its id is still to be given."""
+    """The record of an entry, without its id."""
     return AccessControlEntryRecord(
         resource_type=row.resource_type,
         resource_name=row.resource_name,
@@ -113,7 +113,7 @@ def _operations(context: ControllerContext) -> range:
 
 
 def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
-    """Why it is no entry (AclApis.handleCreateAcls, AclControlManager.validateNewAcl)."""
+    """Why the entry is invalid, or None (AclApis.handleCreateAcls, AclControlManager.validateNewAcl)."""
     if row.resource_type == CLUSTER and row.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not row.resource_name:
@@ -138,7 +138,7 @@ def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
 
 
 class Filter:
-    """Which entries are meant (AclBindingFilter)."""
+    """Which entries match (AclBindingFilter)."""
 
     def __init__(self, row: DeleteAclsFilter | DescribeAclsRequest) -> None:
         self.resource_type, self.name = row.resource_type_filter, row.resource_name_filter
@@ -147,7 +147,7 @@ class Filter:
         self.operation, self.permission_type = row.operation, row.permission_type
 
     def reason_unknown(self, operations: range) -> str | None:
-        """Why it is no filter (AclControlManager.validateFilter)."""
+        """Why the filter is invalid, or None (AclControlManager.validateFilter)."""
         if self.resource_type not in RESOURCE_TYPES or self.pattern_type not in PATTERN_TYPES:
             return "Unknown patternFilter."
         if self.operation not in operations or self.permission_type not in PERMISSIONS:
@@ -155,7 +155,7 @@ class Filter:
         return None
 
     def matching(self, index: AclIndex, image: ClusterImage) -> list[Acl]:
-        """The entries; the cost is that of one pattern's, where the filter names it, or else of all."""
+        """The entries that match. Looks at the entries of one pattern if the filter names it, otherwise at all."""
         found: Iterable[Acl] = image.acls.values()
         if self.name is not None and self.resource_type != ANY and self.pattern_type in (LITERAL, PREFIXED):
             found = index.of_pattern((self.resource_type, self.pattern_type, self.name))

@@ -34,7 +34,7 @@ _TOO_OLD: Final = "Direct-to-controller communication is not supported with the 
 
 
 def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequest, info: RequestInfo) -> Decision:
-    """The controllers that are registered with the listener that was asked. Needs ALTER of the cluster."""
+    """The registered controllers, at the listener on which the request came. Needs ALTER of the cluster."""
     if not context.version.controller_registration_supported:
         return Decision(refused(request, Errors.UNSUPPORTED_VERSION, _TOO_OLD))
     if not is_authorized(context, info, ALTER):
@@ -64,7 +64,7 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
 
 
 def _mistaken(error: Errors, why: str, info: RequestInfo) -> DescribeClusterResponse:
-    """Version 0 knows no endpoint types."""
+    """The error for a wrong endpoint type; version 0 of the request has no endpoint types."""
     return DescribeClusterResponse(error_code=error if info.version else Errors.INVALID_REQUEST, error_message=why)
 
 

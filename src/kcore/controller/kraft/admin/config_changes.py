@@ -37,11 +37,11 @@ Records = Sequence[ConfigRecord]
 
 
 class SenselessOperationError(KcoreError):
-    """Kafka's controller falls over such a request and gives up leadership; here all of it is refused."""
+    """The whole request is refused. Kafka's controller fails on such a request and gives up its leadership."""
 
 
 class Altered(NamedTuple):
-    """Of one resource: an error, or what is to be written."""
+    """The outcome for one resource: an error, or the records to write."""
 
     error: Errors
     message: str | None = None
@@ -49,19 +49,19 @@ class Altered(NamedTuple):
 
 
 class ConfigChanges:
-    """Of one request. `is_forwarded`: a broker has sent it on."""
+    """The changes of one request. `is_forwarded`: a broker forwarded it."""
 
     def __init__(self, context: ControllerContext, *, is_forwarded: bool) -> None:
         self.context = context
         self._release = context.config.release
         self._is_forwarded = is_forwarded
         self._elr = is_elr_enabled(context) and self._release != "3.9.1"
-        self._base: Mapping[str, str] | None = None  # What a topic has without settings of its own.
+        self._base: Mapping[str, str] | None = None  # The values of a topic without settings of its own.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
-        """Of each name what is done to it; `is_new`: the resource is made by this request.
+        """Operations by the name of the setting; `is_new`: this request creates the resource.
 
-        SenselessOperationError for an operation that Kafka has not, or one without a value that needs one. Source:
+        SenselessOperationError for an unknown operation, or one that needs a value and has none. Source:
         ConfigurationControlManager.incrementalAlterConfigResource.
         """
         current = self.context.image.configs.get(resource, {})
@@ -80,13 +80,13 @@ class ConfigChanges:
                 value = _listed(current.get(name, default), operation, value)
             elif operation == OpType.DELETE:
                 value = None
-            # Brokers load anew what is set again.
+            # An equal value is written for brokers, too: they load it again.
             if value != current.get(name) or resource[0] == ConfigResourceType.BROKER:
                 records.append(_record(resource, name, value))
         return self._checked(resource, records, (), is_new=is_new)
 
     def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altered:
-        """All settings of the resource; those left out are removed.
+        """Replaces all settings of the resource; those left out are removed.
 
         Source: ConfigurationControlManager.legacyAlterConfigResource.
         """
@@ -102,7 +102,7 @@ class ConfigChanges:
         return self._checked(resource, explicit, removed, is_new=False)
 
     def clear_elrs(self, records: Iterable[ConfigRecord]) -> list[Versioned]:
-        """ELR says who was in sync by another min.insync.replicas than these records set (KIP-966).
+        """Records that clear the ELRs of topics whose min.insync.replicas the given records change (KIP-966).
 
         Source: ConfigurationControlManager.createClearElrRecordsAsNeeded.
         """
@@ -207,7 +207,7 @@ class ConfigChanges:
 
 
 def is_node(context: ControllerContext, node_id: int) -> bool:
-    """Whether a broker is registered by that id, or a controller, or it is a static voter's."""
+    """Whether the id is that of a registered broker, a registered controller or a static voter."""
     image, config = context.image, context.config
     voters = config.static_configs.get("controller.quorum.voters", "")
     if image.brokers.get(node_id) is not None or any(
@@ -218,7 +218,7 @@ def is_node(context: ControllerContext, node_id: int) -> bool:
 
 
 def java_int(text: str) -> int | None:
-    """As Integer.parseInt reads it; None for what it refuses."""
+    """The number that Integer.parseInt reads; None where it throws."""
     if not _JAVA_INT.fullmatch(text) or len(text) > 64:
         return None
     value = int(text)

@@ -1,7 +1,7 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-Kafka's controller tells some 350 settings of its own node, with the defaults of those that nobody has set, and what
-each is for. This one tells those that are set, and has no documentation.
+Kafka's controller describes some 350 settings of its own node, with defaults and documentation. This one describes
+the settings that are set, without documentation.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ Entries = list[schema.DescribeConfigsResourceResult]
 def on_describe_configs(
     context: ControllerContext, request: schema.DescribeConfigsRequest, info: RequestInfo
 ) -> Decision:
-    """What who asks may not see comes last. An unknown kind of resource makes all fail."""
+    """Resources that the principal may not describe come last. An unknown resource type fails the whole request."""
     if any(not known_kind(context.config.release, each.resource_type) for each in request.resources):
         return Decision(refused(request, Errors.INVALID_REQUEST, DEFAULT_MESSAGES[Errors.INVALID_REQUEST]))
     describing = Describing(context, includes_synonyms=request.include_synonyms)
@@ -61,7 +61,7 @@ class Describing:
         self._brokers = BrokerSettings(self._config, self._image)
 
     def result(self, resource: schema.DescribeConfigsResource) -> schema.DescribeConfigsResult:
-        """Of one resource (ConfigHelper.describeConfigs)."""
+        """The settings of one resource (ConfigHelper.describeConfigs)."""
         try:
             found = self._entries[resource.resource_type](self, resource)
         except ApiException as error:
@@ -111,7 +111,7 @@ class Describing:
         ]
 
     def _broker_logger(self, resource: schema.DescribeConfigsResource) -> Entries:
-        """Of Kafka's loggers this node has none."""
+        """No entries: this node has none of Kafka's loggers."""
         name, own = resource.resource_name, self._config.node_id
         if not name:
             Errors.INVALID_REQUEST.raise_for("Broker id must not be empty")
@@ -172,7 +172,7 @@ def _synonym(name: str, value: str, source: int) -> schema.DescribeConfigsSynony
 
 
 def _raw_metrics_entry(name: str, value: str) -> schema.DescribeConfigsResourceResult:
-    """As 3.9.1 tells it, whatever is asked for."""
+    """The entry of 3.9.1, whatever the request asks for."""
     return schema.DescribeConfigsResourceResult(
         name=name, value=value, config_source=ConfigSource.CLIENT_METRICS_CONFIG, synonyms=[], documentation=""
     )

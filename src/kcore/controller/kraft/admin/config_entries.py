@@ -1,4 +1,4 @@
-"""One setting as DescribeConfigs tells it: its value, where it is from, and what stands behind it (ConfigHelper)."""
+"""One setting in a DescribeConfigsResponse: its value, its source and its synonyms (ConfigHelper)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,12 +39,12 @@ def type_of(release: str, name: str) -> int:
 
 
 def is_sensitive(kind: int) -> bool:
-    """Whether a value is not told: a password, or what nobody knows (KafkaConfig.maybeSensitive)."""
+    """Whether the value is withheld: a password's, or that of an unknown setting (KafkaConfig.maybeSensitive)."""
     return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
 
 def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:
-    """Those that a node takes of what is set for it, or for all nodes (DynamicBrokerConfig.fromPersistentProps)."""
+    """The settings of a node, or of all nodes, that a node applies (DynamicBrokerConfig.fromPersistentProps)."""
     return {
         setting: value
         for setting, value in image.configs.get((ConfigResourceType.BROKER, name), {}).items()
@@ -67,7 +67,7 @@ def _is_of_type(kind: int, text: str) -> bool:
 
 
 class BrokerSettings:
-    """What a node's settings are from, as of an image's present state; made once a request."""
+    """The sources of a node's settings, as of an image's present state; made once a request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
         self.release = config.release
@@ -76,7 +76,7 @@ class BrokerSettings:
         self.static = config.static_configs
 
     def synonyms(self, name: str, default: str | None) -> list[DescribeConfigsSynonym]:
-        """All that is said of a setting, what counts first. Source: ConfigHelper.configSynonyms."""
+        """All values that are set for it, the effective one first. Source: ConfigHelper.configSynonyms."""
         names = next((family for family in _FAMILIES if name in family), (name,))
         hides = is_sensitive(type_of(self.release, name))
         found = [
@@ -117,7 +117,7 @@ def entry(
     includes_synonyms: bool,
     read_only: bool = False,
 ) -> DescribeConfigsResourceResult:
-    """It is from where the first synonym is from."""
+    """The response's entry; the first synonym is its source."""
     return DescribeConfigsResourceResult(
         name=name,
         value=value,

@@ -40,7 +40,7 @@ def known_kind(release: str, kind: int) -> bool:
 def error_of_access(
     context: ControllerContext, info: RequestInfo, operation: int, kind: int, name: str
 ) -> Errors | None:
-    """What who asks is refused with; None if it may do that to a resource's settings."""
+    """The error for a principal that is not authorized for the operation on a resource's settings; otherwise None."""
     if kind == ConfigResourceType.TOPIC:
         allowed = is_authorized(context, info, operation, authorization.TOPIC, name)
         return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
@@ -104,7 +104,7 @@ def on_incremental_alter_configs(
 def _distinct(
     context: ControllerContext, given: Iterable[tuple[Resource, Any]], answers: _Answers
 ) -> dict[Resource, Any]:
-    """Resources of a kind that is known, each named once; the others are answered."""
+    """The resources of known types that the request names once; the others get their error."""
     found: dict[Resource, Any] = {}
     repeated: set[Resource] = set()
     for resource, changes in given:
@@ -120,7 +120,7 @@ def _distinct(
 
 
 def _permitted(context: ControllerContext, info: RequestInfo, changes: Changes, answers: _Answers) -> Changes:
-    """What who asks may alter. Source: ControllerApis.authorizeAlterResource."""
+    """The resources that the principal may alter. Source: ControllerApis.authorizeAlterResource."""
     permitted = {}
     for resource, change in changes.items():
         kind, name = resource
@@ -164,7 +164,7 @@ def _alter_loggers(
     resource: schema.IncrementalAlterConfigsRequestAlterConfigsResource,
     answers: _Answers,
 ) -> None:
-    """Levels of this node's loggers, of which it has none of Kafka's names. Source: RuntimeLoggerManager."""
+    """Levels of this node's loggers: always an error, for it has none of Kafka's. Source: RuntimeLoggerManager."""
     named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
     if not is_authorized(context, info, authorization.CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED

@@ -1,8 +1,8 @@
 """UpdateFeatures (KIP-584, KIP-778, KIP-1022): metadata.version, kraft.version and the other features.
 
-In 4.x all updates of a request are made or none; in 3.9.1 each by itself. kraft.version is raft's: a decision asks for
-it (`Decision.kraft_version`), and only once the whole request is fine. Kafka's asks before it has looked at the other
-updates, so that a refused request may change it.
+In 4.x a request makes all of its updates or none; in 3.9.1 each update stands alone. Raft writes kraft.version: the
+decision asks for it (`Decision.kraft_version`) once all updates are valid. Kafka's controller asks before it has
+checked the other updates, so that a refused request may change it.
 
 Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, QuorumFeatures, Feature, MetadataVersion.
 """
@@ -105,7 +105,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
 
 
 def _all_refused(reason: str) -> UpdateFeaturesResponse:
-    """No feature is updated, because of one."""
+    """No feature is updated, because one update is refused."""
     return UpdateFeaturesResponse(error_code=Errors.INVALID_UPDATE_VERSION, error_message=_FAILED + reason)
 
 
@@ -119,7 +119,7 @@ def _accepted(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesRes
 
 
 def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Decision:
-    """As 3.9.1 does it: an update may be refused beside others that are made."""
+    """The way of 3.9.1: some updates may be refused and others made."""
     reasons = {each.name: _reason_refused(context, each, {}) for each in updates}
     results = [
         UpdatableFeatureResult(
@@ -190,7 +190,7 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
 
 
 def _current(context: ControllerContext, name: str) -> int:
-    """The level that a feature has; 3.9.1 takes kraft.version for a feature like others."""
+    """The level of a feature; 3.9.1 treats kraft.version as any other feature."""
     if name == KRAFT_VERSION:
         return context.image.written_kraft_version if context.config.release == OLD else context.kraft_version
     return context.image.features.get(name, 0)

@@ -46,7 +46,7 @@ def on_alter_client_quotas(
 ) -> Decision:
     """Each entity by itself: all of its quotas change, or none. Needs ALTER_CONFIGS of the cluster.
 
-    An entity that is named twice is refused, but what was decided at its first place stays, as in Kafka.
+    An entity that is named twice is refused, but the changes of its first entry stay, as in Kafka.
     """
     if not is_authorized(context, info, ALTER_CONFIGS):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, _NOT_AUTHORIZED))
@@ -99,7 +99,7 @@ def _answer(entity: Entity, refusal: str | None) -> AlterClientQuotasResponseEnt
 def _decide(
     context: ControllerContext, entity: Entity, entry: AlterClientQuotasRequestEntryData
 ) -> list[Versioned] | str:
-    """The records of one entity, or why there are none (alterClientQuotaEntity)."""
+    """The records of one entity, or its error (alterClientQuotaEntity)."""
     if (reason := _reason_no_entity(entity)) is not None:
         return reason
     known = OF_ADDRESSES if IP in entity else OF_CLIENTS
@@ -131,7 +131,7 @@ def _record(entity: Entity, key: str, value: float, *, remove: bool) -> Versione
 
 
 def _reason_no_entity(entity: Entity) -> str | None:
-    """Why it is no entity of quotas (validateEntity, configKeysForEntityType)."""
+    """Why quotas cannot have the entity, or None (validateEntity, configKeysForEntityType)."""
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity.items():
@@ -148,7 +148,7 @@ def _reason_no_entity(entity: Entity) -> str | None:
 def _is_address(text: str) -> bool:
     """Whether it is an IP address, or localhost.
 
-    Kafka resolves other names, and stands still meanwhile; a controller of kcore asks no name server.
+    Kafka's controller resolves other names and waits for the answer; kcore's asks no name server.
     """
     try:
         ipaddress.ip_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
@@ -158,7 +158,7 @@ def _is_address(text: str) -> bool:
 
 
 def _reason_no_value(known: Quotas, key: str, value: float) -> str | None:
-    """Why the value is none of this quota (validateQuotaKeyValue)."""
+    """Why the quota cannot have the value, or None (validateQuotaKeyValue)."""
     if key not in known:
         return f"Invalid configuration key {key}"
     if value <= 0.0:

@@ -1,7 +1,7 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554, KIP-900).
 
-A password never comes here: a client salts it, and what is stored are the two keys that follow from that. Neither these
-nor salts are ever logged or told. Source: ScramControlManager, ScramImage, ScramFormatter.
+A client sends a salted password; the two keys derived from it are stored. Neither the keys nor the salts are ever
+logged or sent to anybody. Source: ScramControlManager, ScramImage, ScramFormatter.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ TOO_OLD: Final = Refusal(Errors.UNSUPPORTED_VERSION, "The current metadata.versi
 def on_alter_user_scram_credentials(
     context: ControllerContext, request: AlterUserScramCredentialsRequest, info: RequestInfo
 ) -> Decision:
-    """At most one change for each user; the others are made where one is refused. Needs ALTER of the cluster."""
+    """At most one change for each user; one refused change does not stop the others. Needs ALTER of the cluster."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     deletions: dict[str, ScramCredentialDeletion] = {}

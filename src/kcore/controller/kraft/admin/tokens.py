@@ -71,9 +71,9 @@ def on_create_delegation_token(
 
 
 def _may_ask(info: RequestInfo) -> bool:
-    """Whether the connection is one on which tokens may be asked for (ControllerApis.allowTokenRequests).
+    """Whether token requests are allowed on the connection (ControllerApis.allowTokenRequests).
 
-    Directly over PLAINTEXT nobody may; behind an envelope who has no token himself may.
+    Not directly over PLAINTEXT; in an envelope, unless the client authenticated with a token itself.
     """
     return info.is_forwarded and not info.is_token_authenticated
 
@@ -118,7 +118,7 @@ def _new_id(context: ControllerContext) -> Uuid:
 def on_renew_delegation_token(
     context: ControllerContext, request: RenewDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """The owner or a renewer lets a token live longer, up to its greatest age."""
+    """The owner or a renewer extends the life of a token, at most to its maximum lifetime."""
     found = _token_of(context, request.hmac, info)
     if isinstance(found, Errors):
         time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
@@ -137,7 +137,7 @@ def on_renew_delegation_token(
 def on_expire_delegation_token(
     context: ControllerContext, request: ExpireDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """The owner or a renewer ends a token: now, where the period is negative, or later."""
+    """The owner or a renewer sets when a token expires: now if the period is negative, otherwise after it."""
     found = _token_of(context, request.hmac, info)
     if isinstance(found, Errors):
         time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
@@ -154,7 +154,7 @@ def on_expire_delegation_token(
 
 
 def _token_of(context: ControllerContext, secret: bytes, info: RequestInfo) -> DelegationTokenRecord | Errors:
-    """The token of an HMAC, or why there is none to be had."""
+    """The token of an HMAC, or the error."""
     if not _may_ask(info):
         return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if (error := _error_of_all(context)) is not None:

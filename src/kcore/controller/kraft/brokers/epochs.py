@@ -1,4 +1,4 @@
-"""Which incarnation of a broker speaks (KIP-380)."""
+"""Which incarnation of a broker sent a request (KIP-380)."""
 
 from kcore.metadata.broker_table import BrokerTable
 

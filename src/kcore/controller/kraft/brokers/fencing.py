@@ -1,4 +1,4 @@
-"""Brokers that are not heard of any more are fenced.
+"""Fences brokers whose sessions have ended.
 
 Source: ReplicationControlManager.maybeFenceOneStaleBroker.
 """
@@ -38,7 +38,7 @@ def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:
 
 
 def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Kafka's way; a session of an incarnation that is not registered ends without a record."""
+    """Kafka's way: one broker. The session of an incarnation that is not registered ends without a record."""
     while (expired := context.heartbeats.expire_first(context.image, now_ms)) is not None:
         if not expired.is_registered:
             return Decision(has_more=True)

@@ -20,7 +20,7 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbea
 
 
 class BrokerControlState(Enum):
-    """Where the controller has a broker (Kafka's BrokerControlState)."""
+    """The state of a broker for the controller (Kafka's BrokerControlState)."""
 
     FENCED = 0
     UNFENCED = 1
@@ -34,7 +34,7 @@ _IS_FENCED: Final = (FENCED, SHUTDOWN_NOW)
 
 
 def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest, info: RequestInfo) -> Decision:
-    """The broker's session goes on; what it wants is granted as soon as it can be.
+    """Extends the broker's session, and grants the state that it wants as soon as possible.
 
     A heartbeat that changes nothing looks at the broker's own state alone, whatever the size of the cluster.
     """
@@ -72,7 +72,7 @@ def _refused(error: Errors) -> Decision:
 
 
 def _current_state(context: ControllerContext, row: int, state: BrokerHeartbeat) -> BrokerControlState:
-    """The controlled shutdown counts once it is in the log: what a refused append held never was."""
+    """A controlled shutdown counts once it is in the log: a refused append leaves no trace."""
     brokers = context.image.brokers
     if brokers.fenced__b[row]:
         return FENCED
@@ -119,7 +119,7 @@ def _records_of_move(context: ControllerContext, broker_id: int, after: BrokerCo
 
 
 def _number_of(records: list[Records]) -> int:
-    """How many records of the log they are."""
+    """How many records of the log these decisions make."""
     number = 0
     for each in records:
         assert not isinstance(each, PartitionCreations)

@@ -1,4 +1,4 @@
-"""When each broker was last heard of, and what it said then: in no record.
+"""When each broker sent its last heartbeat, and what it said then: no record of the log has it.
 
 A session lasts from a broker's heartbeat until nothing was heard of that incarnation for the session timeout. Whether a
 broker is fenced or in controlled shutdown stands in the image; here is what the log does not say. A broker that is
@@ -30,7 +30,7 @@ _CHANGES: Final = (BrokerRegistrationChangeRecord, FenceBrokerRecord, UnfenceBro
 
 @dataclass(slots=True)
 class BrokerHeartbeat:
-    """Of one registered broker (BrokerHeartbeatState)."""
+    """The heartbeats of one registered broker (BrokerHeartbeatState)."""
 
     epoch: int  # Of the incarnation that all this is about.
     registration_offset: int  # Of its RegisterBrokerRecord, or higher: it must apply that before it is unfenced.
@@ -49,7 +49,7 @@ class BrokerHeartbeat:
 
 
 class Expired(NamedTuple):
-    """A broker that is not heard of any more."""
+    """A broker whose session has ended."""
 
     broker_id: int
     had_session: bool  # False: its session had ended before, and its fencing was not written.
@@ -57,10 +57,10 @@ class Expired(NamedTuple):
 
 
 class BrokerHeartbeats:
-    """Of all registered brokers, by id."""
+    """The heartbeats of all registered brokers, by id."""
 
     def __init__(self, session_timeout_ms: int, release: str = "") -> None:
-        """`release`: whose rules hold for sessions."""
+        """`release`: the release of Kafka whose rules sessions follow."""
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[int, BrokerHeartbeat] = {}
         self.is_of_3_9 = release == "3.9.1"

@@ -8,14 +8,14 @@ from kcore.schema.broker_lifecycle import Listener
 
 
 def merged(listeners: Iterable[Listener]) -> list[Listener]:
-    """One a name: of several with the same name the last one, where the first stands."""
+    """One listener a name: the last one of that name, at the place of the first one."""
     return [*{each.name: each for each in listeners}.values()]
 
 
 def are_valid(listeners: Iterable[Listener]) -> bool:
     """Whether each has a security protocol that there is; of those that `merged` keeps, also a host and a port.
 
-    Kafka falls over those that have not.
+    Kafka's controller throws for other listeners.
     """
     given = list(listeners)
     known = {*SECURITY_PROTOCOLS.values()}

@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker is forgotten. ControllerRegistration: a controller tells its listeners and features.
+"""UnregisterBroker: removes a broker. ControllerRegistration: a controller registers its listeners and features.
 
 Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.registerController.
 """
@@ -35,7 +35,7 @@ _TOLD: Final = {  # ControllerRegistrationRequest.getErrorResponse tells these, 
 
 
 def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest, info: RequestInfo) -> Decision:
-    """The broker goes out of every ISR, and its registration is gone. It need not be fenced."""
+    """Removes the broker from every ISR, and then its registration. The broker need not be fenced."""
     if not is_authorized(context, info, ALTER):
         return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     broker_id = request.broker_id
@@ -62,7 +62,7 @@ def _not_unregistered(context: ControllerContext, error: Errors, told: str) -> D
 def on_controller_registration(
     context: ControllerContext, request: ControllerRegistrationRequest, info: RequestInfo
 ) -> Decision:
-    """Writes down what a controller tells of itself (KIP-919)."""
+    """Writes the registration of a controller: its listeners and features (KIP-919)."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _not_registered(Errors.CLUSTER_AUTHORIZATION_FAILED)
     if not context.version.controller_registration_supported:

@@ -16,7 +16,7 @@ from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerI
 def on_allocate_producer_ids(
     context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
 ) -> Decision:
-    """The next block, for a broker that is registered under the epoch that it says."""
+    """The next block, for a broker that is registered with the request's epoch."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     if registered_row(context.image.brokers, request.broker_id, request.broker_epoch) is None:

@@ -1,4 +1,4 @@
-"""The records of what happens to a broker, decided upon the state before all of them.
+"""The records of a change of a broker's state, all decided on the state before them.
 
 Source: handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown, handleDirectoriesOffline and
 handleDirectoriesCordoned of ReplicationControlManager.
@@ -30,14 +30,14 @@ IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChang
 def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Records]:
     """Brokers are fenced. Partitions first: whoever reads the log up to any record sees no fenced leader.
 
-    Several brokers are one change a partition: none of them is elected in the place of another.
+    Several brokers make one change for each partition: none of them is elected in place of another.
     """
     changes = kraft_events.brokers_fenced(context.image.table, kraft_settings(context), broker_ids)
     return [*_if_any(changes), *(_fencing(context, broker_id, FENCE) for broker_id in broker_ids)]
 
 
 def unfenced(context: ControllerContext, broker_id: int) -> list[Records]:
-    """A broker is unfenced, and leads what nobody leads where it may."""
+    """A broker is unfenced, and becomes the leader of leaderless partitions that it may lead."""
     changes = kraft_events.broker_unfenced(context.image.table, kraft_settings(context), broker_id)
     return [_fencing(context, broker_id, UNFENCE), *_if_any(changes)]
 
@@ -58,11 +58,11 @@ def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Reco
 
 
 def directories_offline(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
-    """Directories that the broker's registration lists are offline; the others of `offline` are passed over.
+    """Directories that the broker's registration lists go offline; others in `offline` are ignored.
 
-    The broker goes out of the ISR wherever a replica is in such a directory, be it another broker's: a directory may
-    have been registered by a broker that was unregistered since. A topic that was deleted has no partition in any
-    directory: Kafka falls over one whose ISR was empty.
+    The broker leaves the ISR of every partition with a replica in such a directory, even another broker's replica: the
+    directory may have been registered by a broker that was unregistered since. A deleted topic has no partition in a
+    directory; Kafka's controller throws for one whose ISR was empty.
     """
     table, brokers = context.image.table, context.image.brokers
     row, uuids, said = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)

@@ -1,4 +1,4 @@
-"""BrokerRegistration: a broker that starts is taken in, or told why not.
+"""BrokerRegistration: a broker that starts is registered, or refused with an error.
 
 Source: ClusterControlManager.registerBroker and ReplicationControlManager.handleBrokerShutdown.
 """
@@ -60,7 +60,7 @@ def _is_3_9(context: ControllerContext) -> bool:
 def _changes_for_new_incarnation(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo, row: int | None
 ) -> Iterator[Records]:
-    """What the last incarnation left behind: the broker goes out of ISRs, after an unclean shutdown out of ELRs too."""
+    """Removes the last incarnation from ISRs, and after an unclean shutdown from ELRs."""
     is_clean = (
         info.version >= _CLEAN_SHUTDOWN_FROM
         and row is not None
@@ -82,7 +82,7 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
         )
         for each in request.features
     ]
-    if all(each.name != FEATURE_NAME for each in features):  # 3.9.1 alone takes such a broker in.
+    if all(each.name != FEATURE_NAME for each in features):  # 3.9.1 alone registers such a broker.
         features.append(
             BrokerFeature(
                 name=FEATURE_NAME,
@@ -104,11 +104,11 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
     )
 
 
-# Why a broker is not taken in.
+# Why a broker is refused.
 
 
 def _reason_refused(context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo) -> Errors | None:
-    """In the order in which Kafka looks; where Kafka falls over, INVALID_REGISTRATION."""
+    """The first error in the order of Kafka's checks; INVALID_REGISTRATION where Kafka's controller throws."""
     if request.cluster_id != context.config.cluster_id:
         return Errors.INCONSISTENT_CLUSTER_ID
     if _is_another_alive(context, request, info.now_ms):
@@ -125,8 +125,8 @@ def _reason_refused(context: ControllerContext, request: BrokerRegistrationReque
 def _is_another_alive(context: ControllerContext, request: BrokerRegistrationRequest, now_ms: int) -> bool:
     """Whether another incarnation has a session.
 
-    One that was told that it may stop is no obstacle, unless Kafka's way is wanted ("clean-bounce-waits"): there a
-    broker that restarts cleanly waits until the session of its last incarnation is over.
+    An incarnation that was told that it may stop does not count, except in Kafka's way ("clean-bounce-waits"): there a
+    broker that restarts cleanly waits until the session of its last incarnation has ended.
     """
     brokers = context.image.brokers
     row = registered_row(brokers, request.broker_id)
@@ -156,13 +156,13 @@ def _is_reserved(directory: Uuid) -> bool:
 
 
 def _has_room(context: ControllerContext, broker_id: int) -> bool:
-    """Whether the table of brokers can have that id."""
+    """Whether the table of brokers has room for that id."""
     brokers = context.image.brokers
     return broker_id in brokers or (broker_id >= 0 and len(brokers) < MAX_BROKERS)
 
 
 def _reason_features_refused(context: ControllerContext, request: BrokerRegistrationRequest) -> Errors | None:
-    """A feature that is finalized at a level that the broker does not support, or does not name."""
+    """The error where the broker does not support, or does not name, the finalized level of a feature."""
     finalized = {**context.image.features, KRAFT_VERSION: context.kraft_version}
     for each in request.features:
         if not each.min_supported_version <= finalized.get(each.name, 0) <= each.max_supported_version:

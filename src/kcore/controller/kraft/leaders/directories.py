@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells in which log directories its replicas are (KIP-858).
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas (KIP-858).
 
 Source: ControllerApis.handleAssignReplicasToDirs, ReplicationControlManager.handleAssignReplicasToDirs.
 """
@@ -41,7 +41,7 @@ from kcore.types import Int16s, Int32s, Uuid
 def on_assign_replicas_to_dirs(
     context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
 ) -> Decision:
-    """Any directory is taken, registered or not. A replica in an offline one goes out of the ISR."""
+    """Accepts any directory, registered or not. A replica in an offline directory leaves the ISR."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     if not context.version.directories_supported:
@@ -79,8 +79,8 @@ def _size(topic: AssignReplicasToDirsRequestTopicData) -> int:
 def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) -> Int32s:
     """The row of directory `uuids[place]` for each of the places.
 
-    A directory that nobody has named gets a row, as records are columns that name directories by row. That changes no
-    state: a row in which nothing is means nothing.
+    An unknown directory gets a row, for decisions name directories by row. That changes no state: a row without
+    replicas has no meaning.
     """
     used = np.unique(places).tolist()
     by_place = np.zeros(len(uuids), np.int32)
@@ -91,7 +91,7 @@ def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) 
 def _decided(
     table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories: Int32s
 ) -> list[KraftElections]:
-    """First the directories, in the request's order, then the ISRs without the replicas that are offline."""
+    """The assignments in the request's order, then the ISRs without the replicas in offline directories."""
     records = [
         directories_assigned(table, settings, broker_id, rows[places], directories[places])[0]
         for places in in_runs(rows)

@@ -1,4 +1,4 @@
-"""Elections that somebody asks for, and those that the controller looks for by itself.
+"""Elections that a request asks for, and periodic ones.
 
 Source: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders, maybeElectUncleanLeaders,
 maybeBalancePartitionLeaders.
@@ -75,7 +75,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
 
 def _all_refused(request: ElectLeadersRequest, info: RequestInfo, error: Errors, message: str) -> Decision:
     response = refused(request, error, message)
-    if isinstance(response, ElectLeadersResponse) and info.version == 0:  # It has no error at the top.
+    if isinstance(response, ElectLeadersResponse) and info.version == 0:  # Version 0 has no top-level error.
         response.error_code = Errors.NONE
     return Decision(response)
 
@@ -91,7 +91,7 @@ def _elect_these(context: ControllerContext, topics: Sequence[TopicPartitions], 
     errors = np.zeros(len(rows), np.int16)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     mark(errors, ~_needed(table, rows, unclean), Errors.ELECTION_NOT_NEEDED)
-    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # The elections before it are enough.
+    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # Its earlier elections in the request decide.
     wanted = np.flatnonzero(errors == 0)
     settings, elected = kraft_settings(context), []
     for places in in_runs(rows[wanted]):
@@ -140,7 +140,7 @@ def _unknown(topic: str, topic_row: int, index: int) -> str:
 
 
 def _elect_everywhere(context: ControllerContext, unclean: bool) -> _Elected:
-    """What needs no election is left out. Topics are in the table's order, Kafka's in a hash's."""
+    """Leaves out partitions that need no election. Topics come in the table's order; in Kafka in a hash table's."""
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
     changes = leaders_elected(table, settings, rows, unclean=unclean)
@@ -159,7 +159,7 @@ def _elect_everywhere(context: ControllerContext, unclean: bool) -> _Elected:
     return ElectLeadersResponse(replica_election_results=results), [changes] if len(changes) else []
 
 
-# What the controller does by itself.
+# Periodic elections.
 
 
 def elect_unclean(context: ControllerContext, now_ms: int) -> Decision | None:
@@ -173,7 +173,7 @@ def elect_unclean(context: ControllerContext, now_ms: int) -> Decision | None:
 
 
 def balance_leaders(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Preferred leaders, where they are not the leaders and can be; None where nobody can be elected.
+    """Elects preferred leaders where others lead and they can; None where nobody can be elected.
 
     MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeBalancePartitionLeaders.
     """
@@ -189,7 +189,7 @@ def _elections(
 
 
 def _several(elections: Iterator[KraftElections]) -> Decision | None:
-    """The first of them that make MOST_ELECTIONS records, or all."""
+    """Elections for the first rows, up to MOST_ELECTIONS records, or for all."""
     records: list[KraftElections] = []
     for changes in elections:
         records += [changes] if len(changes) else []

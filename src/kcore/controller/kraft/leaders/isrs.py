@@ -39,11 +39,11 @@ from kcore.schema.alter_partition import (
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
 
 _TOPIC_IDS: Final = 2  # From this version on the request names topics by id.
-_BROKER_EPOCHS: Final = 3  # From this one on it says of which incarnation each ISR member is.
+_BROKER_EPOCHS: Final = 3  # From this version on it has the broker epoch of each ISR member.
 
 
 def on_alter_partition(context: ControllerContext, request: AlterPartitionRequest, info: RequestInfo) -> Decision:
-    """A leader asks for ISRs. Partitions that fail a check get its code; the others are one bulk decision."""
+    """A leader asks for new ISRs. Partitions that fail a check get its error; the others are one bulk decision."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
     if not request.topics:
@@ -69,7 +69,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
 
 @dataclass(slots=True)
 class _Asked:
-    """What the request asks for, a partition a row (r), in its order. Members of new ISRs are flat (m)."""
+    """The request as columns: a row (r) for each partition; the members of all new ISRs in one (m)."""
 
     indexes: list[int]
     rows: Int32s  # -1 where there is no such partition
@@ -125,9 +125,9 @@ def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tup
 
 
 def _checked(table: PartitionTable, asked: _Asked, broker_id: int, version: int) -> bool:
-    """Every partition that may not be altered gets its error, and the others their ISRs as broker rows.
+    """Sets the error of every partition that must not change, and the new ISRs of the others as broker rows.
 
-    True if a leader recovery state that there is not is met on the way.
+    Returns whether a partition has an unknown leader recovery state.
     """
     rows, errors, broker_row = asked.rows, asked.errors, table.brokers.row(broker_id)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -152,11 +152,11 @@ def _checked(table: PartitionTable, asked: _Asked, broker_id: int, version: int)
 
 
 def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> None:
-    """A new ISR has replicas alone, each once, the leader among them (Replicas.validateIsr)."""
+    """Checks that a new ISR has only replicas, each once, and the leader (Replicas.validateIsr)."""
     width = table.replicas__ps.shape[1]
     mark(asked.errors, asked.sizes > width, Errors.INVALID_REQUEST)
     asked.isr__ri = np.full((len(asked.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
-    kept = asked.errors[asked.owners] == 0  # Only ISRs that fit are looked at: a stranger may send long ones.
+    kept = asked.errors[asked.owners] == 0  # Only ISRs without an error: a stranger may send long ones.
     owners, ids = asked.owners[kept], asked.member_ids[kept]
     asked.owners, asked.member_ids, asked.member_epochs = owners, ids, asked.member_epochs[kept]
     replicas = table.replicas__ps[asked.rows[owners]]
@@ -174,7 +174,7 @@ def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> Non
 
 
 def _has_ineligible(brokers: BrokerTable, asked: _Asked) -> Bools:
-    """Whether a new ISR has a member that is not active, or another incarnation than the one registered."""
+    """Whether a new ISR has a member that is not active, or whose epoch is not the registered one."""
     sound = asked.errors[asked.owners] == 0
     places = np.arange(len(asked.owners)) - np.searchsorted(asked.owners, asked.owners)
     rows = asked.isr__ri[asked.owners, places]
@@ -193,7 +193,7 @@ def _any_by_owner(asked: _Asked, of_members: Bools) -> Bools:
 
 
 class _Answers:
-    """What each partition is after its change, a partition of the request a row; of those without an error alone."""
+    """The state of each partition after its change, one row for each of the request; only of those without an error."""
 
     def __init__(self, errors: Int16s) -> None:
         self.errors = errors
@@ -201,7 +201,7 @@ class _Answers:
         self.isrs: list[list[int]] = [[]] * len(errors)
 
     def add(self, table: PartitionTable, rows: Int32s, places: Int64s, changes: KraftElections) -> None:
-        """As the changes have it; as the table has it where nothing changes."""
+        """Takes the values of the changes, or the table's where nothing changes."""
         is_changed = np.zeros(len(places), np.bool_)
         is_changed[places_of(changes, rows[places])] = True
         same, other = places[~is_changed], places[is_changed]
@@ -220,7 +220,7 @@ class _Answers:
     def report_new_leaders(
         self, rows: Int32s, places: Int64s, changes: KraftElections, broker_id: int, version: int
     ) -> None:
-        """A leader whose change made another one leader, by completing a reassignment, must fetch metadata first."""
+        """Sets the error of a leader whose new ISR completed a reassignment that made another broker the leader."""
         is_other = ((changes.fields & ChangedFields.LEADER) != 0) & (changes.leaders != broker_id)
         error = Errors.NEW_LEADER_ELECTED if version >= _TOPIC_IDS else Errors.FENCED_LEADER_EPOCH
         self.errors[places[places_of(changes, rows[places])][is_other]] = error

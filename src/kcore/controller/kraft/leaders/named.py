@@ -12,18 +12,18 @@ from kcore.protocol_errors import Errors
 from kcore.replication.kraft_results import KraftElections
 from kcore.types import Bools, Int16s, Int32s, Int64s, Uuid
 
-MOST_RUNS: Final = 64  # So many decisions a request cost nothing; a partition may be named so often.
+MOST_RUNS: Final = 64  # Decisions a request; also how often it may name one partition.
 
 
 def rows_named(
     table: PartitionTable, topic_rows: Sequence[int], sizes: Sequence[int], partitions: Sequence[int]
 ) -> Int32s:
-    """The row of each partition named, -1 for one that there is not: `sizes[k]` of them of topic row `topic_rows[k]`.
+    """The row of each named partition, -1 for an unknown one: `sizes[k]` of them are of topic row `topic_rows[k]`.
 
     A topic row of -1 is an unknown topic.
     """
     topics = np.repeat(np.array(topic_rows, np.int32), sizes)
-    table.lookup.know_topics(len(table.topics))  # The last ones may have no partition yet.
+    table.lookup.know_topics(len(table.topics))  # The newest topics may have no partition yet.
     rows = table.rows_of(np.maximum(topics, 0), np.array(partitions, np.int32)) if len(table.topics) else topics
     return np.where(topics < 0, np.int32(-1), rows)
 
@@ -34,7 +34,7 @@ def topic_rows_by_name(table: PartitionTable, names: Iterable[str]) -> list[int]
 
 
 def topic_rows_by_id(table: PartitionTable, ids: Iterable[Uuid]) -> list[int]:
-    """The same by id; nothing has the zero Uuid."""
+    """The row of each topic by its id; -1 where there is none, as for the zero Uuid."""
     found = [table.topics.row_of_id(each) for each in ids]
     return [-1 if row is None else row for row in found]
 
@@ -78,10 +78,10 @@ def in_runs(rows: Int32s, kinds: Int16s | None = None) -> Iterator[Int64s]:
 
 
 def mark(errors: Int16s, wrong: Bools, error: Errors) -> None:
-    """The entries that are `wrong` get that error, where they have none yet: checks come in Kafka's order."""
+    """Sets the error of entries that are `wrong` and have no error yet; callers check in Kafka's order."""
     errors[wrong & (errors == 0)] = error
 
 
 def places_of(changes: KraftElections, rows: Int32s) -> Int64s:
-    """Where among `rows`, ascending, the partitions are that change; the others are as they were."""
+    """The places in `rows`, which ascend, of the partitions that change."""
     return np.searchsorted(rows, changes.rows)

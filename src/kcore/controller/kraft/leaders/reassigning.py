@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: what is on the move (KIP-455).
+"""ListPartitionReassignments: the reassignments in progress (KIP-455).
 
 Source: ControllerApis.handleListPartitionReassignments, ReplicationControlManager.listPartitionReassignments.
 """
@@ -29,7 +29,7 @@ from kcore.types import Int32s
 def on_list_partition_reassignments(
     context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
 ) -> Decision:
-    """The cost is that of what moves, or of what the request names."""
+    """The reassignments of the named partitions, or all. The cost grows with the partitions named or moving."""
     if not is_authorized(context, info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     table = context.image.table
@@ -38,7 +38,7 @@ def on_list_partition_reassignments(
 
 
 def _all_moving(table: PartitionTable) -> list[OngoingTopicReassignment]:
-    """Partitions in the order in which they began to move, as far as the table knows it."""
+    """Topics and partitions in the order in which the table knows that they began to move."""
     rows = np.fromiter(dict.fromkeys((*table.adding, *table.removing)), np.int32)
     by_topic: dict[int, list[OngoingPartitionReassignment]] = {}
     for topic_row, moving in zip(table.topic_row__p[rows].tolist(), _ongoing(table, rows), strict=True):

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: partitions move to other brokers, or stop moving (KIP-455, KIP-860).
+"""AlterPartitionReassignments: reassignments begin or are cancelled (KIP-455, KIP-860).
 
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
@@ -46,7 +46,7 @@ _CANCELS, _BEGINS = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the request asks for, partition by partition, in its order."""
+    """The request as columns, one entry for each partition in its order."""
 
     topics: list[str]  # The name of each partition's topic.
     partitions: list[ReassignablePartition]
@@ -70,7 +70,7 @@ class _Asked:
 
 
 class _Problem(NamedTuple):
-    """Why a partition's replicas do not change."""
+    """Why a partition is not reassigned."""
 
     error: Errors
     message: str | None = None
@@ -88,7 +88,7 @@ _OVER_LIMIT: Final = _Problem(Errors.UNKNOWN_SERVER_ERROR)
 def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
 ) -> Decision:
-    """Moves begun and cancelled: those without a problem are one bulk decision, or as many as the order asks for."""
+    """Reassignments without a problem are one bulk decision, or several where the request's order asks for them."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
@@ -202,7 +202,7 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 def _decided(
     table: PartitionTable, settings: KraftSettings, asked: _Asked, problems: dict[int, _Problem]
 ) -> list[tuple[Int64s, KraftElections]]:
-    """Places in the request, and what becomes of them. Those that cannot be cancelled get their problem."""
+    """Places in the request with their changes. Adds a problem for reassignments that cannot be cancelled."""
     sound = np.ones(len(asked.rows), np.bool_)
     sound[list(problems)] = False
     wanted = np.flatnonzero(sound)

@@ -1,1 +1,1 @@
-"""Topics and partitions: created, deleted, moved."""
+"""Creation and deletion of topics, and new partitions of existing ones."""

@@ -1,4 +1,4 @@
-"""What a request creates, gathered over its topics: TopicRecords, ConfigRecords and PartitionRecords in Kafka's order.
+"""The records of all topics that a request creates: TopicRecords, ConfigRecords and PartitionRecords in Kafka's order.
 
 All partitions of a request are one PartitionCreations, so that their records come from columns.
 """
@@ -29,12 +29,12 @@ class NewTopic(NamedTuple):
 
 
 def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> list[Records]:
-    """Records of all, in order. The topics' replicas are sound, and one of each partition's is active."""
+    """The records of all topics, in order. Replicas are checked before, and one of each partition is active."""
     return [_creations(context, topics)] if topics else []
 
 
 def count_of(topics: Sequence[NewTopic]) -> int:
-    """How many records that are."""
+    """How many records the topics make."""
     return sum(len(each.replicas__ps) + len(each.configs) + each.is_new for each in topics)
 
 
@@ -61,6 +61,6 @@ def _creations(context: ControllerContext, topics: Sequence[NewTopic]) -> Partit
 
 
 def _counted(sizes: Sequence[int]) -> Int64s:
-    """0, 1 and so on for each size, behind each other."""
+    """0 to size - 1 for each size, one after the other."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)

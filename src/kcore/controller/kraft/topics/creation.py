@@ -31,11 +31,11 @@ from kcore.schema.topics import (
 )
 from kcore.types import Int32s
 
-_FEW: Final = 10  # So many periods and underscores a name may have and be looked up in all its spellings.
+_FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
 
 
 def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Decision:
-    """Those who may not create on the cluster may create the topics that they may create."""
+    """Needs CREATE of the cluster, or of each topic that is to be created."""
     names, repeated = distinct_names(each.name for each in request.topics)
     allowed = {*names} - {METADATA_TOPIC}
     permitted = allowed
@@ -61,7 +61,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
 
 
 def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Names that are given once, and those that are given more often; each in the order of their first."""
+    """The names that are given once, and those that are given several times; both in the order of first mention."""
     counts: dict[str, int] = {}
     for name in given:
         counts[name] = counts.get(name, 0) + 1
@@ -80,7 +80,7 @@ class Creating:
         self.made: list[NewTopic] = []
 
     def results(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
-        """Of each topic in turn. PolicyViolationException for more partitions than a request may create."""
+        """The result of each topic in turn. PolicyViolationException for more partitions than a request may create."""
         self._check_partitions(topics)
         found = []
         for topic in topics:
@@ -184,7 +184,7 @@ class Creating:
 def colliding_topic(name: str, topics: TopicTable) -> str | None:
     """A topic whose metrics would have the same name: a period there is an underscore.
 
-    The name is looked up in all its spellings, or compared with all topics if there are too many of these.
+    Looks up the name in all its spellings, or compares it with all topics if there are too many spellings.
     """
     signs = sum(sign in "._" for sign in name)
     if not signs:

@@ -20,7 +20,7 @@ _FIRST_WITH_ITS_ERROR: Final = 3  # The version that knows TOPIC_DELETION_DISABL
 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Decision:
-    """Topics by name or id. Who may not even describe one is not told whether there is one."""
+    """Topics by name or id. A principal that may not describe a topic does not learn whether it exists."""
     if context.config.static_configs.get(ENABLED, "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR
         return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
@@ -31,19 +31,19 @@ def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, i
 
 
 class Deleting:
-    """The topics of one request; `results` are in no order that tells anything."""
+    """The topics of one request; the order of `results` reveals nothing."""
 
     def __init__(self, context: ControllerContext, info: RequestInfo) -> None:
         self._context, self._info = context, info
         self.results: list[DeletableTopicResult] = []
-        self._found: dict[Uuid, str] = {}  # What is to be deleted.
+        self._found: dict[Uuid, str] = {}  # The topics to delete.
 
     def _add(self, name: str | None, topic_id: Uuid, error: Errors, message: str | None = None) -> None:
         message = message or DEFAULT_MESSAGES.get(error)
         self.results.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message))
 
     def name(self, request: DeleteTopicsRequest) -> None:
-        """Find out what the request names, and what of it may be deleted."""
+        """Finds the topics that the request names and that the principal may delete."""
         given_names, given_ids = list(request.topic_names), []
         for each in request.topics:
             if each.name is not None and each.topic_id != ZERO_UUID:
@@ -79,7 +79,7 @@ class Deleting:
         return known
 
     def _permitted(self, names: set[str]) -> tuple[set[str], set[str]]:
-        """What who asks may describe, and what it may delete."""
+        """The names that the principal may describe, and those that it may delete."""
         context, info = self._context, self._info
         if is_authorized(context, info, DELETE):
             return names, names
@@ -114,7 +114,7 @@ class Deleting:
                 self._found[topic_id] = name
 
     def records(self) -> list[Versioned]:
-        """The records of what is deleted, each with its result."""
+        """The records of the deleted topics; adds their results."""
         most = MOST_RECORDS if has_limits(self._context) else len(self._found)
         for place, (topic_id, name) in enumerate(self._found.items()):
             error = Errors.NONE if place < most else Errors.UNKNOWN_SERVER_ERROR

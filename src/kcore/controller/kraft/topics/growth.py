@@ -24,7 +24,7 @@ from kcore.types import Int32s
 
 
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Decision:
-    """More partitions of topics that who asks may alter. One topic that is refused does not hold up the others."""
+    """Adds partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
     permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
@@ -46,7 +46,7 @@ class Growing:
         self.made: list[NewTopic] = []
 
     def result(self, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
-        """Of one topic."""
+        """The result of one topic."""
         try:
             self._grow(topic)
         except ApiException as error:
@@ -80,7 +80,7 @@ class Growing:
         self.made.append(NewTopic(name, table.topics.ids[row], replicas__ps, count, is_new=False))
 
     def _check_count(self, more: int) -> None:
-        """Kafka's controller says nothing of why it does not add a partition that would be one too many."""
+        """Refuses more partitions than fit, without a message, as Kafka's controller does."""
         count = count_of(self.made) + more
         if count > MOST_RECORDS and has_limits(self._context):
             Errors.UNKNOWN_SERVER_ERROR.raise_for()
@@ -94,7 +94,7 @@ class Growing:
 
 
 def replication_factor(table: PartitionTable, topic_row: int, partitions: int) -> int:
-    """That of the partition which Kafka finds first in its hash table: 0, or a higher one in the same slot."""
+    """The replicas of the partition that Kafka's hash table lists first: 0, or a higher one in the same slot."""
     numbers = np.arange(partitions, dtype=np.uint64)
     slots = 2
     while partitions * 0.75 > slots:

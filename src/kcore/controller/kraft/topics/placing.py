@@ -18,11 +18,11 @@ from kcore.replication.kraft_placement import UsableBrokers, usable_brokers
 from kcore.replication.placement import Stripes, place_in_stripes, striped
 from kcore.types import Bools, Int32s
 
-MOST_PARTITIONS: Final = 10_000_000  # New ones a request: more would not fit this process.
+MOST_PARTITIONS: Final = 10_000_000  # New partitions a request: more would not fit the memory.
 
 
 class Placing:
-    """Of one request."""
+    """Places the replicas of one request."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -39,7 +39,7 @@ class Placing:
 
     @cached_property
     def _some_may_not_lead(self) -> bool:
-        """Whether a broker gets first replicas that may not be in sync: it is shutting down, and said so to another."""
+        """Whether the placer may choose a broker as first replica that must not be in sync: it is shutting down."""
         rows = self._brokers.rows(self._usable.ids[~self._usable.fenced])
         return not self._active__b[rows].all()
 
@@ -71,7 +71,7 @@ class Placing:
         return replicas__ps
 
     def placed_for_topic(self, partitions: int, replication_factor: int) -> Int32s:
-        """The same for a new topic, which words it otherwise."""
+        """The same for a new topic, with the message of that case."""
         try:
             return self.placed(partitions, replication_factor)
         except InvalidReplicationFactorException as error:
@@ -80,7 +80,7 @@ class Placing:
             raise
 
     def _refuse(self, replication_factor: int) -> None:
-        """What StripedReplicaPlacer says of too few brokers."""
+        """Raises StripedReplicaPlacer's error for too few brokers."""
         knows_cordons = self._context.level.skips_cordoned_brokers
         usable = len(self._usable.ids)
         if replication_factor <= 0:
@@ -130,7 +130,7 @@ class Placing:
 
 
 def stacked(parts: Sequence[Int32s]) -> Int32s:
-    """Replicas of several topics below each other, padded to the widest."""
+    """The replicas of several topics in one array, padded to the widest."""
     width = max(part.shape[1] for part in parts)
     if all(part.shape[1] == width for part in parts):
         return np.concatenate(parts)
