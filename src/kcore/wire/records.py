@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ MAX_BYTES = 2**30
 ROWS_AT_ONCE = 4096
 CRC_OFFSET = 17  # where a batch has its CRC
 _AT_FIRST_BYTE = memoryview(array("q", [0]))  # the position of a batch that stands alone
-_FORMATS = tuple(np.dtype(kind).char for _, kind in RECORD_COLUMNS)
+_FORMATS: tuple[Any, ...] = tuple(np.dtype(kind).char for _, kind in RECORD_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
