@@ -1,6 +1,7 @@
 """A metadata log on a disk: written, read, cut, snapshots beside it, and opened again."""
 
 import errno
+import mmap
 import os
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from kcore.errors import DecodeError, RaftLogError, StorageError
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage import raft_log
 from kcore.storage.checkpoints import read_leader_epochs, read_offsets
+from kcore.storage.files import OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
 from storage import building
@@ -35,6 +37,28 @@ def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
             assert again.read(offset, 1, END) == batches[offset]
         fill(again, 5, epoch=4)
         assert again.end_offset == 35
+
+
+class Maps(OsFileSystem):
+    """Notes how many files were mapped."""
+
+    count = 0
+
+    def map(self, file: int, size: int) -> mmap.mmap | bytes:
+        self.count += 1
+        return super().map(file, size)
+
+
+def test_segments_that_were_written_from_their_beginning_on_are_not_scanned_to_be_read(tmp_path: Path) -> None:
+    disk = Maps()
+    with DiskRaftLog(tmp_path / FOLDER, SMALL, files=disk) as log:
+        batches = fill(log, 20)
+        before = disk.count
+        assert read_all(log) == b"".join(batches)
+        assert len(files(tmp_path)) == 3 and disk.count == before
+        log.truncate_to_end_offset(OffsetAndEpoch(16, 1))
+        assert read_all(log) == b"".join(batches[:16])
+        assert disk.count > before
 
 
 def test_an_empty_log(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ node exits with a message that says so, and a newer release can continue in its 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
+
 from kcore.errors import DecodeError, NewerReleaseError, RaftLogError
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import StoredBatch, split_batches
@@ -24,9 +26,9 @@ from kcore.schema.control_records import (
 )
 from kcore.schema.structure import Data, Message
 from kcore.wire.codec import encode
-from kcore.wire.record_batch import HEADER_END
-from kcore.wire.record_building import encode_records
-from kcore.wire.records import CONTROL_TYPES, Record, control_message, decode_records
+from kcore.wire.record_batch import HEADER_END, scan_batches
+from kcore.wire.record_building import CONTROL, encode_records
+from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
 # Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
@@ -133,7 +135,7 @@ def control_messages(batch: StoredBatch) -> list[tuple[int, Message]]:
         raise DecodeError(f"{where} is compressed", HEADER_END)
     if len(batch.data) > MOST_CONTROL_BYTES or batch.record_count > MOST_CONTROL_RECORDS:
         raise DecodeError(f"{where} has {batch.record_count} records and {len(batch.data)} bytes", HEADER_END)
-    records = list(decode_records(batch.data, check_crc=False))
+    records = records_of(batch.data)
     offsets = [batch.base_offset + k for k in range(batch.record_count)]
     if not offsets or offsets[-1] != batch.last_offset or offsets != [record.offset for record in records]:
         raise DecodeError(f"{where} has records of other offsets than its header says", HEADER_END)
@@ -207,11 +209,15 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
         replay_snapshot(history, log, log.latest_snapshot)
         offset = max(offset, log.latest_snapshot.offset)
     while offset < log.end_offset:
-        batches, problem = split_batches(log.read(offset, READ_BYTES, log.end_offset))
-        if problem:
-            raise problem
-        replay_batches(history, [batch for batch in batches if batch.base_offset >= offset])
-        offset = batches[-1].last_offset + 1
+        data = log.read(offset, READ_BYTES, log.end_offset)
+        batches = scan_batches(data)
+        if (bad := np.flatnonzero(~batches.crc_matches)).size:
+            raise DecodeError("a record batch that is damaged", int(batches.position[bad[0]]))
+        ends = (batches.position + batches.size).tolist()
+        is_new = batches.base_offset >= offset
+        for row in np.flatnonzero((batches.attributes & CONTROL != 0) & is_new).tolist():
+            replay_batches(history, split_batches(data[batches.position[row] : ends[row]], check_crc=False)[0])
+        offset = int(batches.last_offset[-1]) + 1
 
 
 def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoch) -> None:

@@ -54,17 +54,23 @@ class LiveSegment:
 
     def appended(self, batches: RecordBatches, position: int) -> None:
         """Batches that were written at `position`."""
-        if self._size >= 0:
+        if self._knows(position):
             self._note(batches, position)
 
     def wrote(self, batches: Sequence[StoredBatch], position: int) -> None:
         """As `appended`."""
-        if self._size < 0:
+        if not self._knows(position):
             return
         places = list(accumulate((len(batch.data) for batch in batches), initial=position))
         times = (int.from_bytes(batch.data[TIME_BEGIN:TIME_END], signed=True) for batch in batches)
         offsets = [batch.base_offset for batch in batches]
         self._take(offsets, places[:-1], batches[-1].last_offset + 1, places[-1], max(times))
+
+    def _knows(self, position: int) -> bool:
+        """Whether what lies before `position` is learnt: nothing does, where a segment begins with these batches."""
+        if self._size < 0 and position == 0:
+            self._forget()
+        return self._size >= 0
 
     @property
     def max_timestamp(self) -> int:
@@ -167,12 +173,16 @@ class LiveSegment:
 
     def _learn(self) -> None:
         if self._size < 0:
-            self._offsets.clear()
-            self._positions.clear()
-            self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
+            self._forget()
             with Segment(self.path, self._files) as segment:
                 begin = self._believe_indexes(segment) if self._indexed else 0
                 self._note(scan_batches(segment.data, start=begin, check_crc=False, stop=True), 0)
+
+    def _forget(self) -> None:
+        """It is empty, as far as is known."""
+        self._offsets.clear()
+        self._positions.clear()
+        self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
 
     def _believe_indexes(self, segment: Segment) -> int:
         """Where the last batch that they know of begins."""

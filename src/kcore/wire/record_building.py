@@ -1,7 +1,9 @@
 """Record batches of magic 2, built: of records as objects, or again of what was decoded."""
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -104,14 +106,14 @@ def encode_records(
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
     """One uncompressed batch of records that are values alone, all of one time (ms): as `encode_records`, and fast."""
     count = len(values)
-    lengths = np.fromiter(map(len, values), np.int64, count)
-    offsets = np.arange(base_offset, base_offset + count)
-    zeros = np.zeros(count, np.int64)
-    columns = (zeros, offsets, zeros, zeros, zeros - 1, lengths.cumsum() - lengths, lengths, zeros)
-    batch = (base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1)
+    lengths = column_of(map(len, values))
+    starts = column_of(accumulate(lengths, initial=0))[:count]
+    offsets = column_of(range(base_offset, base_offset + count))
+    zeros, nulls = column_of(repeat(0, count)), column_of(repeat(-1, count))
+    batch = column_of((base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1))
     return build(
-        columns_of_rows([batch], len(batch)),
-        [column.data for column in columns],
+        [batch[k : k + 1] for k in range(len(batch))],
+        (zeros, offsets, zeros, zeros, nulls, starts, lengths, zeros),
         NO_HEADERS,
         (b"".join(values), b""),
         None,
@@ -153,11 +155,17 @@ def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Column
 
 def columns_of_rows(rows: Sequence[tuple[int, ...]], width: int) -> Columns:
     """A row a column. EncodeError for integers beyond int64."""
+    return [column_of(column) for column in zip(*rows, strict=True)] if rows else [column_of(())] * width
+
+
+def column_of(values: Iterable[int]) -> memoryview:
+    """EncodeError for integers beyond int64. No array of NumPy's: most batches have a few records."""
     try:
-        table = np.array(rows, np.int64).reshape(-1, width)
+        column = array("q", values)
     except OverflowError as error:
         raise EncodeError("an integer beyond int64") from error
-    return [column.data for column in np.ascontiguousarray(table.T)]
+    column.append(0)  # The kernel takes no unaligned memory, which that of an empty array is.
+    return memoryview(column)[:-1]
 
 
 NO_HEADERS = columns_of_rows([], len(HEADER_COLUMNS))

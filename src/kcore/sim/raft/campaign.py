@@ -1,5 +1,6 @@
 """Many seeds: what came of each as a row, over the cores of this machine."""
 
+import gc
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -54,6 +55,7 @@ def cores() -> int:
 
 def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
     """In the order of the seeds, as they come; who stops listening stops the campaign."""
+    gc.freeze()  # What the imports made stays: no collection need look at it.
     if processes == 1 or len(campaign.seeds) == 1:
         yield from map(campaign.row, campaign.seeds)
         return

@@ -14,7 +14,7 @@ from kcore.raft.states import Leader
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.facts import Facts
 from kcore.sim.raft.machine import Machine
-from kcore.wire.records import decode_records
+from kcore.wire.records import records_of
 
 NOBODY = -1, 0  # Whom a node follows that has told nothing.
 
@@ -141,6 +141,6 @@ class Consumer:
         first = next((each for each in split_batches(batches, check_crc=False)[0] if not each.is_control), None)
         if first is None:
             return  # The one that a dynamic quorum begins with.
-        state = next(iter(decode_records(first.data, check_crc=False))).value
+        state = records_of(first.data)[0].value
         if state != self._facts.committed.checksums[self.reader.snapshot.offset].to_bytes(4):
             raise Violation("SameCommittedData", f"node {self._machine.index} reads {self.reader.snapshot}: {state!r}")

@@ -6,7 +6,7 @@ from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord, VotersRecord
 from kcore.sim.raft.disk import WatchedLog
-from kcore.wire.records import control_message, decode_records
+from kcore.wire.records import control_message, records_of
 
 WHOLE: Final = 1 << 40
 
@@ -44,7 +44,7 @@ class VotersSaid:
         """A batch behind all that was read; `at`: the offset where it counts, of one in a snapshot."""
         if not batch.is_control:
             return
-        for record in decode_records(batch.data, check_crc=False):
+        for record in records_of(batch.data):
             message, before = control_message(record), self.last
             offset = record.offset if at is None else at
             if isinstance(message, KRaftVersionRecord):

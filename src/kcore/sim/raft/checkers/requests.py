@@ -153,7 +153,7 @@ class Requests(Checker):
                 self._check_bounds(machine)
             if machine.is_up and not machine.gate and type(machine.node.state) is Leader:
                 self._check_progress(machine)
-        self._outside = [call for call in self._outside if not call.is_answered and call.destination.is_up]
+        self._outside = [call for call in self._outside if _may_be_answered(call)]
         for call in self._outside:
             if call.arrived_us >= 0:
                 self._check_waiting(call, MOST_OUTSIDE_US)
@@ -186,6 +186,13 @@ class Requests(Checker):
         heard = sum(heard_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
         if heard < voters.majority:
             raise Violation("LeaderProgress", f"node {machine.index} leads on, but {heard} of {voters.ids} fetch")
+
+
+def _may_be_answered(call: Call) -> bool:
+    """It is not answered yet, and the process that it came to is there, or it is still on its way to one."""
+    server = call.destination
+    is_served = call.arrived_us < 0 or call.served_by == server.incarnation
+    return is_served and server.is_up and not call.is_answered
 
 
 def _progress(machine: Machine, request: Any) -> tuple[int | None, ...]:
