@@ -77,10 +77,10 @@ class Story:
 
 
 class Controllers(KraftCluster):
-    """Three, and no real brokers."""
+    """No real brokers."""
 
-    def __init__(self) -> None:
-        super().__init__(controllers=3, brokers=0, properties=PROPERTIES)
+    def __init__(self, controllers: int = 3, properties: str = PROPERTIES) -> None:
+        super().__init__(controllers=controllers, brokers=0, properties=properties)
 
     def _controller(self, node_id: int, port: int) -> Node:
         place = self.folder / f"controller-{node_id}"
@@ -156,8 +156,8 @@ class Chaos:
         others = [node for node in self.cluster.controllers if node is not active]
         begin, before = time.monotonic(), self.watch.committed
         await self.dice.choices(
-            (self.only_active, self.active_and_another, self.all_three, self.standby, self.both_others, self.stopped),
-            (60, 10, 8, 8, 7, 7),
+            (self.only_active, self.active_and_another, self.all_three, self.standby, self.both_others, self.deposed),
+            (60, 10, 8, 6, 6, 10),
         )[0](active, others)
         for node in self.cluster.controllers:
             if not node.is_running:
@@ -198,6 +198,16 @@ class Chaos:
         finally:
             active.resume()
         self.story.kills["stopped for a while"] += 1
+
+    async def deposed(self, active: Node, others: list[Node]) -> None:
+        """It writes alone for a moment, while the others are stopped; then it is, until one of them is active."""
+        for node in others:
+            node.pause()
+        await asyncio.sleep(0.2 + 0.3 * self.dice.random())
+        active.pause()
+        for node in others:
+            node.resume()
+        await self.stopped(active, others)
 
     # Checks.
 
@@ -251,8 +261,12 @@ class Chaos:
         for node in self.cluster.controllers:
             said = node.log.read_text()
             self.story.loaded += said.count(" is loaded")
-            if (fault := FAULT.search(said)) is not None:
-                raise Violation(f"{node.name}: {said[fault.start() :][:3000]}")
+            if faults := self.faults(node, said):
+                raise Violation(f"{node.name}: {faults[:3]}")
+
+    def faults(self, node: Node, said: str) -> list[str]:
+        """In a node's log: the beginning of each."""
+        return [said[each.start() :][:3000] for each in FAULT.finditer(said)]
 
 
 async def play(chaos: Chaos, moments: int, say: Callable[[str], None]) -> None:

@@ -264,17 +264,17 @@ def alter_resource_config(own: Own) -> Step:
     request: Any
     if own.dice.random() < 0.5:
         request = _incremental(chosen.kind, [chosen.name], chosen.setting, value)
-
-        def outcome(state: Config) -> tuple[Any, Any]:
-            return Errors.NONE, with_entries(state, changes)
-
     else:
         entries = [configs.AlterConfigsRequestAlterableConfig(name=chosen.setting, value=value)] if value else []
         resource = configs.AlterConfigsRequestAlterConfigsResource(
             resource_type=chosen.kind, resource_name=chosen.name, configs=entries
         )
         request = configs.AlterConfigsRequest(resources=[resource])
-        outcome = becomes(with_entries(frozenset(), changes))
+
+    def outcome(state: Config) -> tuple[Any, Any]:
+        """It is the only setting of the resource, so that both ways come to the same."""
+        return Errors.NONE, with_entries(state, changes)
+
     return Step(request, [Part(chosen, outcome, partial(_of_resource, chosen.name))])
 
 
@@ -283,8 +283,8 @@ def alter_resource_config(own: Own) -> Step:
 
 def alter_quotas(own: Own) -> Step:
     chosen = _some(own, own.quotas)
-    name, is_bad = own.dice.choice(QUOTAS), own.dice.random() < 0.1
-    value = own.dice.choice((10.0, 20.0, None))
+    name, value = own.dice.choice(QUOTAS), own.dice.choice((10.0, 20.0, None))
+    is_bad = value is not None and own.dice.random() < 0.15
     change = quotas.OpData(key="nonsense" if is_bad else name, value=value or 0.0, remove=value is None)
     entries = [
         quotas.AlterClientQuotasRequestEntryData(

@@ -94,9 +94,14 @@ class Partitions:
     def _apply(self, record: MetadataRecord) -> None:
         if isinstance(record, PartitionRecord):
             first = Seen(
-                *(tuple(record.replicas), tuple(record.isr)),
-                *(tuple(record.adding_replicas), tuple(record.removing_replicas)),
-                *(record.leader, record.leader_epoch, record.partition_epoch, tuple(record.directories)),
+                tuple(record.replicas),
+                tuple(record.isr),
+                tuple(record.adding_replicas),
+                tuple(record.removing_replicas),
+                record.leader,
+                record.leader_epoch,
+                record.partition_epoch,
+                tuple(record.directories),
             )
             self.seen[record.topic_id, record.partition_id].append(first)
         elif isinstance(record, PartitionChangeRecord):
