@@ -24,7 +24,7 @@ from kcore.server.quorum.describe import describe_quorum
 from oracle.forked import ForkedNode
 from oracle.kraft_clients import FakeBroker, Gate, administer, askers
 from oracle.kraft_clusters import KraftCluster, Node
-from oracle.kraft_mix import STABLE, Own
+from oracle.kraft_own import STABLE, Own
 from oracle.kraft_registers import Given, Violation
 from oracle.kraft_states import NodeFiles, Reference
 from oracle.kraft_watch import Watch
@@ -106,6 +106,7 @@ class Chaos:
             for broker_id, asker in zip(STABLE, clients[CLIENTS:], strict=True)
         ]
         self._tasks: list[asyncio.Task[None]] = []
+        self._down = set[Node]()  # Killed, and not started again.
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -130,6 +131,7 @@ class Chaos:
             for task in self._tasks:
                 if task.done():
                     task.result()
+            self.check_running()
             return holds()
 
         await self.watch.until(checked, what)
@@ -140,12 +142,25 @@ class Chaos:
         found = [node for node in self.cluster.controllers if node.node_id == self.watch.leader_id]
         return found[0] if found and found[0].is_running else None
 
+    def check_running(self) -> None:
+        """No controller has ended by itself."""
+        for node in self.cluster.controllers:
+            if node not in self._down and not node.is_running:
+                raise Violation(f"{node.name} ended by itself: {self.faults(node, node.log_text())[:3]}")
+
     # Moments.
 
     def kill(self, node: Node, why: str) -> None:
+        self.check_running()
         if node.is_running:
+            self._down.add(node)
             node.kill()
             self.story.kills[why] += 1
+
+    def start(self, node: Node) -> None:
+        """It is awaited by nobody."""
+        node.start(wait=False)
+        self._down.discard(node)
 
     async def moment(self) -> None:
         """One of them; a controller that was killed starts anew at once, or a little later."""
@@ -159,9 +174,8 @@ class Chaos:
             (self.only_active, self.active_and_another, self.all_three, self.standby, self.both_others, self.deposed),
             (60, 10, 8, 6, 6, 10),
         )[0](active, others)
-        for node in self.cluster.controllers:
-            if not node.is_running:
-                node.start(wait=False)
+        for node in [*self._down]:
+            self.start(node)
         await self.until(lambda: self.watch.committed > before + 1, "a commit")
         self.story.longest_s = max(self.story.longest_s, time.monotonic() - begin)
 
@@ -201,6 +215,7 @@ class Chaos:
 
     async def deposed(self, active: Node, others: list[Node]) -> None:
         """It writes alone for a moment, while the others are stopped; then it is, until one of them is active."""
+        self.check_running()
         for node in others:
             node.pause()
         await asyncio.sleep(0.2 + 0.3 * self.dice.random())
@@ -229,7 +244,7 @@ class Chaos:
         self.compare()
         self.story.checks += 1
         for node in self.cluster.controllers:
-            node.start(wait=False)
+            self.start(node)
         before = self.watch.committed
         await self.until(lambda: self.watch.committed > before, "a commit after all were killed")
         self.gate.open()

@@ -35,7 +35,8 @@ from kcore.schema.structure import Message, Struct
 from kcore.server.kraft.envelopes import FORWARDABLE, names_another_controller
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
-from oracle.kraft_mix import Own, directories_of, next_step, registration
+from oracle.kraft_mix import next_step
+from oracle.kraft_own import Own, directories_of, registration
 from oracle.kraft_registers import Given, Violation
 from oracle.kraft_watch import Claim, Seen, Watch
 

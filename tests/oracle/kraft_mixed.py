@@ -92,10 +92,11 @@ class MixedChaos(Chaos):
                 self.kill(active, "active")
                 self.story.moments += 1
             else:
+                self._down.add(active)
                 await asyncio.to_thread(active.terminate)
                 self.story.kills["told to stop"] += 1
             await self.until(lambda: self.active not in (None, active), "another active controller")
-            active.start(wait=False)
+            self.start(active)
             await self.until(lambda: self.watch.committed > before + 1, "a commit")  # noqa: B023
         self.story.active[f"{'kafka' if self.cluster.is_real(node) else 'kcore'} {node.node_id}"] += 1
         answered, end = self.answered, self.watch.committed + 50
