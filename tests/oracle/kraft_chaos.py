@@ -24,6 +24,7 @@ from kcore.server.quorum.describe import describe_quorum
 from oracle.forked import ForkedNode
 from oracle.kraft_clients import FakeBroker, Gate, administer, askers
 from oracle.kraft_clusters import KraftCluster, Node
+from oracle.kraft_large import Large, alter_large
 from oracle.kraft_own import STABLE, Own
 from oracle.kraft_registers import Given, Violation
 from oracle.kraft_states import NodeFiles, Reference
@@ -96,8 +97,9 @@ class Chaos:
         self.addresses = {node.node_id: Address("127.0.0.1", node.port) for node in cluster.controllers}
         self.watch = Watch(cluster.cluster_id, [*self.addresses.values()], Random(story.seed))
         self.gate, self.given, self.reference = Gate(), Given(), Reference()
-        clients = askers(CLIENTS + len(STABLE), self.addresses, self.watch, self.dice, story.answers)
-        self.askers = clients
+        clients = askers(1 + CLIENTS + len(STABLE), self.addresses, self.watch, self.dice, story.answers)
+        self.asker, *clients = self.askers = clients
+        self.large = Large("large")
         self.owners = [
             Own(f"c{number}", number, Random(self.dice.random()), self.watch, self.given) for number in range(CLIENTS)
         ]
@@ -112,7 +114,7 @@ class Chaos:
     async def running(self) -> AsyncIterator[None]:
         """All clients work."""
         async with self.watch.server:
-            work = [administer(own, asker, self.gate) for own, asker in zip(self.owners, self.askers, strict=False)]
+            work = [administer(own, asker, self.gate) for own, asker in zip(self.owners, self.askers[1:], strict=False)]
             work += [broker.run(self.gate) for broker in self.brokers]
             self._tasks = [asyncio.create_task(each) for each in work]
             try:
@@ -171,8 +173,11 @@ class Chaos:
         others = [node for node in self.cluster.controllers if node is not active]
         begin, before = time.monotonic(), self.watch.committed
         await self.dice.choices(
-            (self.only_active, self.active_and_another, self.all_three, self.standby, self.both_others, self.deposed),
-            (60, 10, 8, 6, 6, 10),
+            (
+                *(self.only_active, self.active_and_another, self.all_three, self.standby, self.both_others),
+                *(self.deposed, self.in_transaction),
+            ),
+            (55, 10, 8, 6, 6, 10, 5),
         )[0](active, others)
         for node in [*self._down]:
             self.start(node)
@@ -224,6 +229,16 @@ class Chaos:
             node.resume()
         await self.stopped(active, others)
 
+    async def in_transaction(self, active: Node, others: list[Node]) -> None:
+        """While it writes what needs several batches; none or all of it takes effect."""
+        step = alter_large(self.large, self.dice)
+        asked = asyncio.create_task(self.asker.ask(step.request))
+        await asyncio.sleep(self.dice.random() * 0.8)
+        await self.only_active(active, others)
+        for node in [*self._down]:
+            self.start(node)
+        step.settle(await asked)
+
     # Checks.
 
     async def check(self) -> None:
@@ -235,6 +250,7 @@ class Chaos:
         for own in self.owners:
             for register in own.registers:
                 register.check(image)
+        self.large.check(image)
         for broker in self.brokers:
             broker.check()
         self.given.check(image)

@@ -162,7 +162,7 @@ def alter_topic_configs(own: Own) -> Step:
     good, bad = TOPIC_SETTINGS[name]
     is_bad = own.dice.random() < 0.1
     value = bad if is_bad else own.dice.choice((*good, None))
-    request = _incremental(TOPIC, [topic.name for topic in chosen], name, value)
+    request = incremental(TOPIC, [topic.name for topic in chosen], name, value)
     outcome = partial(_configured, {name: value}, is_bad)
     return Step(request, [Part(topic, outcome, partial(_of_resource, topic.name)) for topic in chosen])
 
@@ -179,7 +179,7 @@ def _configured(changes: dict[str, str | None], is_bad: bool, state: TopicState 
     return Errors.NONE, TopicState(state.partitions, with_entries(state.config, changes))
 
 
-def _incremental(
+def incremental(
     kind: int, names: Sequence[str], name: str, value: str | None
 ) -> configs.IncrementalAlterConfigsRequest:
     change = configs.IncrementalAlterConfigsRequestAlterableConfig(
@@ -202,7 +202,7 @@ def alter_resource_config(own: Own) -> Step:
     changes = {chosen.setting: value}
     request: Any
     if own.dice.random() < 0.5:
-        request = _incremental(chosen.kind, [chosen.name], chosen.setting, value)
+        request = incremental(chosen.kind, [chosen.name], chosen.setting, value)
     else:
         entries = [configs.AlterConfigsRequestAlterableConfig(name=chosen.setting, value=value)] if value else []
         resource = configs.AlterConfigsRequestAlterConfigsResource(
