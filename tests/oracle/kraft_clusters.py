@@ -132,14 +132,21 @@ class KraftCluster(Started):
         return node
 
     def _format(self, node: Node) -> None:
+        self._write_properties(node)
+        command = [*KCORE, "format", "-c", str(node.properties), "-t", self.cluster_id, "-I", self._voters]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+    def _write_properties(self, node: Node) -> None:
         text = CONTROLLER.format(
             node_id=node.node_id, bootstrap=self.controller_bootstrap, address=node.address, data=node.data
         )
         node.properties.write_text(text + self._properties)
-        voters = ",".join(f"{each.node_id}@{each.address}:{each.directory_id}" for each in self.controllers)
-        command = [*KCORE, "format", "-c", str(node.properties), "-t", self.cluster_id, "-I", voters]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
+
+    @property
+    def _voters(self) -> str:
+        """As --initial-controllers has them."""
+        return ",".join(f"{each.node_id}@{each.address}:{each.directory_id}" for each in self.controllers)
 
     def tool(self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
         """What one of Kafka 4.3.1's tools prints; it must end well."""

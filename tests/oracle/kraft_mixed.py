@@ -1,0 +1,157 @@
+"""kcore's and Kafka's own controllers in one quorum: they take turns as the active one over one log.
+
+The clients are those of `kraft_chaos`: administrators and brokers over the wire. Before each check all controllers are
+killed. kcore reads every log and every snapshot; a snapshot of Kafka's is the image that Kafka made of the log, so that
+Kafka's and kcore's states are compared with each other.
+"""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcore.processes.jars import kafka_jars
+from kcore.processes.zk_cluster import LIGHT
+from oracle.kafka_tools import RELEASE, tool_command
+from oracle.kraft_chaos import Chaos, Controllers, Story
+from oracle.kraft_clusters import Node
+from oracle.raft_quorums import HEAP
+
+PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=4000
+metadata.max.idle.interval.ms=300
+broker.session.timeout.ms=4000
+controller.quorum.append.linger.ms=0
+num.network.threads=1
+num.io.threads=2
+delegation.token.secret.key=secret
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+"""
+FIRST: Final = 101  # The id of the first controller.
+FAULT: Final = re.compile(r"^.* ERROR .*$", re.MULTILINE)
+# What real controllers log as errors, too, where all of them are Kafka's: a request to one that is not active.
+HARMLESS: Final = re.compile(r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected")
+
+
+class MixedControllers(Controllers):
+    """kcore's have the first ids."""
+
+    def __init__(self, *, kcore: int, real: int) -> None:
+        self._first_real = FIRST + kcore
+        super().__init__(controllers=kcore + real, properties=PROPERTIES)
+
+    def is_real(self, node: Node) -> bool:
+        """Kafka's."""
+        return node.node_id >= self._first_real
+
+    def _controller(self, node_id: int, port: int) -> Node:
+        if node_id < self._first_real:
+            return super()._controller(node_id, port)
+        place = self.folder / f"kafka-{node_id}"
+        java = tool_command("", release=RELEASE)[0]
+        logs = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
+        command = [java, "-XX:-UsePerfData", f"-Xmx{HEAP}", *LIGHT, logs, "-cp", f"{kafka_jars(RELEASE)}/*"]
+        command += ["kafka.Kafka", str(place / "server.properties")]
+        return Node(node_id, port, place, command, "Kafka Server started")
+
+    def _format(self, node: Node) -> None:
+        if not self.is_real(node):
+            super()._format(node)
+            return
+        self._write_properties(node)
+        arguments = ["format", "-c", node.properties, "-t", self.cluster_id, "-I", self._voters]
+        command = tool_command("kafka.tools.StorageTool", *arguments, release=RELEASE)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+@dataclass
+class Turns(Story):
+    """How often each node was found active."""
+
+    active: Counter[str] = field(default_factory=Counter)
+    real_snapshots: int = 0  # Of Kafka's own, equal to kcore's state.
+
+
+class MixedChaos(Chaos):
+    """Its moments end the active one's turn."""
+
+    cluster: MixedControllers
+    story: Turns
+
+    async def turn(self, node: Node) -> None:
+        """That node becomes the active one: whoever is, is killed or stopped until then; then it works for a while."""
+        while (active := await self.await_active()) is not node:
+            before = self.watch.committed
+            if self.dice.random() < 0.5:
+                self.kill(active, "active")
+                self.story.moments += 1
+            else:
+                self._down.add(active)
+                await asyncio.to_thread(active.terminate)
+                self.story.kills["told to stop"] += 1
+            await self.until(lambda: self.active not in (None, active), "another active controller")
+            self.start(active)
+            await self.until(lambda: self.watch.committed > before + 1, "a commit")  # noqa: B023
+        self.story.active[f"{'kafka' if self.cluster.is_real(node) else 'kcore'} {node.node_id}"] += 1
+        answered, end = self.answered, self.watch.committed + 50
+        await self.until(lambda: self.answered > answered + 60 and self.watch.committed > end, "answers")
+
+    async def await_active(self) -> Node:
+        """All others run and are ready."""
+        for node in self.cluster.controllers:
+            await asyncio.to_thread(node.await_ready)
+        await self.caught_up()
+        await self.until(lambda: self.active, "an active controller")
+        assert self.active is not None
+        return self.active
+
+    @property
+    def answered(self) -> int:
+        """So many requests so far."""
+        return sum(count for name, count in self.story.answers.items() if name.endswith(" answered"))
+
+    def faults(self, node: Node, said: str) -> list[str]:
+        """Of Kafka's, too."""
+        if not self.cluster.is_real(node):
+            return super().faults(node, said)
+        return [line for line in FAULT.findall(said) if not HARMLESS.search(line)]
+
+    def compare(self) -> None:
+        """And count Kafka's own snapshots among those that are kcore's state."""
+        super().compare()
+        real = {node.name for node in self.cluster.controllers if self.cluster.is_real(node)}
+        self.story.real_snapshots = sum(name in real for name, _ in self.reference.compared_snapshots)
+
+
+async def _play(cluster: MixedControllers, story: Turns, rounds: int, say: Callable[[str], None]) -> None:
+    chaos = MixedChaos(cluster, story)
+    async with chaos.running():
+        for _ in range(rounds):
+            for node in chaos.dice.sample(cluster.controllers, len(cluster.controllers)):
+                await chaos.turn(node)
+            await chaos.check()
+            say(f"{dict(story.active)}; {story.told}")
+    chaos.check_logs()
+
+
+def run(seed: int, *, kcore: int, real: int, rounds: int, say: Callable[[str], None] = lambda _: None) -> Turns:
+    """In each round every node has a turn, in random order; a Violation tells what went wrong."""
+    story = Turns(seed)
+    with MixedControllers(kcore=kcore, real=real) as cluster:
+        try:
+            asyncio.run(_play(cluster, story, rounds, say))
+        except BaseException:
+            for node in cluster.controllers:
+                sys.stderr.write(f"--- {node.name}\n{node.log.read_text()[-6000:]}\n")
+            raise
+    return story
+
+
+if __name__ == "__main__":
+    print(run(1, kcore=int(sys.argv[1]), real=int(sys.argv[2]), rounds=int(sys.argv[3]), say=print))

@@ -1,0 +1,155 @@
+"""What is in the folders of a quorum's nodes: their logs beside each other, and the states that they give."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcore.metadata.equality import same_partitions
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.image_state import DICTS
+from kcore.metadata.replay import replay
+from kcore.raft.batches import StoredBatch, split_batches
+from kcore.storage.log import segment_files
+from kcore.storage.snapshot import SnapshotId, read_snapshot, snapshots_in
+from kcore.wire.records import decode_records
+from oracle.kraft_registers import Violation
+
+SHOWN = 3  # Of what differs.
+
+
+def differences(one: ClusterImage, other: ClusterImage) -> str:
+    """In what two states differ, empty for nothing; all that `ClusterImage.__eq__` compares, by its name."""
+    if one == other:
+        return ""
+    found = []
+    for name in DICTS:
+        ours, theirs = one.dict_of(name), other.dict_of(name)
+        keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+        if keys:
+            shown = [(key, ours.get(key), theirs.get(key)) for key in keys[:SHOWN]]
+            found.append(f"{len(keys)} {name}, such as {shown}")
+    for name in ("next_producer_id", "zk_migration_state", "in_transaction"):
+        if getattr(one, name) != getattr(other, name):
+            found.append(f"{name}: {getattr(one, name)} and {getattr(other, name)}")
+    ours, theirs = one.brokers.registrations(), other.brokers.registrations()
+    found += [
+        f"broker {each}: {ours.get(each)} and {theirs.get(each)}"
+        for each in sorted({*ours, *theirs})
+        if ours.get(each) != theirs.get(each)
+    ][:SHOWN]
+    if not same_partitions(one.table, other.table):
+        found += _partitions(one, other)
+    return "; ".join(found) or "what is compared together"
+
+
+def _partitions(one: ClusterImage, other: ClusterImage) -> list[str]:
+    ours, theirs = (_by_name(each) for each in (one, other))
+    differ = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+    shown = [f"{key}: {ours.get(key)} and {theirs.get(key)}" for key in differ[:SHOWN]]
+    return [f"{len(differ)} partitions, such as {shown}"]
+
+
+def _by_name(image: ClusterImage) -> dict[tuple[str, int], object]:
+    table, names = image.table, image.topics.names
+    rows = [int(row) for row in (table.topic_row__p >= 0).nonzero()[0]]
+    return {
+        (names[table.topic_row__p[row]], int(table.partition_index__p[row])): table.registration(row) for row in rows
+    }
+
+
+def advance(image: ClusterImage, batches: Sequence[StoredBatch], offset: int) -> ClusterImage:
+    """The image, with the records of the log before `offset` that it did not have."""
+    for batch in batches:
+        if image.end_offset <= batch.base_offset < offset:
+            replay(image, decode_records(batch.data), image.end_offset)
+    image.end_offset = max(image.end_offset, offset)
+    return image
+
+
+def of_snapshot(path: Path) -> ClusterImage:
+    """StorageError or DecodeError for what is no whole snapshot."""
+    snapshot, image = read_snapshot(path), ClusterImage()
+    assert snapshot.id is not None
+    replay(image, snapshot.records)
+    image.end_offset, image.epoch = snapshot.id
+    return image
+
+
+@dataclass
+class NodeFiles:
+    """A node's log and snapshots, read when its process is dead."""
+
+    name: str
+    folder: Path
+    batches: list[StoredBatch]
+    snapshots: list[SnapshotId]
+
+    @classmethod
+    def read(cls, name: str, folder: Path) -> "NodeFiles":
+        data = b"".join(path.read_bytes() for path in segment_files(folder))
+        batches, problem = split_batches(data)
+        if problem is not None:
+            raise Violation(f"{name}: its log is damaged: {problem}")
+        return cls(name, folder, batches, snapshots_in(folder))
+
+    def matching_end(self, reference: Sequence[StoredBatch]) -> int:
+        """Up to where its log is that of the reference, which is committed. Violation for one batch that is two."""
+        known = {batch.base_offset: batch for batch in reference}
+        end = self.batches[0].base_offset if self.batches else 0
+        if self.snapshots:
+            end = max(end, self.snapshots[-1].end_offset if not self.batches else end)
+        for batch in self.batches:
+            there = known.get(batch.base_offset)
+            if there is None and batch.base_offset < (reference[0].base_offset if reference else 0):
+                end = batch.last_offset + 1
+                continue
+            if there is None or there.epoch != batch.epoch:
+                break
+            if there.data != batch.data:
+                raise Violation(f"{self.name}: its batch at {batch.base_offset} of epoch {batch.epoch} is another")
+            end = batch.last_offset + 1
+        return end
+
+    def image_at(self, offset: int) -> ClusterImage | None:
+        """From its newest snapshot up to there, and the log behind it; None where it has neither."""
+        below = [each for each in self.snapshots if each.end_offset <= offset]
+        image = of_snapshot(self.folder / below[-1].file_name) if below else ClusterImage()
+        if not below and self.batches and self.batches[0].base_offset > 0:
+            return None
+        return advance(image, self.batches, offset)
+
+
+class Reference:
+    """The state by the log that an observer kept: it reads no snapshot, and only goes forward."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.compared_snapshots: set[tuple[str, SnapshotId]] = set()
+
+    def compare(self, nodes: Sequence[NodeFiles], batches: Sequence[StoredBatch], committed: int) -> int:
+        """The nodes' snapshots and their states at the last offset that all have; returns that offset."""
+        ends = {node.name: node.matching_end(batches) for node in nodes}
+        if sum(end >= committed for end in ends.values()) <= len(nodes) // 2:
+            raise Violation(f"{committed} is told as committed, and the logs end at {ends}")
+        common = min(committed, *ends.values())
+        todo = sorted(
+            (snapshot, place)
+            for place, node in enumerate(nodes)
+            for snapshot in node.snapshots
+            if self.image.end_offset <= snapshot.end_offset <= common
+            and (node.name, snapshot) not in self.compared_snapshots
+        )
+        for snapshot, place in todo:
+            node = nodes[place]
+            advance(self.image, batches, snapshot.end_offset)
+            found = differences(self.image, of_snapshot(node.folder / snapshot.file_name))
+            if found:
+                raise Violation(f"{node.name}: {snapshot.file_name} is not the state there: {found}")
+            self.compared_snapshots.add((node.name, snapshot))
+        if common >= self.image.end_offset:
+            advance(self.image, batches, common)
+            for node in nodes:
+                image = node.image_at(common)
+                if image is not None and (found := differences(self.image, image)):
+                    raise Violation(f"{node.name}: its state at {common} is another: {found}")
+        return common
