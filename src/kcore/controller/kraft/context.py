@@ -11,7 +11,7 @@ from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.election_settings import ElectionSettings
 from kcore.controller.kraft.token_index import TokenIndex
 from kcore.metadata.image import ClusterImage
-from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.levels import Level, level_of
@@ -57,8 +57,11 @@ class ControllerContext:
 
     @property
     def version(self) -> MetadataVersion:
-        """The metadata.version that is finalized, as the configured release understands it."""
-        return _version(self.image.features[FEATURE_NAME], self.config.release)
+        """The metadata.version that is finalized, as the configured release understands it.
+
+        The release's oldest while nothing is committed: a standby of a new quorum is asked before (FeaturesPublisher).
+        """
+        return _version(self.image.features.get(FEATURE_NAME), self.config.release)
 
     @property
     def level(self) -> Level:
@@ -89,5 +92,7 @@ Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision]  
 
 
 @lru_cache(maxsize=64)
-def _version(level: int, release: str) -> MetadataVersion:
+def _version(level: int | None, release: str) -> MetadataVersion:
+    if level is None:
+        return MetadataVersion(RELEASES[release].oldest, release)
     return MetadataVersion.of_level(level, release)

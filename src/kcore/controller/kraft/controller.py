@@ -11,7 +11,7 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
@@ -21,7 +21,7 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.notices import lines_of
+from kcore.controller.kraft.notices import Notices
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.writing import Written, take_effect, written
@@ -122,6 +122,7 @@ class KraftController:
         self._kraft_version = 0
         self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
+        self._notices = Notices()
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
         self._is_empty = True  # No record was replayed yet.
         self._open: deque[_Open] = deque()  # In the order of their offsets.
@@ -175,6 +176,7 @@ class KraftController:
         else:
             self._decide(opened, outputs)
             self.periodic.on_change(self.context, info.now_ms)
+            outputs += _told(self._notices.due(info.now_ms))
         return outputs
 
     def _read(self, opened: _Open, outputs: list[Output]) -> None:
@@ -225,9 +227,10 @@ class KraftController:
         try:
             made = written(self.context, decision, self.epoch, self._clocks.wall_ms())
             if made is not None:
-                told = [*lines_of(self.image, decision)]
-                take_effect(self.context, made, decision, self.epoch, self._clocks.now_ms())
-                outputs += [Told(logging.INFO, line) for line in told]
+                now_ms = self._clocks.now_ms()
+                told = _told(self._notices.lines_of(self.image, decision, opened.request, now_ms))
+                take_effect(self.context, made, decision, self.epoch, now_ms)
+                outputs += told
             return made
         except LevelError:
             if opened.request is not None:
@@ -257,6 +260,7 @@ class KraftController:
             if task is None:
                 break
             self._run_task(task, now_ms, outputs)
+        outputs += _told(self._notices.due(self._clocks.now_ms()))
         return outputs
 
     def _run_task(self, task: Task, now_ms: int, outputs: list[Output]) -> None:
@@ -346,7 +350,7 @@ class KraftController:
             if each.request is not None
         ]
         told = f"this node controls no more since epoch {epoch}: {len(answers)} requests are answered NOT_CONTROLLER"
-        return [Told(logging.INFO, told), *answers]
+        return [*_told([*self._notices.rest(), told]), *answers]
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
         """A control record of the node's came first: all that was decided from there on is decided anew behind it."""
@@ -402,6 +406,10 @@ class KraftController:
         self.snapshots.begin(reader.snapshot.offset, self._clocks.wall_ms())
         where = f"snapshot {reader.snapshot.offset}-{reader.snapshot.epoch}"
         return [Told(logging.INFO, f"{where} is loaded: {loading.table.partition_count:,} partitions")]
+
+
+def _told(lines: Iterable[str]) -> list[Output]:
+    return [Told(logging.INFO, line) for line in lines]
 
 
 NOBODY: Final = "No controller appears to be active."
