@@ -36,7 +36,7 @@ OPTIONS = tuple(word for line in QUICK for word in ("--config", f"controller.quo
 LOAD = ("--append", "400", "--record-bytes", "100")
 POLL_S = 0.1
 WHOLE_S = 120.0
-STORED = re.compile(r"INFO epoch (\d+), leader (-?\d+), voted (?:None|ReplicaKey\(id=(\d+))")
+STORED = re.compile(r"INFO epoch (\d+) is stored: leader (?:unknown|(\d+)), voted for (?:nobody|(\d+))")
 FAULT = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
 
 
@@ -158,7 +158,7 @@ def check(quorum: RaftQuorum, story: Story, watch: Watch) -> None:
     for high_watermark, epoch in story.told:
         if high_watermark > 0:
             assert _epoch_at(batches, high_watermark - 1) <= epoch, f"offset {high_watermark - 1} of {epoch} is lost"
-    leaders = defaultdict[int, set[int]](set)
+    leaders = defaultdict[int, set[str]](set)
     for node in quorum.voters:
         said = node.log.read_text()
         if (fault := FAULT.search(said)) is not None:
@@ -166,7 +166,7 @@ def check(quorum: RaftQuorum, story: Story, watch: Watch) -> None:
         votes = defaultdict[int, set[str]](set)
         for epoch, leader, voted in STORED.findall(said):
             votes[int(epoch)] |= {voted} - {""}
-            leaders[int(epoch)] |= {int(leader)} - {-1}
+            leaders[int(epoch)] |= {leader} - {""}
         assert all(len(each) <= 1 for each in votes.values()), f"{node.name} voted twice: {votes}"
     assert all(len(each) <= 1 for each in leaders.values()), f"an epoch with two leaders: {leaders}"
     assert max(leaders) >= story.rounds / 4, "there were hardly any elections"

@@ -102,7 +102,7 @@ async def play(kafka: KafkaQuorum) -> Told:
     outcomes, arrived, tables = {}, {}, {}
     async with Fleet(quorum, random=random) as fleet:
         fleet.timeline = Remembering()
-        storm = Storm(quorum, fleet, SIZES, random, controllers=len(kafka.nodes), kafka=kafka)
+        storm = Storm(quorum, fleet, SIZES, random, controllers=len(kafka.nodes), processes=kafka)
         for broker in range(BROKERS):
             fleet.add(broker + 1, rack=f"rack-{broker % RACKS}")
         for name, scenario in SCENARIOS.items():
@@ -256,7 +256,7 @@ async def gaps_of_small_creations(kafka: KafkaQuorum) -> list[float]:
     quorum = Quorum(kafka.bootstrap, random=random)
     await quorum.open()
     async with Fleet(quorum, random=random) as fleet:
-        storm = Storm(quorum, fleet, Sizes(brokers=3, partitions=1, partitions_per_topic=1), random, kafka=kafka)
+        storm = Storm(quorum, fleet, Sizes(brokers=3, partitions=1, partitions_per_topic=1), random, processes=kafka)
         for broker in range(3):
             fleet.add(broker + 1)
         await SCENARIOS["register"](storm)

@@ -31,14 +31,14 @@ def storm(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[st
 
 def left_behind(folder: Path) -> list[str]:
     """Names of folders of ours, and command lines of processes that know such a folder."""
-    folders = [path.name for path in folder.glob("kcore-kafka-*")]
+    folders = [path.name for path in folder.glob("kcore-quorum-*")]
     processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_text(errors="replace")
         except OSError:
             continue  # It has ended meanwhile.
-        if f"{folder}/kcore-kafka-" in line:
+        if f"{folder}/kcore-quorum-" in line:
             processes.append(line.replace("\0", " "))
     return folders + processes
 

@@ -15,6 +15,7 @@ from kcore.storm.report_rows import Row, failed_row, merged, missing, row_of, ta
 from kcore.storm.result import ScenarioResult
 from kcore.storm.targets import Target
 
+KCORE = "kcore-kraft"
 CELL = Cell(Target.parse("kafka-4.3.1"), 3, 100, 0)
 
 
@@ -97,6 +98,12 @@ def test_the_terminal_and_the_page_show_all_and_escape_what_others_wrote():
     page = report.render(rows, {"plan": "<plan>", "targets": ["kafka-4.3.1"]}, ["create on x"])
     assert "<p>limit-delete: 10,001 &lt;topics&gt;</p>" in page
     assert all(each in page for each in ("&lt;b&gt;[bold]", "&lt;plan&gt;", "<svg", "missing: create on x"))
+
+
+def test_the_page_says_where_the_controllers_of_two_targets_are_not_the_same():
+    pages = {target: report.render([row()], {"targets": ["kafka-4.3.1", target]}, []) for target in ("a:1", KCORE)}
+    for told in ("25 ms in case more comes", "10,000 records; kcore writes them", "one by one"):
+        assert told in pages[KCORE] and told not in pages["a:1"]
 
 
 def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):

@@ -15,6 +15,7 @@ from kcore.storm.targets import Left, Target, free_ids
 
 def test_a_release_is_started_and_addresses_are_taken_as_they_are():
     assert Target.parse("kafka-4.3.1") == Target("kafka-4.3.1", release="4.3.1")
+    assert Target.parse("kcore-kraft") == Target("kcore-kraft", is_kcore=True)
     assert Target.parse("one:9093, [::1]:9094").addresses == ("one:9093", "[::1]:9094")
 
 
@@ -24,6 +25,7 @@ def test_a_release_is_started_and_addresses_are_taken_as_they_are():
         "",
         "kafka-0.7",
         "kafka-3.9.1",
+        "kcore",
         "localhost",
         "localhost:",
         ":9093",
@@ -67,6 +69,13 @@ def test_what_a_target_does_not_allow_is_left_out_with_the_reason():
     [line] = plan.left_out()
     assert line.startswith("controller-killed on here:9093: it kills")
     assert "--controllers 3" in StormPlan().left_out()[0]
+
+
+@pytest.mark.parametrize("target", ["kafka-4.3.1", "kcore-kraft"])
+def test_controllers_that_the_run_starts_get_every_scenario(target: str):
+    plan = StormPlan(targets=(target,), scenarios=(*SCENARIOS, *LIMITS), controllers=3)
+    plan.check()
+    assert plan.scenarios_of(Target.parse(target)) == [*SCENARIOS, *LIMITS] and plan.left_out() == []
 
 
 def test_limits_run_only_where_they_are_named_and_break_only_what_is_ours():

@@ -43,7 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "compare": Command("compare_command", "Tell which named cells became slower between two runs."),
     "storm": Command(
         "storm_command",
-        "Put a real Kafka controller under the load of hollow brokers; report when the last one has the change.",
+        "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
     ),
     "sim raft": Command(
         "sim_command",

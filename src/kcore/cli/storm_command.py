@@ -54,7 +54,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     names: storm_options.Names = False,
 ) -> None:
-    """Put a real Kafka controller under the load of hollow brokers; report when the last one has the change.
+    """Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.
 
     Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one whose load generator was late.
     """

@@ -11,9 +11,9 @@ Scenarios = Annotated[
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="HOST:PORT,... | kafka-4.3.1 | kafka-3.9.1-zk | kcore-zk",
-        help="Controllers that run already; or a release of Kafka that is fetched, started and stopped; or one of them "
-        "or kcore in ZooKeeper mode. Default kafka-4.3.1. Several --target: one report side by side.",
+        metavar="HOST:PORT,... | kafka-4.3.1 | kcore-kraft | kafka-3.9.1-zk | kcore-zk",
+        help="Controllers that run already; or those of a release of Kafka or of kcore, started for the run; or one in "
+        "ZooKeeper mode. Default kafka-4.3.1. Several --target: one report side by side.",
     ),
 ]
 Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run.")]
@@ -24,7 +24,7 @@ PerTopic = Annotated[int, typer.Option(help="Partitions of a topic.")]
 Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
 Controllers = Annotated[int, typer.Option(help="1 or 3, where they are started for the run.")]
-Heap = Annotated[str, typer.Option(help="Each of those controllers' -Xmx.")]
+Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's have no such limit.")]
 Mind = Annotated[str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from matplotlib import rc_context
 
+from kcore.controller.kraft.departures import DEPARTURES
+from kcore.processes.kcore_quorum import KCORE_KRAFT
 from kcore.report.page import fact_lists, figure, html_table, page
 from kcore.report.svg import MARKERS, SERIES, STYLE, panels, plain_ticks, svg
 from kcore.storm.report_rows import Row, merged
@@ -21,6 +23,12 @@ NOTES: Final = (
     "A run in which the load generator itself was late with heartbeats measures the wrong thing and is marked "
     "invalid. Percentiles of repetitions are those of all their samples together.",
 )
+OF_KCORE: Final = (
+    f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults but for "
+    "one: Kafka holds a batch back for 25 ms in case more comes (controller.quorum.append.linger.ms), kcore only while "
+    "a flush is under way. --heap is for Java alone.",
+    *DEPARTURES.values(),
+)
 _NS: Final = 1e6  # in a millisecond
 _LINES: Final = ("-", "--", ":", "-.")
 
@@ -28,16 +36,18 @@ _LINES: Final = ("-", "--", ":", "-.")
 def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str]) -> str:
     """The page for all rows of a run; `missing`: what was to run and did not."""
     together = merged(rows)
+    targets = facts.get("targets", [])
+    notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
     body = [
         "<h1>kcore storm</h1>",
-        f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(facts.get("targets", [])))}</p>',
+        f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
         _verdict(troubles(rows, missing)),
         fact_lists(facts),
         *(f"<h2>{escape(headline)}</h2>{html_table(*cells_of(group))}" for headline, group in sizes_of(together)),
         *(f"<p>{escape(line)}</p>" for line in findings(together)),
         _curve(together),
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
-        f'<h2 id="method">How it was measured</h2>{"".join(f"<p>{escape(note)}</p>" for note in NOTES)}',
+        f'<h2 id="method">How it was measured</h2>{"".join(f"<p>{escape(note)}</p>" for note in notes)}',
     ]
     return page("kcore storm", body)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kcore.errors import KcoreError
 from kcore.hollow.fleet import Fleet, Options
 from kcore.hollow.quorum import Quorum
-from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.machine import Usage
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -62,7 +62,7 @@ class _CellRun:
         self,
         plan: StormPlan,
         cell: Cell,
-        processes: KafkaQuorum | None,
+        processes: ControllerQuorum | None,
         rows: list[Row],
         left: list[str],
         tell: Tell,
@@ -118,7 +118,7 @@ class _CellRun:
             ),
             self.random,
             controllers=len(quorum.controller_ids),
-            kafka=self.processes,
+            processes=self.processes,
             usage=self._usage,
             prefix=self.prefix,
             places=others,

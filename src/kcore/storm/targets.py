@@ -1,4 +1,4 @@
-"""What a --target means: a quorum that runs already, or a release of Kafka that is started for the run."""
+"""What a --target means: a quorum that runs already, or one of Kafka or kcore that is started for the run."""
 
 import asyncio
 import signal
@@ -14,8 +14,10 @@ from kcore.hollow.fleet import Fleet
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.image import ClusterImage
 from kcore.net.address import address_flaw
+from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.jars import releases
 from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.kcore_quorum import KCORE_KRAFT, KcoreQuorum
 from kcore.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
@@ -40,27 +42,31 @@ class Target:
     """What to put under load: a quorum, or a controller in ZooKeeper mode; `text` is how the user wrote it."""
 
     text: str
-    release: str | None = None  # of Kafka, started for the run
+    release: str | None = None  # of Kafka, whose controllers are started for the run
+    is_kcore: bool = False  # kcore's KRaft controllers are started for the run.
     addresses: tuple[str, ...] = ()  # of controllers that run already
     in_zookeeper: bool = False  # Started for the run, with a ZooKeeper of its own.
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """From "kafka-4.3.1", "kafka-3.9.1-zk", "kcore-zk" or "HOST:PORT,HOST:PORT".
+        """From "kafka-4.3.1", "kcore-kraft", "kafka-3.9.1-zk", "kcore-zk" or "HOST:PORT,HOST:PORT".
 
         TargetError names the fault and the valid forms.
         """
         if text in ZK_TARGETS:
             return cls(text, in_zookeeper=True)
+        if text == KCORE_KRAFT:
+            return cls(text, is_kcore=True)
         if text.startswith(_KAFKA) and ":" not in text:
             release = text.removeprefix(_KAFKA)
             if release not in releases():
-                known = ", ".join([*(_KAFKA + each for each in releases()), *ZK_TARGETS])
-                raise TargetError(f"--target {text}: kcore can start {known}; or name controllers as HOST:PORT")
+                raise TargetError(
+                    f"--target {text}: kcore can start {', '.join(_started_ones())}; or name controllers as HOST:PORT"
+                )
             return cls(text, release=release)
         addresses = tuple(part.strip() for part in text.split(","))
         if not all(map(_is_address, addresses)):
-            known = " or ".join([*(_KAFKA + each for each in releases()), *ZK_TARGETS])
+            known = " or ".join(_started_ones())
             raise TargetError(f"--target {text!r}: give HOST:PORT of a controller, several with commas, or {known}")
         return cls(text, addresses=addresses)
 
@@ -70,21 +76,33 @@ class Target:
             return f"it is for {'quorums' if self.in_zookeeper else f'ZooKeeper mode: {KAFKA_ZK}, {KCORE_ZK}'}"
         if self.in_zookeeper:
             return ""
-        if scenario in BREAKS_CONTROLLER and self.release is None:
-            return "it makes the active controller resign, and these are not ours: --target kafka-4.3.1"
+        if scenario in BREAKS_CONTROLLER and not self.is_ours:
+            return "it makes the active controller resign, and these are not ours: --target kafka-4.3.1 or kcore-kraft"
         if scenario not in NEEDS_OWN_QUORUM:
             return ""
-        if self.release is None:
-            return "it kills a controller, and these are not ours: --target kafka-4.3.1 --controllers 3"
+        if not self.is_ours:
+            return "it kills a controller, and these are not ours: --target kafka-4.3.1 or kcore-kraft, --controllers 3"
         return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the run starts its quorum."""
+        return self.is_kcore or self.release is not None
+
     @contextmanager
-    def started(self, controllers: int, heap: str) -> Iterator[KafkaQuorum | None]:
-        """The processes where they are ours, for the time of a `with`; no second Ctrl-C ends their clearing away."""
-        if self.release is None:
+    def started(self, controllers: int, heap: str) -> Iterator[ControllerQuorum | None]:
+        """The processes where they are ours, for the time of a `with`; no second Ctrl-C ends their clearing away.
+
+        `heap` is for Java: Python has no such limit.
+        """
+        quorum: ControllerQuorum
+        if self.is_kcore:
+            quorum = KcoreQuorum(controllers=controllers)
+        elif self.release is not None:
+            quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap)
+        else:
             yield None
             return
-        quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap)
         try:
             quorum.start()
             yield quorum
@@ -93,6 +111,11 @@ class Target:
             quorum.stop()
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _started_ones() -> list[str]:
+    """The targets that are started for a run."""
+    return [*(_KAFKA + each for each in releases()), KCORE_KRAFT, *ZK_TARGETS]
 
 
 def _is_address(text: str) -> bool:

@@ -12,7 +12,7 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
@@ -22,7 +22,7 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.notices import lines_of
+from kcore.controller.kraft.notices import Notices
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
@@ -125,6 +125,7 @@ class KraftController:
         self._kraft_version = 0
         self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
+        self._notices = Notices()
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
         self._is_empty = True  # No record was replayed yet.
         self._pending: deque[_Pending] = deque()  # In the order of their offsets.
@@ -178,6 +179,7 @@ class KraftController:
         else:
             self._decide(pending, outputs)
             self.periodic.on_change(self.context, info.now_ms)
+            outputs += _log_lines(self._notices.due(info.now_ms))
         return outputs
 
     def _answer_from_committed(self, pending: _Pending, outputs: list[Output]) -> None:
@@ -231,9 +233,10 @@ class KraftController:
         try:
             made = written(self.context, decision, self.epoch, self._clocks.wall_ms())
             if made is not None:
-                told = [*lines_of(self.image, decision)]
-                take_effect(self.context, made, decision, self.epoch, self._clocks.now_ms())
-                outputs += [LogLine(logging.INFO, line) for line in told]
+                now_ms = self._clocks.now_ms()
+                lines = _log_lines(self._notices.lines_of(self.image, decision, pending.request, now_ms))
+                take_effect(self.context, made, decision, self.epoch, now_ms)
+                outputs += lines
             return made
         except LevelError:
             if pending.request is not None:
@@ -263,6 +266,7 @@ class KraftController:
             if task is None:
                 break
             self._run_task(task, now_ms, outputs)
+        outputs += _log_lines(self._notices.due(self._clocks.now_ms()))
         return outputs
 
     def _run_task(self, task: Task, now_ms: int, outputs: list[Output]) -> None:
@@ -355,7 +359,7 @@ class KraftController:
         ]
         text = f"this node is not the active controller any more, as of epoch {epoch}"
         text = f"{text}: {len(answers)} requests are answered NOT_CONTROLLER"
-        return [LogLine(logging.INFO, text), *answers]
+        return [*_log_lines([*self._notices.rest(), text]), *answers]
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
         """A control record of the node came first: this decision and all later ones are made again, behind it."""
@@ -411,3 +415,7 @@ class KraftController:
         self.snapshots.begin(reader.snapshot.offset, self._clocks.wall_ms())
         where = f"snapshot {reader.snapshot.offset}-{reader.snapshot.epoch}"
         return [LogLine(logging.INFO, f"{where} is loaded: {loading.table.partition_count:,} partitions")]
+
+
+def _log_lines(lines: Iterable[str]) -> list[Output]:
+    return [LogLine(logging.INFO, line) for line in lines]

@@ -1,11 +1,12 @@
 """Lines of the operator's log: one for each thing that happened, whatever the number of records."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from kcore.constants import NO_LEADER_CHANGE
+from kcore.constants import NO_LEADER_CHANGE, RECOVERING
 from kcore.controller.kraft.brokers.records import FENCE, UNFENCE
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.metadata.changes import KraftChanges
@@ -13,55 +14,118 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.schema import metadata_records_brokers as brokers
 from kcore.schema import metadata_records_settings as settings
+from kcore.schema.alter_partition import AlterPartitionRequest
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
-from kcore.schema.structure import MetadataRecord
+from kcore.schema.partitions import AlterPartitionReassignmentsRequest
+from kcore.schema.structure import Message, MetadataRecord
+from kcore.types import Bools
+from kcore.wire.columns import Vectors
 from kcore.wire.encoded_records import EncodedRecords
 
 MOST_NAMES: Final = 5
+EVERY_MS: Final = 1_000  # Leaders ask for ISRs partition by partition: what that does is one line.
+_EFFECTS: Final = {  # What may happen to one partition, and to several.
+    "moved": ("partition has another leader", "partitions have other leaders"),
+    "offline": ("partition has no leader: it is offline", "partitions have no leader: they are offline"),
+    "back": ("partition has a leader again", "partitions have leaders again"),
+    "unclean": (
+        "partition has a leader that was not in sync: records may be lost",
+        "partitions have leaders that were not in sync: records may be lost",
+    ),
+    "begun": ("partition is being reassigned", "partitions are being reassigned"),
+    "complete": ("reassignment is complete", "reassignments are complete"),
+    "cancelled": ("reassignment is cancelled", "reassignments are cancelled"),
+}
 
 
-def lines_of(image: ClusterImage, decision: Decision) -> Iterator[str]:
-    """The lines about a decision that has not taken effect yet."""
-    moved = offline = back = reassigned = 0
+class Notices:
+    """Of one controller while it leads."""
+
+    def __init__(self) -> None:
+        self._later: Counter[str] = Counter()  # Effects of AlterPartition that are not told yet.
+        self._told_ms: int | None = None  # When such were told last.
+
+    def lines_of(self, image: ClusterImage, decision: Decision, request: Message | None, now_ms: int) -> list[str]:
+        """Of a decision that has not taken effect yet; `request` is None for the controller's own work."""
+        effects: Counter[str] = Counter()
+        lines = [*_lines_of(image, decision, request, effects)]
+        if not isinstance(request, AlterPartitionRequest):
+            return [*lines, *_of_effects(effects)]
+        self._later += effects
+        return [*lines, *self.due(now_ms)]
+
+    def due(self, now_ms: int) -> list[str]:
+        """What AlterPartition requests have done, once a second."""
+        if not self._later or (self._told_ms is not None and now_ms < self._told_ms + EVERY_MS):
+            return []
+        self._told_ms = now_ms
+        return self.rest()
+
+    def rest(self) -> list[str]:
+        """What is still to be told."""
+        later, self._later = self._later, Counter()
+        return _of_effects(later)
+
+
+def _of_effects(effects: Counter[str]) -> list[str]:
+    return [f"{effects[name]:,} {words[effects[name] > 1]}" for name, words in _EFFECTS.items() if effects[name]]
+
+
+def _lines_of(image: ClusterImage, decision: Decision, request: Message | None, effects: Counter[str]) -> Iterator[str]:
+    """All but what happens to partitions, which is counted in `effects`."""
     removed: list[str] = []
     for each in decision.records:
         if isinstance(each, Versioned):
             if isinstance(each.record, RemoveTopicRecord):
                 row = image.topics.row_of_id(each.record.topic_id)
                 removed.append("?" if row is None else image.topics.names[row])
-            elif (line := _line_of(image, each.record)) is not None:
+            elif (line := _line_of(image, each.record, request)) is not None:
                 yield line
         elif isinstance(each, PartitionCreations):
             yield from _created(each)
         elif not isinstance(each, EncodedRecords):
             changes = each if isinstance(each, KraftChanges) else each.records()
-            counts = _counts(image, changes)
-            moved, offline, back, reassigned = (
-                sum(pair) for pair in zip((moved, offline, back, reassigned), counts, strict=True)
-            )
+            _count_leaders(image, changes, effects)
+            _count_moves(image, changes, effects, by_request=isinstance(request, AlterPartitionReassignmentsRequest))
     if removed:
         yield f"{_names(removed)} deleted"
-    for count, what in ((moved, "other leaders"), (offline, "no leader: offline"), (back, "a leader again")):
-        if count:
-            yield f"{count:,} partitions have {what}"
-    if reassigned:
-        yield f"replicas of {reassigned:,} partitions are reassigned"
 
 
-def _counts(image: ClusterImage, changes: KraftChanges) -> tuple[int, int, int, int]:
-    """How many partitions get another leader, lose their leader, get a leader again, and get other replicas."""
-    reassigned = 0 if changes.replicas is None else len(changes)
-    if changes.replicas is not None and changes.replicas.valid is not None:
-        reassigned = int(changes.replicas.valid.sum())
+def _count_leaders(image: ClusterImage, changes: KraftChanges, effects: Counter[str]) -> None:
     if changes.leaders is None:
-        return 0, 0, 0, reassigned
+        return
     named = changes.leaders != NO_LEADER_CHANGE
     rows, after = changes.rows[named], changes.leaders[named]
     before = image.table.leader__p[rows]
     ids = np.append(image.brokers.ids, -1)  # Row -1 stands for no leader.
     others = ids[before] != after
     went, came = others & (after < 0), others & (before < 0)
-    return int((others & ~went & ~came).sum()), int(went.sum()), int(came.sum()), reassigned
+    effects["offline"] += int(went.sum())
+    effects["back"] += int(came.sum())
+    effects["moved"] += int((others & ~went & ~came).sum())
+    if changes.recovery is not None:
+        effects["unclean"] += int((changes.recovery == RECOVERING).sum())
+
+
+def _count_moves(image: ClusterImage, changes: KraftChanges, effects: Counter[str], *, by_request: bool) -> None:
+    """Reassignments; `by_request`: one that ends was cancelled."""
+    if changes.replicas is None:
+        return
+    valid = changes.replicas.valid
+    has_replicas = np.ones(len(changes), np.bool_) if valid is None else valid
+    begun = has_replicas & (_is_filled(changes.adding, len(changes)) | _is_filled(changes.removing, len(changes)))
+    ended = changes.rows[has_replicas & ~begun].tolist()
+    adding, removing = image.table.adding, image.table.removing
+    cancelled = sum(row in adding or row in removing for row in ended) if by_request else 0
+    effects["begun"] += int(begun.sum())
+    effects["complete"] += len(ended) - cancelled
+    effects["cancelled"] += cancelled
+
+
+def _is_filled(lists: Vectors | None, count: int) -> Bools:
+    """Which changes set a list that is not empty."""
+    return np.zeros(count, np.bool_) if lists is None else np.diff(lists.offsets) > 0
 
 
 def _created(created: PartitionCreations) -> Iterator[str]:
@@ -80,23 +144,45 @@ def _names(names: list[str]) -> str:
     return f"topic{'s' if len(names) > 1 else ''} {shown}{rest}"
 
 
-def _line_of(image: ClusterImage, record: MetadataRecord) -> str | None:
+def _line_of(image: ClusterImage, record: MetadataRecord, request: Message | None) -> str | None:
     if isinstance(record, brokers.RegisterBrokerRecord):
         return f"broker {record.broker_id} registered, incarnation {record.incarnation_id}"
     if isinstance(record, brokers.UnregisterBrokerRecord):
         return f"broker {record.broker_id} unregistered"
     if isinstance(record, brokers.FenceBrokerRecord):
-        return f"broker {record.id} fenced"
+        return f"broker {record.id} fenced: {_why_fenced(request)}"
     if isinstance(record, brokers.UnfenceBrokerRecord):
         return f"broker {record.id} unfenced"
     if isinstance(record, brokers.BrokerRegistrationChangeRecord):
-        fencing = {FENCE: "fenced", UNFENCE: "unfenced"}.get(record.fenced)
-        leaving = "in controlled shutdown" if record.in_controlled_shutdown else None
-        parts = [part for part in (fencing, leaving) if part]
-        return f"broker {record.broker_id} {', '.join(parts) or 'changed its directories'}"
+        return _line_of_change(image, record, request)
     if isinstance(record, brokers.RegisterControllerRecord):
         return f"controller {record.controller_id} registered, incarnation {record.incarnation_id}"
     if isinstance(record, settings.FeatureLevelRecord):
         before = image.features.get(record.name, 0)
         return f"feature {record.name} is at level {record.feature_level}, it was at {before}"
     return None
+
+
+def _line_of_change(
+    image: ClusterImage, record: brokers.BrokerRegistrationChangeRecord, request: Message | None
+) -> str | None:
+    row = image.brokers.row(record.broker_id)
+    parts = []
+    if record.fenced == FENCE:
+        parts.append(f"fenced: {_why_fenced(request)}")
+    if record.fenced == UNFENCE:
+        parts.append("unfenced")
+    if record.in_controlled_shutdown:
+        parts.append("in controlled shutdown")
+    if record.log_dirs:
+        before = len(image.brokers.directories[row])
+        parts.append(f"lost {before - len(record.log_dirs):,} of its {before:,} log directories")
+    if record.cordoned_log_dirs is not None and (record.cordoned_log_dirs or image.brokers.cordoned_directories[row]):
+        parts.append(f"has {len(record.cordoned_log_dirs):,} cordoned log directories")
+    return f"broker {record.broker_id} {', '.join(parts)}" if parts else None
+
+
+def _why_fenced(request: Message | None) -> str:
+    if isinstance(request, BrokerHeartbeatRequest):
+        return "it has shut down" if request.want_shut_down else "it asked for it"
+    return "its session has ended"

@@ -241,7 +241,9 @@ class QuorumServer:
                     self._flush_soon(effect)
                 case StoreElection(election, kraft_version):
                     self._elections.write(election, kraft_version)
-                    logger.info("epoch %s, leader %s, voted %s", election.epoch, election.leader_id, election.voted)
+                    leader = "unknown" if election.leader_id < 0 else election.leader_id
+                    voted = "nobody" if election.voted is None else election.voted.id
+                    logger.info("epoch %s is stored: leader %s, voted for %s", election.epoch, leader, voted)
                 case Notice(text):
                     logger.warning("%s", text)
                 case Stopped():

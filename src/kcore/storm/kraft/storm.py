@@ -15,7 +15,7 @@ from kcore.hollow.fleet import Fleet, HollowBroker, State
 from kcore.hollow.histograms import histogram, percentile_ms
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.partition_table import PartitionTable
-from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.machine import Usage
 from kcore.replication.placement import place
 from kcore.schema.index import METADATA_RECORDS
@@ -53,7 +53,7 @@ class Storm:
     sizes: Sizes
     random: Random
     controllers: int = 1
-    kafka: KafkaQuorum | None = None  # where we started the controllers, and may kill them
+    processes: ControllerQuorum | None = None  # where we started the controllers, and may kill them
     usage: Callable[[], Usage | None] = lambda: None  # of the controllers' processes, together
     timeout_s: float = 120.0
     topics: list[str] = field(default_factory=list)  # ours that are there

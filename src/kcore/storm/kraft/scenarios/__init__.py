@@ -44,4 +44,4 @@ BREAKS_CONTROLLER: Final = {"limit-elect", "limit-isr", "limit-fence"}
 """Those that make an active controller resign: only for controllers that the run itself has started."""
 
 NEEDS_OWN_QUORUM: Final = {"controller-killed"}
-"""Scenarios for three controllers or more that the run itself has started (`Storm.kafka`)."""
+"""Scenarios for three controllers or more that the run itself has started (`Storm.processes`)."""

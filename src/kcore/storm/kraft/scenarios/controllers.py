@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from kcore.errors import TargetError
-from kcore.processes.kafka_quorum import Node
+from kcore.processes.controller_quorum import Node
 from kcore.storm.kraft.scenarios.topics import make_topics
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
@@ -19,17 +19,17 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
     have to find that controller, know it. Afterwards the dead one starts again and catches up. TargetError unless there
     are three controllers or more, which this run started.
     """
-    kafka, quorum = storm.kafka, storm.quorum
-    if kafka is None or len(kafka.nodes) < 3:
+    processes, quorum = storm.processes, storm.quorum
+    if processes is None or len(processes.nodes) < 3:
         raise TargetError("controller-killed needs three controllers of a target that this run starts")
-    [active] = [node for node in kafka.nodes if node.node_id == quorum.leader_id]
+    [active] = [node for node in processes.nodes if node.node_id == quorum.leader_id]
     measure = Measure(storm, "controller-killed")
     await measure.begin()
-    kafka.kill(active)
+    processes.kill(active)
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     measure.answered()
     result = await measure.end("PartitionRecord")
-    kafka.start_node(active)
+    processes.start_node(active)
     await _caught_up(storm, active)
     return result
 

@@ -1,0 +1,66 @@
+"""Controllers as processes: kcore's for real, and what both kinds get to read."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kcore.errors import TargetError
+from kcore.hollow.quorum import Quorum
+from kcore.processes import kafka_quorum
+from kcore.processes.controller_quorum import ControllerQuorum
+from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.kcore_quorum import KcoreQuorum
+
+
+async def leader_of(quorum: ControllerQuorum) -> int:
+    client = Quorum(quorum.bootstrap, random=Random(1))
+    await client.open()
+    try:
+        return client.leader_id
+    finally:
+        await client.close()
+
+
+def test_three_controllers_elect_one_and_another_when_that_is_killed() -> None:
+    with KcoreQuorum(controllers=3) as quorum:
+        first = asyncio.run(leader_of(quorum))
+        [active] = [node for node in quorum.nodes if node.node_id == first]
+        usage = active.usage()
+        assert usage is not None and usage.rss_bytes > 0
+        quorum.kill(active)
+        assert active.usage() is None
+        assert asyncio.run(leader_of(quorum)) in {node.node_id for node in quorum.nodes} - {first}
+        quorum.start_node(active)
+        processes = {node.node_id: node.process for node in quorum.nodes}
+    codes = {node_id: each and each.returncode for node_id, each in processes.items()}
+    assert codes.pop(first) in (0, -15), "it may not have been ready yet"
+    assert [*codes.values()] == [0, 0], "SIGTERM is a clean end"
+    assert not quorum.folder.exists()
+
+
+def test_a_controller_that_does_not_start_is_told_with_the_end_of_its_log() -> None:
+    quorum = KcoreQuorum(properties="broker.session.timeout.ms=soon")
+    with pytest.raises(TargetError, match=r"not formatted: .*give a number from 1"), quorum:
+        pass
+    assert not quorum.folder.exists()
+
+
+def test_both_kinds_of_controllers_get_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell script stands for Java."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\ncase "$*" in *StorageTool*) exit 0;; esac\necho Kafka Server started\nexec sleep 60\n')
+    java.chmod(0o755)
+    monkeypatch.setattr(kafka_quorum, "java_home", lambda: tmp_path)
+    monkeypatch.setattr(kafka_quorum, "kafka_jars", lambda release: tmp_path)
+    told = []
+    for quorum in (
+        KafkaQuorum("4.3.1", properties="broker.session.timeout.ms=6000"),
+        KcoreQuorum(properties="broker.session.timeout.ms=6000"),
+    ):
+        with quorum:
+            [node] = quorum.nodes
+            told.append(node.configuration.read_text().replace(str(quorum.folder), "").replace(str(node.port), ""))
+    assert told[0] == told[1] and "broker.session.timeout.ms=6000" in told[0]
