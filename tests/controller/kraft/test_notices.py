@@ -19,7 +19,7 @@ from controller.kraft.broker_clusters import (
 )
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.controller import Answered
+from kcore.controller.kraft.controller import RequestAnswer
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.notices import Notices
 from kcore.protocol_errors import Errors
@@ -173,5 +173,5 @@ def test_a_standby_of_a_new_quorum_answers_before_anything_is_committed() -> Non
     """Kafka's answers at the oldest metadata.version: clients that look for the active controller ask again."""
     request = DescribeClusterRequest(endpoint_type=2)
     [answered] = controller_of().on_request(request, RequestInfo(1, BEGIN_MS), "early")
-    assert isinstance(answered, Answered) and answered.response is not None
+    assert isinstance(answered, RequestAnswer) and answered.response is not None
     assert Errors(getattr(answered.response, "error_code")) is Errors.UNSUPPORTED_VERSION  # noqa: B009
