@@ -12,4 +12,4 @@ class Mechanism(NamedTuple):
 
 MECHANISMS: Final = {1: Mechanism("SCRAM-SHA-256", "sha256"), 2: Mechanism("SCRAM-SHA-512", "sha512")}
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
-MOST_SALT: Final = 1024  # Bytes of a salt, or of a salted password. Kafka has no bound; a znode holds 1 MiB.
+MOST_SALT: Final = 1024  # Bytes of a salt, or of a salted password. Kafka has no bound of its own.
