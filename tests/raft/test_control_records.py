@@ -246,7 +246,7 @@ def test_the_time_of_a_damaged_snapshot_is_not_known() -> None:
 @pytest.mark.parametrize("name", ["compressed", "too many", "too large"])
 def test_the_size_is_looked_at_before_anything_is_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 13 kB could come 400 MiB."""
-    monkeypatch.setattr("kcore.raft.control_records.decode_records", None)
+    monkeypatch.setattr("kcore.raft.control_records.records_of", None)
     (found,), _ = split_batches(BAD[name](0))
     with pytest.raises(DecodeError):
         control_messages(found)
