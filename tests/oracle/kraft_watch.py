@@ -140,7 +140,7 @@ class Watch:
         self.cluster_id = cluster_id
         self.log, self.image, self.partitions = MemoryLog(), ClusterImage(), Partitions()
         self.committed = 0
-        self.loaded = 0  # Snapshots.
+        self.base = ClusterImage()  # What the log begins with: a snapshot that the leader gave in place of it.
         config = RaftConfig(
             *(cluster_id, 999, Uuid(bytes(15) + b"\7"), {}, random.randrange),
             bootstrap_servers=tuple(addresses),
@@ -183,7 +183,7 @@ class Watch:
                     self.partitions.take(decode_metadata_record(record.value or b"")[0])
         reader.close()
         self.committed = self.image.end_offset = reader.snapshot.offset
-        self.loaded += 1
+        self.base = self.image.copy()
         return ()
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
