@@ -22,7 +22,7 @@ from typing import Final
 from kcore.raft.replicas import Address
 from kcore.server.quorum.describe import describe_quorum
 from oracle.forked import ForkedNode
-from oracle.kraft_clients import FakeBroker, Gate, administer, askers
+from oracle.kraft_clients import Asker, FakeBroker, Gate, administer
 from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_large import Large, alter_large
 from oracle.kraft_own import STABLE, Own
@@ -78,7 +78,9 @@ class Story:
 
 
 class Controllers(KraftCluster):
-    """No real brokers."""
+    """No real brokers. `real`: which of the controllers are Kafka's own."""
+
+    real: frozenset[int] = frozenset()
 
     def __init__(self, controllers: int = 3, properties: str = PROPERTIES) -> None:
         super().__init__(controllers=controllers, brokers=0, properties=properties)
@@ -92,13 +94,16 @@ class Controllers(KraftCluster):
 class Chaos:
     """The cluster, who watches it, and its clients."""
 
-    def __init__(self, cluster: KraftCluster, story: Story) -> None:
+    def __init__(self, cluster: Controllers, story: Story) -> None:
         self.cluster, self.story, self.dice = cluster, story, Random(story.seed)
         self.addresses = {node.node_id: Address("127.0.0.1", node.port) for node in cluster.controllers}
         self.watch = Watch(cluster.cluster_id, [*self.addresses.values()], Random(story.seed))
         self.gate, self.given, self.reference = Gate(), Given(), Reference()
-        clients = askers(1 + CLIENTS + len(STABLE), self.addresses, self.watch, self.dice, story.answers)
-        self.asker, *clients = self.askers = clients
+        self.askers = [
+            Asker(self.addresses, self.watch, Random(self.dice.random()), story.answers, cluster.real)
+            for _ in range(1 + CLIENTS + len(STABLE))
+        ]
+        self.asker, *clients = self.askers
         self.large = Large("large")
         self.owners = [
             Own(f"c{number}", number, Random(self.dice.random()), self.watch, self.given) for number in range(CLIENTS)
@@ -328,7 +333,7 @@ def run(seed: int, moments: int, say: Callable[[str], None] = lambda _: None) ->
     return story
 
 
-async def _run(cluster: KraftCluster, story: Story, moments: int, say: Callable[[str], None]) -> None:
+async def _run(cluster: Controllers, story: Story, moments: int, say: Callable[[str], None]) -> None:
     chaos = Chaos(cluster, story)
     await play(chaos, moments, say)
     chaos.check_logs()
