@@ -60,6 +60,7 @@ class Story:
     claims: int = 0
     snapshots: int = 0  # Compared.
     loaded: int = 0  # By controllers.
+    transactions: Counter[str] = field(default_factory=Counter)  # Of the log: ended, and aborted.
     longest_s: float = 0.0  # From a kill to the next commit.
     committed: int = 0
 
@@ -73,7 +74,8 @@ class Story:
             f"seed {self.seed}, {self.moments} kills of the active controller; all: {dict(self.kills)}; requests:"
             f" {of['answered']} answered, {of['not controller']} NOT_CONTROLLER, {of['broken']} broken;"
             f" {self.checks} checks, {self.claims} grants looked up, {self.snapshots} snapshots compared,"
-            f" {self.loaded} loaded; {self.committed} records; {self.longest_s:.1f} s the longest without a commit"
+            f" {self.loaded} loaded; transactions: {dict(self.transactions)};"
+            f" {self.committed} records; {self.longest_s:.1f} s the longest without a commit"
         )
 
 
@@ -238,7 +240,7 @@ class Chaos:
         """While it writes what needs several batches; none or all of it takes effect."""
         step = alter_large(self.large, self.dice)
         asked = asyncio.create_task(self.asker.ask(step.request))
-        await asyncio.sleep(self.dice.random() * 0.8)
+        await asyncio.sleep(0.2 + 1.5 * self.dice.random())
         await self.only_active(active, others)
         for node in [*self._down]:
             self.start(node)
@@ -292,6 +294,7 @@ class Chaos:
         self.reference.compare(nodes, self.watch.log.batches, self.watch.committed)
         self.story.snapshots = len(self.reference.compared_snapshots)
         self.story.committed = self.watch.committed
+        self.story.transactions = self.watch.partitions.transactions
 
     def check_logs(self) -> None:
         """What the processes told, at the end."""

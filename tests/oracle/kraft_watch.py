@@ -1,7 +1,7 @@
 """A quorum as an observer in this process sees it: what is committed, and all that partitions were meanwhile."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -73,6 +73,7 @@ class Partitions:
     seen: dict[Key, list[Seen]] = field(default_factory=lambda: defaultdict(list))
     claims: list[Claim] = field(default_factory=list)
     gone: set[Uuid] = field(default_factory=set)  # Topics that were deleted.
+    transactions: Counter[str] = field(default_factory=Counter)  # How many ended, and were aborted.
     is_whole: bool = True  # No snapshot stood in for a part of the log.
     _waiting: list[MetadataRecord] | None = None  # A transaction that is open.
 
@@ -81,10 +82,12 @@ class Partitions:
             case BeginTransactionRecord():
                 self._waiting = []
             case EndTransactionRecord():
+                self.transactions["ended"] += 1
                 waiting, self._waiting = self._waiting or [], None
                 for each in waiting:
                     self._apply(each)
             case AbortTransactionRecord():
+                self.transactions["aborted"] += 1
                 self._waiting = None
             case _ if self._waiting is not None:
                 self._waiting.append(record)
