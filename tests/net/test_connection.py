@@ -2,6 +2,7 @@
 
 import asyncio
 from random import Random
+from socket import SHUT_WR
 from typing import Any
 
 import pytest
@@ -305,6 +306,34 @@ async def test_a_peer_that_does_not_read_stops_the_writing() -> None:
         assert connection._transport.get_write_buffer_size() < 10_000 + PIECE_BYTES
         reads.set()
         await asyncio.gather(*calls)
+
+
+@story
+async def test_a_connection_that_breaks_as_the_peer_reads_again_ends_once(caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio ends it twice where a write fails within resume_writing, and logs every write behind that."""
+    reads = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reads.wait()
+        while await reader.read(1 << 16):
+            pass
+
+    async with raw_server(talk) as port, await connect("127.0.0.1", port, ask_versions=False) as connection:
+        call = connection.send_bytes(HEARTBEAT.api_key, 1, bytes(20_000_000))
+        await settled(lambda: connection.metrics.bytes_out)
+        assert connection._transport is not None
+        socket, resumed = connection._transport.get_extra_info("socket"), connection.resume_writing
+
+        def breaks() -> None:
+            socket.shutdown(SHUT_WR)
+            resumed()
+
+        connection.resume_writing = breaks  # type: ignore[method-assign]
+        reads.set()
+        with pytest.raises(DisconnectedError):
+            await call
+        await connection.wait_gone()
+    assert "socket.send() raised exception" not in caplog.text
 
 
 @story

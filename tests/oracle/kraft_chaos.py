@@ -22,7 +22,7 @@ from typing import Final
 from kcore.raft.replicas import Address
 from kcore.server.quorum.describe import describe_quorum
 from oracle.forked import ForkedNode
-from oracle.kraft_clients import FakeBroker, Gate, administer, askers
+from oracle.kraft_clients import Asker, FakeBroker, Gate, administer
 from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_large import Large, alter_large
 from oracle.kraft_own import STABLE, Own
@@ -60,6 +60,7 @@ class Story:
     claims: int = 0
     snapshots: int = 0  # Compared.
     loaded: int = 0  # By controllers.
+    transactions: Counter[str] = field(default_factory=Counter)  # Of the log: ended, and aborted.
     longest_s: float = 0.0  # From a kill to the next commit.
     committed: int = 0
 
@@ -73,12 +74,15 @@ class Story:
             f"seed {self.seed}, {self.moments} kills of the active controller; all: {dict(self.kills)}; requests:"
             f" {of['answered']} answered, {of['not controller']} NOT_CONTROLLER, {of['broken']} broken;"
             f" {self.checks} checks, {self.claims} grants looked up, {self.snapshots} snapshots compared,"
-            f" {self.loaded} loaded; {self.committed} records; {self.longest_s:.1f} s the longest without a commit"
+            f" {self.loaded} loaded; transactions: {dict(self.transactions)};"
+            f" {self.committed} records; {self.longest_s:.1f} s the longest without a commit"
         )
 
 
 class Controllers(KraftCluster):
-    """No real brokers."""
+    """No real brokers. `real`: which of the controllers are Kafka's own."""
+
+    real: frozenset[int] = frozenset()
 
     def __init__(self, controllers: int = 3, properties: str = PROPERTIES) -> None:
         super().__init__(controllers=controllers, brokers=0, properties=properties)
@@ -92,13 +96,16 @@ class Controllers(KraftCluster):
 class Chaos:
     """The cluster, who watches it, and its clients."""
 
-    def __init__(self, cluster: KraftCluster, story: Story) -> None:
+    def __init__(self, cluster: Controllers, story: Story) -> None:
         self.cluster, self.story, self.dice = cluster, story, Random(story.seed)
         self.addresses = {node.node_id: Address("127.0.0.1", node.port) for node in cluster.controllers}
         self.watch = Watch(cluster.cluster_id, [*self.addresses.values()], Random(story.seed))
         self.gate, self.given, self.reference = Gate(), Given(), Reference()
-        clients = askers(1 + CLIENTS + len(STABLE), self.addresses, self.watch, self.dice, story.answers)
-        self.asker, *clients = self.askers = clients
+        self.askers = [
+            Asker(self.addresses, self.watch, Random(self.dice.random()), story.answers, cluster.real)
+            for _ in range(1 + CLIENTS + len(STABLE))
+        ]
+        self.asker, *clients = self.askers
         self.large = Large("large")
         self.owners = [
             Own(f"c{number}", number, Random(self.dice.random()), self.watch, self.given) for number in range(CLIENTS)
@@ -233,7 +240,7 @@ class Chaos:
         """While it writes what needs several batches; none or all of it takes effect."""
         step = alter_large(self.large, self.dice)
         asked = asyncio.create_task(self.asker.ask(step.request))
-        await asyncio.sleep(self.dice.random() * 0.8)
+        await asyncio.sleep(0.2 + 1.5 * self.dice.random())
         await self.only_active(active, others)
         for node in [*self._down]:
             self.start(node)
@@ -283,9 +290,11 @@ class Chaos:
     def compare(self) -> None:
         """The nodes are dead."""
         nodes = [NodeFiles.read(node.name, node.data / "__cluster_metadata-0") for node in self.cluster.controllers]
+        self.reference.begin_with(self.watch.base)
         self.reference.compare(nodes, self.watch.log.batches, self.watch.committed)
         self.story.snapshots = len(self.reference.compared_snapshots)
         self.story.committed = self.watch.committed
+        self.story.transactions = self.watch.partitions.transactions
 
     def check_logs(self) -> None:
         """What the processes told, at the end."""
@@ -327,7 +336,7 @@ def run(seed: int, moments: int, say: Callable[[str], None] = lambda _: None) ->
     return story
 
 
-async def _run(cluster: KraftCluster, story: Story, moments: int, say: Callable[[str], None]) -> None:
+async def _run(cluster: Controllers, story: Story, moments: int, say: Callable[[str], None]) -> None:
     chaos = Chaos(cluster, story)
     await play(chaos, moments, say)
     chaos.check_logs()

@@ -5,43 +5,51 @@ from typing import Any, Final
 
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
-from oracle.kraft_mix import incremental
+from kcore.schema import acls
+from kcore.schema.structure import Message
+from oracle.kraft_mix import ALLOW, EVERYBODY, READ, TOPIC
 from oracle.kraft_registers import Part, Register, Step, Violation, becomes
+
+COUNT: Final = 320
+HOST_BYTES: Final = 30_000  # Of each: together more than a batch can have.
+WHO: Final = "User:large"
 
 
 class Large(Register):
-    """One setting of so many resources that a request for all of them is a metadata transaction of several batches.
-
-    Its state is the value; all have the same one.
-    """
-
-    COUNT: Final = 320
-    VALUE_BYTES: Final = 30_000
-    SETTING: Final = "metrics"
-    CLIENT_METRICS: Final = 16  # ConfigResource.Type
-
-    @property
-    def resources(self) -> list[str]:
-        """Their names."""
-        return [f"{self.name}-{k}" for k in range(self.COUNT)]
+    """Entries of access control lists, all of one host, whose name is so often one letter; its state is that letter."""
 
     def found(self, image: ClusterImage) -> str | None:
-        configs = [image.configs.get((self.CLIENT_METRICS, name), {}) for name in self.resources]
-        values = {config.get(self.SETTING) for config in configs}
-        if len(values) > 1:
-            raise Violation(f"{self}: only a part of a request took effect")
-        return values.pop()
+        hosts = [each.host[0] for each in image.acls.values() if each.principal == WHO]
+        if hosts and (len(hosts) != COUNT or len({*hosts}) > 1):
+            raise Violation(f"{self}: only a part of a request took effect, {len(hosts)} of {COUNT}")
+        return hosts[0] if hosts else None
 
 
 def alter_large(chosen: Large, dice: Random) -> Step:
-    """All its resources at once, to another value or, where it has one, to none."""
-    is_there = None not in chosen.states
-    value = None if is_there else dice.choice("abcdefgh") * chosen.VALUE_BYTES
-    request = incremental(chosen.CLIENT_METRICS, chosen.resources, chosen.SETTING, value)
+    """All are made or, where they may be there, taken away."""
+    request: Message
+    if chosen.states != {None}:
+        everywhere = acls.DeleteAclsFilter(**{**EVERYBODY, "principal_filter": WHO}, resource_name_filter=None)
+        request = acls.DeleteAclsRequest(filters=[everywhere])
+        return Step(request, [Part(chosen, becomes(None), lambda response: _one(response.filter_results))])
+    host = dice.choice("abcdefgh")
+    request = acls.CreateAclsRequest(
+        creations=[
+            acls.AclCreation(
+                resource_type=TOPIC,
+                resource_name=f"{chosen.name}-{k}",
+                principal=WHO,
+                host=host * HOST_BYTES,
+                operation=READ,
+                permission_type=ALLOW,
+            )
+            for k in range(COUNT)
+        ]
+    )
+    return Step(request, [Part(chosen, becomes(host), lambda response: _one(response.results))])
 
-    def answer(response: Any) -> Errors:
-        """Of all: it is one."""
-        [code] = {each.error_code for each in response.responses}
-        return Errors.of(code)
 
-    return Step(request, [Part(chosen, becomes(value), answer)])
+def _one(results: list[Any]) -> Errors:
+    """The error of all."""
+    [code] = {each.error_code for each in results}
+    return Errors.of(code)

@@ -38,7 +38,7 @@ from oracle.kraft_registers import (
     unchanged,
     with_entries,
 )
-from oracle.kraft_watch import Claim
+from oracle.kraft_watch import Claim, Seen
 
 TOPIC = 2  # ConfigResource.Type, and ResourceType.
 SET, DELETE = 0, 1
@@ -422,17 +422,23 @@ def _partition(own: Own) -> tuple[str, Uuid, int] | None:
 
 
 def elect_leaders(own: Own) -> Step | None:
+    """Where it is granted the partition has changed: another leader, or, without one that can lead, its ELR."""
     if (found := _partition(own)) is None:
         return None
     name, topic_id, index = found
+    before = own.watch.partitions.living[topic_id, index].partition_epoch
     request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=name, partitions=[index])])
+
+    def holds(seen: Seen) -> bool:
+        preferred = seen.replicas[0]
+        return seen.partition_epoch > before and (seen.leader == preferred or preferred not in seen.isr)
 
     def then(response: Any) -> None:
         if response.error_code == Errors.NONE:
             told = response.replica_election_results[0].partition_result[0].error_code
             if told == Errors.NONE:
-                text = f"the preferred leader of {name}-{index} was elected"
-                own.watch.claim(Claim(text, (topic_id, index), lambda seen: seen.leader == seen.replicas[0]))
+                text = f"the preferred leader of {name}-{index} was elected behind partition epoch {before}"
+                own.watch.claim(Claim(text, (topic_id, index), holds))
 
     return Step(request, then=then)
 

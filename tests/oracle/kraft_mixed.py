@@ -33,8 +33,9 @@ super.users=User:ANONYMOUS
 listener.security.protocol.map=CONTROLLER:PLAINTEXT
 """
 FIRST: Final = 101  # The id of the first controller.
-FAULT: Final = re.compile(r"^.* ERROR .*$", re.MULTILINE)
-# What real controllers log as errors, too, where all of them are Kafka's: a request to one that is not active.
+# An error with the exception in the next line, and what a fault handler tells.
+FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", re.MULTILINE)
+# Errors that real controllers log where all are Kafka's, too: a request to one that is not active.
 HARMLESS: Final = re.compile(r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected")
 
 
@@ -42,15 +43,15 @@ class MixedControllers(Controllers):
     """kcore's have the first ids."""
 
     def __init__(self, *, kcore: int, real: int) -> None:
-        self._first_real = FIRST + kcore
+        self.real = frozenset(range(FIRST + kcore, FIRST + kcore + real))
         super().__init__(controllers=kcore + real, properties=PROPERTIES)
 
     def is_real(self, node: Node) -> bool:
         """Kafka's."""
-        return node.node_id >= self._first_real
+        return node.node_id in self.real
 
     def _controller(self, node_id: int, port: int) -> Node:
-        if node_id < self._first_real:
+        if node_id not in self.real:
             return super()._controller(node_id, port)
         place = self.folder / f"kafka-{node_id}"
         java = tool_command("", release=RELEASE)[0]
@@ -120,7 +121,7 @@ class MixedChaos(Chaos):
         """Of Kafka's, too."""
         if not self.cluster.is_real(node):
             return super().faults(node, said)
-        return [line for line in FAULT.findall(said) if not HARMLESS.search(line)]
+        return [found for found in FAULT.findall(said) if not HARMLESS.search(found)]
 
     def compare(self) -> None:
         """And count Kafka's own snapshots among those that are kcore's state."""

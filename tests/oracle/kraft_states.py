@@ -93,20 +93,20 @@ class NodeFiles:
         return cls(name, folder, batches, snapshots_in(folder))
 
     def matching_end(self, reference: Sequence[StoredBatch]) -> int:
-        """Up to where its log is that of the reference, which is committed. Violation for one batch that is two."""
+        """Up to where its log is the reference's, as far back as that goes.
+
+        Violation where they have another batch at the same offset of the same epoch.
+        """
         known = {batch.base_offset: batch for batch in reference}
-        end = self.batches[0].base_offset if self.batches else 0
-        if self.snapshots:
-            end = max(end, self.snapshots[-1].end_offset if not self.batches else end)
+        begin = reference[0].base_offset if reference else 0
+        end = self.snapshots[-1].end_offset if self.snapshots and not self.batches else 0
         for batch in self.batches:
-            there = known.get(batch.base_offset)
-            if there is None and batch.base_offset < (reference[0].base_offset if reference else 0):
-                end = batch.last_offset + 1
-                continue
-            if there is None or there.epoch != batch.epoch:
-                break
-            if there.data != batch.data:
-                raise Violation(f"{self.name}: its batch at {batch.base_offset} of epoch {batch.epoch} is another")
+            if batch.base_offset >= begin:
+                there = known.get(batch.base_offset)
+                if there is None or there.epoch != batch.epoch:
+                    break
+                if there.data != batch.data:
+                    raise Violation(f"{self.name}: its batch at {batch.base_offset} of epoch {batch.epoch} is another")
             end = batch.last_offset + 1
         return end
 
@@ -120,11 +120,16 @@ class NodeFiles:
 
 
 class Reference:
-    """The state by the log that an observer kept: it reads no snapshot, and only goes forward."""
+    """The state by the log that an observer kept: it reads no snapshot if it can, and only goes forward."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
         self.compared_snapshots: set[tuple[str, SnapshotId]] = set()
+
+    def begin_with(self, image: ClusterImage) -> None:
+        """The log that was kept begins there, where that is behind the state so far."""
+        if image.end_offset > self.image.end_offset:
+            self.image = image.copy()
 
     def compare(self, nodes: Sequence[NodeFiles], batches: Sequence[StoredBatch], committed: int) -> int:
         """The nodes' snapshots and their states at the last offset that all have; returns that offset."""

@@ -1,7 +1,7 @@
 """A quorum as an observer in this process sees it: what is committed, and all that partitions were meanwhile."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -73,6 +73,7 @@ class Partitions:
     seen: dict[Key, list[Seen]] = field(default_factory=lambda: defaultdict(list))
     claims: list[Claim] = field(default_factory=list)
     gone: set[Uuid] = field(default_factory=set)  # Topics that were deleted.
+    transactions: Counter[str] = field(default_factory=Counter)  # How many ended, and were aborted.
     is_whole: bool = True  # No snapshot stood in for a part of the log.
     _waiting: list[MetadataRecord] | None = None  # A transaction that is open.
 
@@ -81,10 +82,12 @@ class Partitions:
             case BeginTransactionRecord():
                 self._waiting = []
             case EndTransactionRecord():
+                self.transactions["ended"] += 1
                 waiting, self._waiting = self._waiting or [], None
                 for each in waiting:
                     self._apply(each)
             case AbortTransactionRecord():
+                self.transactions["aborted"] += 1
                 self._waiting = None
             case _ if self._waiting is not None:
                 self._waiting.append(record)
@@ -140,7 +143,7 @@ class Watch:
         self.cluster_id = cluster_id
         self.log, self.image, self.partitions = MemoryLog(), ClusterImage(), Partitions()
         self.committed = 0
-        self.loaded = 0  # Snapshots.
+        self.base = ClusterImage()  # What the log begins with: a snapshot that the leader gave in place of it.
         config = RaftConfig(
             *(cluster_id, 999, Uuid(bytes(15) + b"\7"), {}, random.randrange),
             bootstrap_servers=tuple(addresses),
@@ -183,7 +186,7 @@ class Watch:
                     self.partitions.take(decode_metadata_record(record.value or b"")[0])
         reader.close()
         self.committed = self.image.end_offset = reader.snapshot.offset
-        self.loaded += 1
+        self.base = self.image.copy()
         return ()
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:

@@ -140,7 +140,7 @@ class Connection(Framed):
         return answer
 
     def _write_queued(self) -> None:
-        while self._may_write and (self._unwritten or self._begin_next()):
+        while self._may_write and not self.closed and (self._unwritten or self._begin_next()):
             self.write(self._unwritten.popleft())
 
     def _begin_next(self) -> bool:
@@ -216,7 +216,7 @@ class Connection(Framed):
             call.end(kind(f"{call} to {self.peer}: {why}"))
 
     def writing_resumed(self) -> None:
-        self._write_queued()
+        self._loop.call_soon(self._write_queued)  # Not at once: asyncio ends a transport twice if that write fails.
 
     def lost(self, why: str) -> None:
         if self._in_flight or self._queue:
