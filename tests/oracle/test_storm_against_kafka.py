@@ -1,4 +1,7 @@
-"""Every scenario against real Kafka 4.3.1 controllers: what it counts is what their own logs hold, and all is well."""
+"""Every scenario against Kafka 4.3.1's controllers and against kcore's.
+
+What it counts is what the controllers' own logs hold, and all is well at the end.
+"""
 
 import asyncio
 import time
@@ -20,8 +23,11 @@ from kcore.hollow.timeline import Timeline
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_state import PartitionState
 from kcore.metadata.partition_table import PartitionTable
+from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.processes.kcore_quorum import KcoreQuorum
 from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.metadata_records_brokers import RegisterControllerRecord
 from kcore.storage.log import segment_files
 from kcore.storage.metadata_log import LoadedMetadata, load_metadata
 from kcore.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
@@ -95,25 +101,28 @@ class Told:
     stamps: list[dict[int, int]]  # When each batch was appended, by its first offset, a log a controller.
 
 
-async def play(kafka: KafkaQuorum) -> Told:
+async def play(processes: ControllerQuorum) -> Told:
     random = Random(6)
-    quorum = Quorum(kafka.bootstrap, random=random)
+    quorum = Quorum(processes.bootstrap, random=random)
     await quorum.open()
     outcomes, arrived, tables = {}, {}, {}
     async with Fleet(quorum, random=random) as fleet:
         fleet.timeline = Remembering()
-        storm = Storm(quorum, fleet, SIZES, random, controllers=len(kafka.nodes), processes=kafka)
+        storm = Storm(quorum, fleet, SIZES, random, controllers=len(processes.nodes), processes=processes)
         for broker in range(BROKERS):
             fleet.add(broker + 1, rack=f"rack-{broker % RACKS}")
         for name, scenario in SCENARIOS.items():
-            if name not in NEEDS_OWN_QUORUM or len(kafka.nodes) > 1:
+            if name not in NEEDS_OWN_QUORUM or len(processes.nodes) > 1:
+                before = dict(fleet.observer.image.controllers)
                 outcomes[name] = await scenario(storm)
+                if name == "controller-killed":
+                    await registered_again(storm, before)
                 arrived[name] = Arrived.of(fleet, outcomes[name])
                 tables[name] = storm.table.copy()
         await storm.settled()
-        folders = [node.folder / LOG for node in kafka.nodes]
+        folders = [node.folder / LOG for node in processes.nodes]
         told = Told(
-            len(kafka.nodes),
+            len(processes.nodes),
             outcomes,
             arrived,
             tables,
@@ -125,6 +134,11 @@ async def play(kafka: KafkaQuorum) -> Told:
         )
     await quorum.close()
     return told
+
+
+async def registered_again(storm: Storm, before: dict[int, RegisterControllerRecord]) -> None:
+    """Until the controller that was killed has registered as a new incarnation: its record is the last of all."""
+    await storm.until("it to register", lambda: dict(storm.fleet.observer.image.controllers) != before)
 
 
 def records_on_disk(folder: Path) -> tuple[Int64s, list[str]]:
@@ -144,10 +158,20 @@ def stamps_on_disk(folder: Path) -> dict[int, int]:
     return {offset: stamp for each in pairs for offset, stamp in each}
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one controller", "three controllers"])
+def quorum_of(target: str, controllers: int) -> ControllerQuorum:
+    if target == "kafka":
+        return KafkaQuorum("4.3.1", controllers=controllers, heap="512m")
+    return KcoreQuorum(controllers=controllers)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(target, controllers) for target in ("kafka", "kcore") for controllers in (1, 3)],
+    ids=lambda param: "{}, {} controllers".format(*param),
+)
 def told(request: pytest.FixtureRequest) -> Iterator[Told]:
-    with KafkaQuorum("4.3.1", controllers=request.param, heap="512m") as kafka:
-        yield asyncio.run(play(kafka))
+    with quorum_of(*request.param) as processes:
+        yield asyncio.run(play(processes))
 
 
 def test_every_scenario_counts_the_records_that_the_controllers_have(told: Told) -> None:

@@ -43,8 +43,9 @@ def left_behind(folder: Path) -> list[str]:
     return folders + processes
 
 
-def test_a_broker_is_lost_on_a_kafka_of_its_own(tmp_path: Path):
-    done, rows = storm(tmp_path, "broker-lost", "--target", "kafka-4.3.1")
+@pytest.mark.parametrize("target", ["kafka-4.3.1", "kcore-kraft"])
+def test_a_broker_is_lost_on_controllers_that_are_started_for_it(target: str, tmp_path: Path):
+    done, rows = storm(tmp_path, "broker-lost", "--target", target)
     assert done.returncode == 0, done.stderr
     assert [row["scenario"] for row in rows] == ["register", "create", "broker-lost"]
     create, lost = rows[1:]

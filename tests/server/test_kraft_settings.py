@@ -59,7 +59,17 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         ("controller.listener.names", "", "controller.listener.names is missing"),
         ("listeners", "PLAINTEXT://:1", "CONTROLLER is missing"),
         ("listeners", "CONTROLLER://:70000", "give NAME://HOST:PORT"),
+        ("listeners", "CONTROLLER://:1,SECURE://:2", "kcore has CONTROLLER alone"),
+        ("controller.listener.names", "CONTROLLER,SECURE", "kcore has one listener"),
+        ("controller.listener.names", "SSL", "SSL must be PLAINTEXT"),
         ("listener.security.protocol.map", "CONTROLLER:SASL_SSL", "must be PLAINTEXT"),
+        ("listener.security.protocol.map", "CONTROLLER:SSL", "must be PLAINTEXT: kcore's listener is plaintext"),
+        ("listener.security.protocol.map", "OTHER:PLAINTEXT", "CONTROLLER must be PLAINTEXT"),
+        ("listener.name.controller.ssl.client.auth", "required", "without TLS and SASL"),
+        ("ssl.keystore.location", "/key", "ssl.keystore.location: kcore's listener is plaintext"),
+        ("sasl.mechanism.controller.protocol", "PLAIN", "without TLS and SASL"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "without TLS and SASL"),
+        ("create.topic.policy.class.name", "com.example.Mine", "kcore runs no classes of Java"),
         ("authorizer.class.name", "com.example.Mine", "StandardAuthorizer alone"),
     ],
 )
@@ -67,6 +77,22 @@ def test_what_cannot_be_is_told_in_one_line(name: str, value: str, told: str) ->
     with pytest.raises(SettingsError) as raised:
         settings_of(MINIMAL | {name: value})
     assert told in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_listener_may_have_any_name_that_is_none_of_a_protocol() -> None:
+    given = {"controller.listener.names": "MINE", "listeners": "MINE://a:1"}
+    assert settings_of(MINIMAL | given).listener == "MINE"
+    assert settings_of(MINIMAL | given | {"listener.security.protocol.map": "MINE:PLAINTEXT"}).listener == "MINE"
+
+
+def test_a_static_voter_is_told_to_others_by_its_place_among_the_voters() -> None:
+    given = {key: value for key, value in MINIMAL.items() if "bootstrap" not in key}
+    given["controller.quorum.voters"] = "7@a:1,8@b:2"
+    for host, told in (("", Address("a", 1)), ("0.0.0.0", Address("a", 1)), ("c", Address("c", 9093))):
+        settings = settings_of(given | {"listeners": f"CONTROLLER://{host}:9093"})
+        assert (settings.listen.port, settings.advertised) == (9093, told)
+    with pytest.raises(SettingsError, match=r"node\.id 9 is not among them"):
+        settings_of(given | {"node.id": "9"})
 
 
 def test_static_voters() -> None:

@@ -244,7 +244,10 @@ class Fleet:
         except TimeoutError:
             late = [broker.broker_id for broker in waiting if broker.state is not state]
             some = ", ".join(map(str, late[:5]))
-            raise TargetError(f"{len(late)} brokers are not {state.value} after {timeout_s:g} s: {some} ...") from None
+            seen = ", ".join(f"{count:,} x {name}" for name, count in self.errors.items()) or "no errors"
+            raise TargetError(
+                f"{len(late)} brokers are not {state.value} after {timeout_s:g} s: {some} ... ({seen})"
+            ) from None
 
     def _heartbeat(self, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
         assert self.quorum.versions is not None

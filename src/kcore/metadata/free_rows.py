@@ -38,11 +38,15 @@ class FreeRows:
 
     def take_run(self, count: int) -> int | None:
         """The first row of the lowest `count` free rows in a run, which are taken now. None if there is no such run."""
-        for at, (first, end) in enumerate(zip(self._firsts, self._ends, strict=True)):
-            if end - first >= count:
-                self._cut(at, first, first + count)
-                return first
-        return None
+        first = self.first_of_run(count)
+        if first is not None:
+            self._cut(bisect_left(self._firsts, first), first, first + count)
+        return first
+
+    def first_of_run(self, count: int) -> int | None:
+        """The same run; its rows stay free."""
+        runs = zip(self._firsts, self._ends, strict=True)
+        return next((first for first, end in runs if end - first >= count), None)
 
     def lowest(self, count: int) -> Int32s:
         """The `count` lowest free rows, ascending, or all there are; they stay free."""

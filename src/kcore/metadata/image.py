@@ -5,7 +5,7 @@ Records are applied in the log's order, as Kafka's MetadataDelta replays them, s
 follows the image keeps a log of deltas.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,13 +18,14 @@ from kcore.metadata.image_state import DICTS, ImageState, restore_attribute
 from kcore.metadata.kraft_changes import apply_kraft_changes
 from kcore.schema import metadata_records_log as log_records
 from kcore.schema.structure import MetadataRecord
+from kcore.wire.metadata_frames import decode_metadata_record
 
 
 @dataclass(slots=True, eq=False)
 class ClusterImage(ImageState):
     """The state after the records applied so far. TableError for a record that does not fit what is known."""
 
-    _transaction: list[MetadataRecord] | None = None  # Records of a transaction that has not ended (KIP-868).
+    _transaction: list[MetadataRecord | bytes] | None = None  # Of one that has not ended (KIP-868); or their values.
 
     def apply(self, record: MetadataRecord, offset: int | None = None) -> None:
         """One record of any type; `offset`: where it stands in the log."""
@@ -34,7 +35,7 @@ class ClusterImage(ImageState):
         if offset is not None:
             self._at(offset)
         if self._transaction is not None and handler not in _ENDS:
-            self._undo(_forget_waiting)
+            self._undo(_forget_waiting, 1)
             self._transaction.append(record)
         else:
             handler(self, record)
@@ -68,19 +69,31 @@ class ClusterImage(ImageState):
         waiting = self._waiting()
         self._set_transaction(None)
         for each in waiting:
-            self.apply(each)
+            self.apply(_decoded(each))
 
     def abort_transaction(self) -> None:
         """AbortTransactionRecord."""
         self._waiting()
         self._set_transaction(None)
 
-    def _waiting(self) -> list[MetadataRecord]:
+    def wait(self, values: Sequence[bytes], offset: int) -> None:
+        """Values of records, the last at `offset`, wait for the end of the transaction that has begun."""
+        waiting = self._waiting()
+        self._at(offset)
+        self._undo(_forget_waiting, len(values))
+        waiting += values
+
+    @property
+    def waiting(self) -> Sequence[MetadataRecord | bytes]:
+        """Records, or their values, that wait for the end of their transaction."""
+        return self._transaction or ()
+
+    def _waiting(self) -> list[MetadataRecord | bytes]:
         if self._transaction is None:
             raise TableError("a transaction ends that never began")
         return self._transaction
 
-    def _set_transaction(self, waiting: list[MetadataRecord] | None) -> None:
+    def _set_transaction(self, waiting: list[MetadataRecord | bytes] | None) -> None:
         self._undo(restore_attribute, "_transaction", self._transaction)
         self._transaction = waiting
 
@@ -88,8 +101,9 @@ class ClusterImage(ImageState):
         """Whether both describe the same cluster; their rows and their offsets are not compared."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
-        names = (*DICTS, "next_producer_id", "zk_migration_state", "brokers", "_transaction")
+        names = (*DICTS, "next_producer_id", "zk_migration_state", "brokers", "in_transaction")
         is_same = all(getattr(self, name) == getattr(other, name) for name in names)
+        is_same = is_same and [*map(_decoded, self.waiting)] == [*map(_decoded, other.waiting)]
         return is_same and same_partitions(self.table, other.table)
 
     __hash__ = None  # type: ignore[assignment]
@@ -110,9 +124,13 @@ class ClusterImage(ImageState):
         return twin
 
 
-def _forget_waiting(image: ClusterImage) -> None:
+def _forget_waiting(image: ClusterImage, count: int) -> None:
     assert image._transaction is not None
-    image._transaction.pop()
+    del image._transaction[len(image._transaction) - count :]
+
+
+def _decoded(waiting: MetadataRecord | bytes) -> MetadataRecord:
+    return decode_metadata_record(waiting)[0] if isinstance(waiting, bytes) else waiting
 
 
 def _no_op(image: ClusterImage, record: log_records.NoOpRecord) -> None:

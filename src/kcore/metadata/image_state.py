@@ -3,7 +3,7 @@
 The records change it: by type in image_topics.py, image_brokers.py and image_settings.py, all together in image.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,7 +12,7 @@ import numpy as np
 
 from kcore.errors import TableError
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.delta import CREATED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
+from kcore.metadata.delta import CREATED_TOPICS, DELETED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.journal import Journal
 from kcore.metadata.partition_state import PartitionRegistration
@@ -22,9 +22,10 @@ from kcore.metadata.recorder import Recorder
 from kcore.metadata.topics import TopicTable
 from kcore.schema import metadata_records_security as security_records
 from kcore.schema.metadata_records_brokers import RegisterControllerRecord
-from kcore.types import Int64s, UInt8s, Uuid
+from kcore.types import Int32s, Int64s, UInt8s, Uuid
 
 DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
+TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
 ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
 QuotaEntity = tuple[tuple[str, str | None], ...]  # Pairs of type and name, sorted; None is the default.
 
@@ -132,14 +133,29 @@ class ImageState:
         """Called before every change; None where neither journal nor deltas are kept."""
         return self._recorder
 
-    def add_topics(self, names: Sequence[str], ids: UInt8s, offsets: Int64s) -> None:
-        """New topics that TopicTable.can_add, by the records at those offsets."""
-        self.topics.add_all(names, ids)
+    def add_topics(self, names: Sequence[str], ids: UInt8s, first: int, offsets: Int64s) -> None:
+        """New topics that TopicTable.can_add, in the rows from `first` on, by the records at those offsets."""
+        self.topics.add_all(names, ids, first)
+        self._tell_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
+
+    def remove_topics(self, rows: Int32s, offsets: Int64s) -> None:
+        """Topics with ids go, with their partitions and settings: each row once, by the records at those offsets."""
+        names = [self.topics.names[row] for row in rows.tolist()]
+        self._tell_topics(DELETED_TOPICS, rows.tolist(), offsets)
+        self.table.remove_topic_rows(np.sort(rows))
+        for name, offset in zip(names, offsets.tolist(), strict=True):
+            if (TOPIC_RESOURCE, name) in self.configs:
+                self._at(offset)
+                self.set_key("configs", (TOPIC_RESOURCE, name), None)
+        self._at(int(offsets[-1]))
+
+    def _tell_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:
         deltas = self._recorder.deltas if self._recorder is not None else None
         if deltas is not None:
-            for name, topic_id, offset in zip(names, self.topics.ids[-len(names) :], offsets.tolist(), strict=True):
+            topics = self.topics
+            for row, offset in zip(rows, offsets.tolist(), strict=True):
                 deltas.offset = offset
-                deltas.add_key(CREATED_TOPICS, (topic_id, name))
+                deltas.add_key(part, (topics.ids[row], topics.names[row]))
 
     @contextmanager
     def telling_deltas_together(self) -> Iterator[None]:

@@ -110,8 +110,10 @@ def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[in
     """By row, the given brokers as rows; an empty tuple ends the move."""
     if lists is None:
         return {}
-    valid = np.flatnonzero(_valid(lists, len(rows))).tolist()
-    return {int(rows[k]): tuple(table.brokers.rows(lists[k]).tolist()) for k in valid}
+    valid = _valid(lists, len(rows))
+    offsets, brokers = lists.offsets.tolist(), table.brokers.rows(lists.values).tolist()
+    spans = zip(rows.tolist(), valid.tolist(), offsets, offsets[1:], strict=False)
+    return {row: tuple(brokers[first:end]) for row, is_given, first, end in spans if is_given}
 
 
 def clear_elr(table: PartitionRows, rows: Int32s) -> None:

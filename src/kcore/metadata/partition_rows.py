@@ -140,8 +140,7 @@ class PartitionRows(PartitionColumns):
         if before is not None:
             self.index.replace(rows, before, self.replicas__ps[rows])
         for part, given in (moves or {}).items():
-            for row in given.keys() & self.moves(part).keys() | {row for row, brokers in given.items() if brokers}:
-                self._set_move(part, row, given[row])
+            self._set_moves(part, given)
 
     def write_row(self, row: int, values: Mapping[str, Any]) -> None:
         """The same for one: by column, a number or a list of broker or directory rows; by `adding` and `removing`."""
@@ -152,8 +151,7 @@ class PartitionRows(PartitionColumns):
             if isinstance(value, int):
                 self._room[name][row] = value
             elif name in MOVES:
-                if value or row in self.moves(name):
-                    self._set_move(name, row, tuple(value))
+                self._set_moves(name, {row: tuple(value)})
             elif name in self._room:
                 self._write_list(name, row, value)
             elif any(each != ALL_COLUMNS[name].nothing for each in value):
@@ -196,11 +194,13 @@ class PartitionRows(PartitionColumns):
     def set_moves(self, moves: Int32s) -> None:
         """What a kernel found of replicas on the move: row, place in MOVES, how many broker rows, those; and so on."""
         values, at = moves.tolist(), 0
+        given: tuple[dict[int, tuple[int, ...]], ...] = tuple({} for _ in MOVES)
         while at < len(values):
             row, part, count = values[at : at + 3]
             at += 3 + count
-            if count or row in self.moves(MOVES[part]):
-                self._set_move(MOVES[part], row, tuple(values[at - count : at]))
+            given[part][row] = tuple(values[at - count : at])
+        for name, by_row in zip(MOVES, given, strict=True):
+            self._set_moves(name, by_row)
 
     @property
     def lookup(self) -> PartitionLookup:
@@ -223,29 +223,43 @@ class PartitionRows(PartitionColumns):
     def remove_topics(self, names: Collection[str]) -> None:
         """Removes many topics, with one pass over each broker's list. TableError changes nothing."""
         names = list(dict.fromkeys(names))
-        if not names:
-            return
-        rows = np.sort(np.concatenate([self.rows_of_topic(name) for name in names]))
-        self._changing(rows)
-        for part in MOVES:
-            for row in self.moves(part).keys() & set(rows.tolist() if self.moves(part) else ()):
-                self._set_move(part, row, ())
-        self.index.remove(rows, self.replicas__ps[rows])
+        self._free_partitions(np.array([self.topics.row(name) for name in names], np.int32))
         for name in names:
             self._lookup.remove(self.topics.remove(name))
+
+    def remove_topic_rows(self, topic_rows: Int32s) -> None:
+        """The same by rows of topics with ids, ascending, each once; who is told of it is the caller's affair."""
+        self._free_partitions(topic_rows)
+        for topic_row in topic_rows.tolist():
+            self._lookup.remove(topic_row)
+        self.topics.remove_all(topic_rows)
+
+    def _free_partitions(self, topic_rows: Int32s) -> None:
+        """All partitions of these topics go, but for the lookup of them."""
+        rows = np.sort(self._lookup.rows_of_topics(topic_rows)[0])
+        if not len(rows):
+            return
+        self._changing(rows)
+        for part in MOVES:
+            self._set_moves(part, dict.fromkeys(rows.tolist() if self.moves(part) else (), ()))
+        self.index.remove(rows, self.replicas__ps[rows])
         for column, array in self._room.items():
             array[rows] = ALL_COLUMNS[column].nothing
         self._free.add(rows)
 
-    def _set_move(self, part: str, row: int, brokers: tuple[int, ...]) -> None:
-        """The replicas of a partition, as broker rows, that are being added or removed."""
+    def _set_moves(self, part: str, given: Mapping[int, tuple[int, ...]]) -> None:
+        """The replicas of partitions by row, as broker rows, that are being added or removed: none ends the move."""
         moves = self.moves(part)
+        before = {row: moves.get(row, ()) for row, brokers in given.items() if brokers or row in moves}
+        if not before:
+            return
         if self.recorder is not None:
-            self.recorder.undo(_restore_move, part, row, moves.get(row, ()))
-        if brokers:
-            moves[row] = brokers
-        else:
-            moves.pop(row, None)
+            self.recorder.undo(_restore_moves, part, before)
+        for row in before:
+            if brokers := given[row]:
+                moves[row] = brokers
+            else:
+                del moves[row]
 
     def _changing(self, rows: Int32s) -> None:
         """These rows are about to be written."""
@@ -294,9 +308,10 @@ def _truncate(image: _HasTable, length: int) -> None:
     image.table.truncate(length)
 
 
-def _restore_move(image: _HasTable, part: str, row: int, brokers: tuple[int, ...]) -> None:
+def _restore_moves(image: _HasTable, part: str, before: Mapping[int, tuple[int, ...]]) -> None:
     moves = image.table.moves(part)
-    if brokers:
-        moves[row] = brokers
-    else:
-        moves.pop(row, None)
+    for row, brokers in before.items():
+        if brokers:
+            moves[row] = brokers
+        else:
+            moves.pop(row, None)

@@ -14,7 +14,12 @@ from kcore._ext import partition_frames as frames
 from kcore._ext import partition_replay as kernel
 from kcore.errors import DecodeError, TableError
 from kcore.metadata.image import ClusterImage
-from kcore.schema.metadata_records_log import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from kcore.schema.metadata_records_log import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
 from kcore.schema.metadata_records_topics import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -24,6 +29,7 @@ from kcore.schema.metadata_records_topics import (
 )
 from kcore.types import Int8s, Int16s, Int64s, Uuid
 from kcore.wire.column_codec import decode_rows
+from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
@@ -33,6 +39,7 @@ _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
     *(BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord),
 )
+_OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
 _UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
 _MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
@@ -52,7 +59,10 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
 
     def apply(begin: int, end: int) -> None:
         buffer, shift = (records.data, 0) if inside[begin] else (records.decompressed, plain)
-        _Replay(image, records, rows[begin:end], buffer, shift).run()
+        places = rows[begin:end]
+        begins = records.value_offset[places] - shift
+        ends = begins + np.maximum(records.value_length[places], 0)
+        _Replay(image, buffer, records.offset[places], begins, ends, shift).run()
 
     with image.telling_deltas_together():
         if image.journal is None:
@@ -66,6 +76,13 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
     if len(records.batches):
         image.end_offset = max(image.end_offset, int(records.batches.last_offset[-1]) + 1)
         image.epoch = int(records.batches.partition_leader_epoch[-1])
+
+
+def replay_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> None:
+    """Applies records that are not in batches; offsets and errors are those of `replay`."""
+    buffer = np.ascontiguousarray(values.values).data
+    with image.telling_deltas_together():
+        _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).run()
 
 
 def _runs_of(values: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
@@ -86,12 +103,13 @@ def _batches_of(records: Records, rows: Int64s, start_offset: int) -> Iterator[t
 class _Replay:
     """Records whose values lie in one buffer, on their way to an image."""
 
-    def __init__(self, image: ClusterImage, records: Records, rows: Int64s, buffer: memoryview, shift: int) -> None:
+    def __init__(
+        self, image: ClusterImage, buffer: memoryview, offsets: Int64s, begins: Int64s, ends: Int64s, shift: int = 0
+    ) -> None:
+        """`offsets`: in the log; `begins`, `ends`: of values in the buffer. `shift`: what errors count before it."""
         self.image, self.buffer, self.shift = image, buffer, shift
-        self.offsets = records.offset[rows]
-        self.begins = records.value_offset[rows] - shift
-        self.ends = self.begins + np.maximum(records.value_length[rows], 0)
-        self.types: Int8s = np.empty(len(rows), np.int8)
+        self.offsets, self.begins, self.ends = offsets, begins, ends
+        self.types: Int8s = np.empty(len(begins), np.int8)
         frames.types(buffer, self.begins, self.ends, self.types)
         self._fresh_topics = (0, 0, 0)
         self._moves = np.empty(_MOVES_ROOM, np.int32)
@@ -99,39 +117,111 @@ class _Replay:
 
     def run(self) -> None:
         """All of them."""
-        apart = np.flatnonzero(np.isin(self.types, _APART_TYPES)).tolist()
-        for begin, end in zip([0, *(place + 1 for place in apart)], [*apart, len(self.types)], strict=True):
-            for at in range(begin, end, AT_ONCE):
+        begin = 0
+        for place, behind in self._apart():
+            self._between(begin, place)
+            if self.types[place] in _OF_TRANSACTIONS:
+                self._transaction_mark(place)
+            elif self.image.in_transaction:
+                self._wait(place, behind)
+            elif behind - place > 1:
+                self._remove_topics(place, behind)
+            else:
+                self._one_by_one(place)
+            begin = behind
+        self._between(begin, len(self.types))
+
+    def _apart(self) -> Iterator[tuple[int, int]]:
+        """Where records are that see which topics there are: one each, but RemoveTopicRecords in a row together."""
+        places = np.flatnonzero(np.isin(self.types, _APART_TYPES))
+        goes_on = np.zeros(len(places), np.bool_)
+        goes_on[1:] = np.diff(places) == 1
+        removes = self.types[places] == RemoveTopicRecord.api_key
+        goes_on[1:] &= removes[1:] & removes[:-1]
+        begins = np.flatnonzero(~goes_on)
+        lengths = np.diff(begins, append=len(places))
+        return zip(places[begins].tolist(), (places[begins] + lengths).tolist(), strict=True)
+
+    def _between(self, begin: int, end: int) -> None:
+        """Records among which no topic goes and no transaction begins or ends."""
+        for at in range(begin, end, AT_ONCE):
+            if self.image.in_transaction:
+                self._wait(at, min(at + AT_ONCE, end))
+            else:
                 self._together(at, min(at + AT_ONCE, end))
-            if end < len(self.types):
-                self._one_by_one(end)
 
     def _together(self, place: int, end: int) -> None:
-        """Records from `place` to `end`, among which no topic goes and no transaction begins or ends."""
-        self._create_topics(place, end)
+        unknown = [*self._create_topics(place, end), end]
         while place < end:
-            if not self.image.in_transaction:
-                place = self._in_bulk(place, end)
+            while unknown[0] < place:
+                del unknown[0]
+            place = self._in_bulk(place, unknown[0])
             if place < end:
                 self._one_by_one(place)
                 place += 1
 
-    def _create_topics(self, begin: int, end: int) -> None:
-        """Topics of these records get their rows, unless one of them must be looked at alone."""
+    # Transactions: what they hold waits as bytes, and takes effect in bulk.
+
+    def _wait(self, begin: int, end: int) -> None:
+        spans = zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
+        values = [bytes(self.buffer[first:last]) for first, last in spans]
+        for place, value in enumerate(values, begin):
+            try:
+                decode_metadata_record(value)
+            except DecodeError:
+                self.image.wait(values[: place - begin], int(self.offsets[place]) - 1)
+                self._one_by_one(place)
+        self.image.wait(values, int(self.offsets[end - 1]))
+
+    def _transaction_mark(self, place: int) -> None:
+        """A transaction begins or ends; the offset of what it holds is that of its end."""
+        ends = self.types[place] == EndTransactionRecord.api_key and self.image.in_transaction
+        waiting = self.image.waiting if ends else []
+        if not waiting or not all(isinstance(each, bytes) for each in waiting):
+            self._one_by_one(place)
+            return
+        self.image.abort_transaction()
+        self.image.apply(NoOpRecord(), int(self.offsets[place]))
+        values = EncodedRecords.of([each for each in waiting if isinstance(each, bytes)])
+        offsets = np.full(len(values), self.offsets[place])
+        _Replay(self.image, values.values.data, offsets, values.offsets[:-1], values.offsets[1:]).run()
+
+    # Topics.
+
+    def _remove_topics(self, begin: int, end: int) -> None:
+        """Several RemoveTopicRecords; where one does not fit, those before it count."""
+        spans__mx = np.stack([self.begins[begin:end] + FRAME_BYTES, self.ends[begin:end]], axis=1)
+        try:
+            ids = Uuid.many(decode_rows(RemoveTopicRecord, 0, self.buffer, spans__mx).topic_id.tobytes())
+        except DecodeError:
+            ids = []
+        rows = [self.image.topics.row_of_id(each) for each in ids]
+        known = np.array([row for row in rows if row is not None], np.int32)
+        if ids and len(np.unique(known)) == len(rows):
+            self.image.remove_topics(known, self.offsets[begin:end])
+        else:
+            for place in range(begin, end):
+                self._one_by_one(place)
+
+    def _create_topics(self, begin: int, end: int) -> list[int]:
+        """Topics of these records get their rows, unless one must be looked at alone; the places of those left over."""
         topics, table = self.image.topics, self.image.table
         self._fresh_topics = len(topics), 0, 0
         places = np.flatnonzero(self.types[begin:end] == TopicRecord.api_key) + begin
-        if len(places) > FEW_TOPICS and not self.image.in_transaction and not topics.has_free_rows:
+        first = topics.run_for(len(places)) if len(places) > FEW_TOPICS else None
+        if first is not None:
             spans__mx = np.stack([self.begins[places] + FRAME_BYTES, self.ends[places]], axis=1)
             try:
                 decoded = decode_rows(TopicRecord, 0, self.buffer, spans__mx)
             except DecodeError:
-                return
+                return places.tolist()
             names = decoded.name.tolist()
             if topics.can_add(names, decoded.topic_id):
-                self.image.add_topics(names, decoded.topic_id, self.offsets[places])
-                self._fresh_topics = self._fresh_topics[0], len(places), 0
+                self.image.add_topics(names, decoded.topic_id, first, self.offsets[places])
+                self._fresh_topics = first, len(places), 0
+                places = places[:0]
         table.lookup.know_topics(len(topics))
+        return places.tolist()
 
     def _in_bulk(self, place: int, end: int) -> int:
         """Calls the kernel until it takes nothing more; the first record that is not taken."""

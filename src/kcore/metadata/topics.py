@@ -7,9 +7,12 @@ import numpy as np
 
 from kcore.errors import TableError
 from kcore.metadata.delta import CREATED_TOPICS, DELETED_TOPICS
+from kcore.metadata.free_rows import FreeRows
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
-from kcore.types import ZERO_UUID, UInt8s, Uuid
+from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
+
+_ALWAYS_SPARE = 1 << 10  # So many free rows are no reason to look for single ones.
 
 
 class TopicTable:
@@ -23,7 +26,8 @@ class TopicTable:
         self.recorder: Recorder | None = None
         uuids = [ZERO_UUID] * len(self.names) if ids is None else list(ids)
         self._rows = {name: row for row, name in enumerate(self.names) if name}
-        self._free = [row for row, name in enumerate(self.names) if not name]
+        self._free = FreeRows()
+        self._free.add(np.array([row for row, name in enumerate(self.names) if not name], np.int32))
         if len(uuids) != len(self.names):
             raise TableError(f"{len(self.names)} topics, {len(uuids)} topic ids")
         if len(self._rows) + len(self._free) != len(self.names):
@@ -72,14 +76,14 @@ class TopicTable:
         self._by_id[row] = topic_id
 
     def add(self, name: str, topic_id: Uuid = ZERO_UUID) -> int:
-        """A new topic, in a free row if there is one; returns its row. TableError if the name is taken or empty."""
+        """A new topic, in the lowest row that is free; returns its row. TableError if the name is taken or empty."""
         if not name or name in self._rows:
             raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
+        row = self._free.take_run(1)
         if self.recorder is not None:
-            self.recorder.undo(_remove_again, name, bool(self._free))
+            self.recorder.undo(_remove_again, name, row is not None)
             self.recorder.tell(CREATED_TOPICS, (topic_id, name))
-        if self._free:
-            row = self._free.pop()
+        if row is not None:
             self.names[row] = name
             self._by_id[row] = topic_id
         else:
@@ -87,11 +91,6 @@ class TopicTable:
             self.names.append(name)
         self._rows[name] = row
         return row
-
-    @property
-    def has_free_rows(self) -> bool:
-        """Whether the next topic takes a row that another has left."""
-        return bool(self._free)
 
     def can_add(self, names: Sequence[str], ids: UInt8s) -> bool:
         """Whether all of these are names and ids (uint8[n, 16]) of no topic yet, each once."""
@@ -104,20 +103,44 @@ class TopicTable:
             and all(self._by_id.row(each) < 0 for each in found)
         )
 
-    def add_all(self, names: Sequence[str], ids: UInt8s) -> None:
-        """Topics for which `can_add` is true, behind the last row."""
-        if self.recorder is not None:
-            self.recorder.undo(_remove_last, len(names))
-        self._rows.update(zip(names, range(len(self.names), len(self.names) + len(names)), strict=True))
-        self.names.extend(names)
-        self._by_id.extend(ids)
+    def run_for(self, count: int) -> int | None:
+        """The first of `count` rows in a run for new topics: of free rows, or behind the last row.
 
-    def remove_last(self, count: int) -> None:
+        None where that would leave more rows free than in use: then single free rows must be taken.
+        """
+        first = self._free.first_of_run(count)
+        if first is None and len(self.names) - len(self._rows) <= len(self._rows) + count + _ALWAYS_SPARE:
+            first = len(self.names)
+        return first
+
+    def add_all(self, names: Sequence[str], ids: UInt8s, first: int) -> None:
+        """Topics for which `can_add` is true, into the rows from `first` on, which is `run_for` so many."""
+        is_behind, end = first == len(self.names), first + len(names)
+        if self.recorder is not None:
+            self.recorder.undo(_remove_run, first, len(names), is_behind)
+        if not is_behind:
+            self._free.take_run(len(names))
+        self._rows.update(zip(names, range(first, end), strict=True))
+        self.names[first:end] = names
+        self._by_id.put_run(first, ids)
+
+    def remove_run(self, first: int, count: int, was_behind: bool) -> None:
         """Takes back an `add_all`, the last of all changes that are left."""
-        for name in self.names[-count:]:
+        for name in self.names[first : first + count]:
             del self._rows[name]
-            self._by_id.pop()
-        del self.names[-count:]
+        if was_behind:
+            for _ in range(count):
+                self._by_id.pop()
+            del self.names[first:]
+        else:
+            self._leave(np.arange(first, first + count, dtype=np.int32))
+
+    def _leave(self, rows: Int32s) -> None:
+        """Rows, ascending, whose names are in no index any more, are free."""
+        for row in rows.tolist():
+            self.names[row] = ""
+        self._by_id.clear(rows)
+        self._free.add(rows)
 
     def remove(self, name: str) -> int:
         """Frees the topic's row and returns it."""
@@ -127,22 +150,37 @@ class TopicTable:
             self.recorder.tell(DELETED_TOPICS, (self.ids[row], name))
         del self._rows[name]
         self.names[row], self._by_id[row] = "", ZERO_UUID
-        self._free.append(row)
+        self._free.add(np.array([row], np.int32))
         return row
+
+    def remove_all(self, rows: Int32s) -> None:
+        """Frees the rows of many topics with ids, ascending. Who is told of their deletion is the caller's affair."""
+        names = [self.names[row] for row in rows.tolist()]
+        if self.recorder is not None:
+            self.recorder.undo(_add_all_again, rows, names, self._by_id.ids[rows])
+        for name in names:
+            del self._rows[name]
+        self._leave(rows)
+
+    def add_all_again(self, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
+        """Takes back a `remove_all`, the last of all changes that are left."""
+        self._free.take(rows.tolist())
+        for row, name, topic_id in zip(rows.tolist(), names, Uuid.many(ids.tobytes()), strict=True):
+            self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
 
     def remove_again(self, name: str, was_free: bool) -> None:
         """Takes back an `add`, the last of all changes that are left."""
         row = self._rows.pop(name)
         if was_free:
             self.names[row], self._by_id[row] = "", ZERO_UUID
-            self._free.append(row)
+            self._free.add(np.array([row], np.int32))
         else:
             self.names.pop()
             self._by_id.pop()
 
     def add_again(self, row: int, name: str, topic_id: Uuid) -> None:
         """Takes back a `remove`, the last of all changes that are left."""
-        assert self._free.pop() == row
+        self._free.take([row])
         self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
 
     def restore_id(self, row: int, topic_id: Uuid) -> None:
@@ -152,7 +190,7 @@ class TopicTable:
     def copy(self) -> "TopicTable":
         """A table that shares nothing with this one."""
         twin = object.__new__(TopicTable)
-        twin.names, twin._rows, twin._free = list(self.names), dict(self._rows), list(self._free)
+        twin.names, twin._rows, twin._free = list(self.names), dict(self._rows), self._free.copy()
         twin._by_id, twin.recorder = self._by_id.copy(), None
         return twin
 
@@ -168,8 +206,12 @@ def _remove_again(image: _HasTopics, name: str, was_free: bool) -> None:
     image.topics.remove_again(name, was_free)
 
 
-def _remove_last(image: _HasTopics, count: int) -> None:
-    image.topics.remove_last(count)
+def _remove_run(image: _HasTopics, first: int, count: int, was_behind: bool) -> None:
+    image.topics.remove_run(first, count, was_behind)
+
+
+def _add_all_again(image: _HasTopics, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
+    image.topics.add_all_again(rows, names, ids)
 
 
 def _add_again(image: _HasTopics, row: int, name: str, topic_id: Uuid) -> None:

@@ -59,16 +59,25 @@ class UuidIndex:
         self._enter(row, uuid)
         return row
 
-    def extend(self, uuids: UInt8s) -> None:
-        """New last rows, uint8[n, 16], none of them absent."""
-        first = len(self.uuids)
-        if first + len(uuids) > len(self._room):
-            self._room = grown(self._room[:first], max(first + len(uuids), 2 * first))
-        self._room[first : first + len(uuids)] = uuids
-        self.uuids.extend(Uuid.many(uuids.tobytes()))
+    def put_run(self, first: int, uuids: UInt8s) -> None:
+        """Rows `first` onwards, uint8[n, 16], none of them absent: new last rows, or rows that have the absent Uuid."""
+        count, end = len(self.uuids), first + len(uuids)
+        if end > len(self._room):
+            self._room = grown(self._room[:count], max(end, 2 * count))
+        self._room[first:end] = uuids
+        self.uuids[first:end] = Uuid.many(uuids.tobytes())
         if 2 * (self._found + len(uuids)) + 2 > len(self._slots):
             self._rehash()
-        self._found += kernels.put_all(self._slots, self._room, np.arange(first, len(self.uuids), dtype=np.int32))
+        self._found += kernels.put_all(self._slots, self._room, np.arange(first, end, dtype=np.int32))
+
+    def clear(self, rows: Int32s) -> None:
+        """These rows, each once and none of them absent, have the absent Uuid from now on."""
+        assert self._absent is not None
+        slots, room, uuids, absent = self._slots, self._room, self.uuids, self._absent
+        for row in rows.tolist():
+            self._found -= kernels.drop(slots, room, row)
+            uuids[row] = absent
+        room[rows] = np.frombuffer(absent, np.uint8)
 
     def __setitem__(self, row: int, uuid: Uuid) -> None:
         """The row has another Uuid from now on."""

@@ -102,6 +102,17 @@ _OF_CONTROLLER: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "allow.everyone.if.no.acl.found": _boolean,
 }
 _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
+_PLAIN: Final = "kcore's listener is plaintext, without TLS and SASL"
+_NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to pass over.
+    "ssl.": _PLAIN,
+    "sasl.": _PLAIN,
+    "principal.builder.class": _PLAIN,
+    "create.topic.policy.class.name": "kcore runs no classes of Java",
+    "alter.config.policy.class.name": "kcore runs no classes of Java",
+}
+_OF_LISTENER: Final = "listener.name."
+_SECURITY: Final = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")  # Names of listeners that say what they are.
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 def settings_of(properties: Mapping[str, str]) -> KraftSettings:
@@ -110,12 +121,17 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
     for name in given:
         if name not in KNOWN_NAMES and name not in _OF_AUTHORIZER and not name.startswith(PREFIXES):
             raise SettingsError(f"{name}: Kafka 4.3.1 has no such setting")
+        for beginning, why in _NOT_DONE.items():
+            if name.startswith(beginning) or (name.startswith(_OF_LISTENER) and f".{beginning}" in name):
+                raise SettingsError(f"{name}: {why}")
     if given.get("process.roles") != "controller":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore is a controller alone")
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
-    listener, listen, advertised = _listeners(given)
-    voters = _voters(given.get("controller.quorum.voters", ""), listener)
+    node_id = _number(0)("node.id", given["node.id"])
+    listener = _listener_name(given)
+    voters = _voters(given.get("controller.quorum.voters", ""), listener, node_id)
+    listen, advertised = _addresses_of(given, listener, {each.key.id: each for each in voters}.get(node_id))
     bootstrap = _addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
@@ -126,7 +142,7 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
         if name in given
     }
     return KraftSettings(
-        _number(0)("node.id", given["node.id"]),
+        node_id,
         Path(_log_dir(given)),
         *(listener, listen, advertised, voters, bootstrap),
         {"append_linger_ms": None, **raft},
@@ -152,22 +168,34 @@ def _log_dir(given: Mapping[str, str]) -> str:
     return given.get("metadata.log.dir") or first
 
 
-def _listeners(given: Mapping[str, str]) -> tuple[str, Address, Address]:
-    """The first of controller.listener.names: the address where it listens, and the advertised one."""
-    listener = given.get("controller.listener.names", "").split(",")[0].strip()
-    if not listener:
+def _listener_name(given: Mapping[str, str]) -> str:
+    """The one of controller.listener.names, which must be of plain text."""
+    names = _list(given, "controller.listener.names")
+    if not names:
         raise SettingsError("controller.listener.names is missing")
-    protocols = dict(
-        each.strip().split(":", 1) for each in _list(given, "listener.security.protocol.map") if ":" in each
-    )
-    protocol = protocols.get(listener, "PLAINTEXT" if listener in ("CONTROLLER", "PLAINTEXT") else "")
-    if protocol != "PLAINTEXT":
-        raise SettingsError(f"listener.security.protocol.map: {listener} must be PLAINTEXT, which kcore serves alone")
+    if len(names) > 1:
+        raise SettingsError(f"controller.listener.names={','.join(names)}: kcore has one listener")
+    [listener] = names
+    protocols = dict(each.split(":", 1) for each in _list(given, "listener.security.protocol.map") if ":" in each)
+    # Kafka's default map has the names of protocols; it takes any other name of a controller's listener for plaintext.
+    default = "" if listener in _SECURITY or (protocols and listener != "PLAINTEXT") else "PLAINTEXT"
+    if protocols.get(listener, default).strip() != "PLAINTEXT":
+        raise SettingsError(f"listener.security.protocol.map: {listener} must be PLAINTEXT: {_PLAIN}")
+    return listener
+
+
+def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) -> tuple[Address, Address]:
+    """Where it listens, and what others are told: without a host of its own, what it is as a static voter."""
     listen = _listener("listeners", given, listener)
     if listen is None:
         raise SettingsError(f"listeners={given.get('listeners', '')}: {listener} is missing")
-    advertised = _listener("advertised.listeners", given, listener) or listen
-    return listener, listen, advertised if advertised.host else Address("localhost", advertised.port)
+    if len(_list(given, "listeners")) > 1:
+        raise SettingsError(f"listeners={given['listeners']}: kcore has {listener} alone")
+    if advertised := _listener("advertised.listeners", given, listener):
+        return listen, advertised if advertised.host else Address("localhost", advertised.port)
+    if listen.host not in _EVERYWHERE:
+        return listen, listen
+    return listen, Address("localhost", listen.port) if voter is None else voter.endpoints[listener]
 
 
 def _list(given: Mapping[str, str], name: str) -> list[str]:
@@ -184,11 +212,14 @@ def _listener(name: str, given: Mapping[str, str], wanted: str) -> Address | Non
     return None
 
 
-def _voters(text: str, listener: str) -> tuple[Voter, ...]:
+def _voters(text: str, listener: str, node_id: int) -> tuple[Voter, ...]:
     try:
-        return static_voters((each for each in text.split(",") if each.strip()), listener)
+        voters = static_voters((each for each in text.split(",") if each.strip()), listener)
     except ValueError as error:
         raise SettingsError(f"controller.quorum.voters={text}: {error}") from None
+    if voters and node_id not in {each.key.id for each in voters}:
+        raise SettingsError(f"controller.quorum.voters={text}: node.id {node_id} is not among them")
+    return voters
 
 
 def _addresses(name: str, given: Mapping[str, str]) -> tuple[Address, ...]:

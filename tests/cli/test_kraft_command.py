@@ -1,0 +1,151 @@
+"""`kcore controller kraft`: directories formatted and controllers run as an operator does it, static voters too."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from typer.testing import CliRunner
+
+from kcore.cli.commands import app
+from kcore.hollow.fleet import Fleet
+from kcore.hollow.quorum import Quorum
+from kcore.processes.java_process import JavaProcess
+from kcore.processes.machine import free_ports
+from kcore.storm.kraft.scenarios import SCENARIOS
+from kcore.storm.kraft.storm import Sizes, Storm
+
+KCORE = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
+STORY = ("register", "create", "controlled-shutdown", "preferred-election", "reassign", "delete-topics")
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+class Controller(JavaProcess):
+    """One process; its files are in `folder`."""
+
+    def __init__(self, node_id: int, folder: Path, properties: str, *options: str) -> None:
+        folder.mkdir()
+        self.configuration = folder / "server.properties"
+        self.configuration.write_text(
+            f"process.roles=controller\nnode.id={node_id}\nlog.dirs={folder}/data\n{properties}"
+        )
+        super().__init__(f"controller {node_id}", folder / "log", [], f"controller {node_id} listens at ")
+        self._command = [*KCORE, "run", "-c", str(self.configuration), *options]
+
+    def format(self, *options: str) -> dict[str, str]:
+        """The ids that are printed."""
+        arguments = ["controller", "kraft", "format", "-c", str(self.configuration), *options]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        printed: dict[str, str] = json.loads(done.stdout)
+        return printed
+
+
+@contextmanager
+def running(*controllers: Controller) -> Iterator[None]:
+    try:
+        for each in controllers:
+            each.start(wait=False)
+        for each in controllers:
+            each.await_ready()
+        yield
+    finally:
+        for each in controllers:
+            each.kill()
+
+
+async def story(address: str) -> dict[str, int]:
+    """Brokers register, lead, move and stop; the finalized features."""
+    quorum = Quorum([address], random=Random(1))
+    await quorum.open()
+    try:
+        async with Fleet(quorum, random=Random(2)) as fleet:
+            sizes = Sizes(brokers=4, partitions=40, partitions_per_topic=10, racks=0)
+            storm = Storm(quorum, fleet, sizes, Random(3))
+            for broker_id in range(1, 5):
+                fleet.add(broker_id)
+            for name in STORY:
+                result = await SCENARIOS[name](storm)
+                assert (result.changes > 0, result.false_fencings) == (True, 0), name
+        return {each.name: each.max_version_level for each in quorum.features.finalized_features}
+    finally:
+        await quorum.close()
+
+
+async def features(address: str) -> dict[str, int]:
+    quorum = Quorum([address], random=Random(1))
+    await quorum.open()
+    await quorum.close()
+    return {each.name: each.max_version_level for each in quorum.features.finalized_features}
+
+
+@pytest.mark.parametrize(
+    ("release", "level", "number"),
+    [("4.3.1", "3.9-IV0", 21), ("4.1.2", "4.1-IV1", 27), ("3.9.1", "3.9-IV0", 21)],
+)
+def test_a_static_voter_at_the_level_of_an_older_release(release: str, level: str, number: int, tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    voters = (
+        f"controller.quorum.voters=7@{address}\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://:{port}\n"
+    )
+    controller = Controller(7, tmp_path / "node", voters, "--release", release)
+    made = controller.format("-t", CLUSTER_ID, "--release", release, "--release-version", level)
+    assert made["clusterId"] == CLUSTER_ID
+    with running(controller):
+        told = asyncio.run(story(address))
+        assert told["metadata.version"] == number and "kraft.version" not in told
+        assert controller.terminate() == 0
+        controller.start()
+        assert asyncio.run(features(address)) == told, "they are in its log"
+        log = controller.log.read_text()
+    assert "ERROR" not in log and "WARNING" not in log
+    assert f"bootstrap records at metadata.version {level} from" in log
+    assert f"the log is at metadata.version {level}" in log
+
+
+def test_three_static_voters(tmp_path: Path) -> None:
+    ports = dict(zip((11, 12, 13), free_ports(3), strict=True))
+    voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())
+    controllers = []
+    for node_id, port in ports.items():
+        lines = f"controller.quorum.voters={voters}\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://127.0.0.1:{port}\n"
+        controllers.append(Controller(node_id, tmp_path / str(node_id), lines))
+        controllers[-1].format("-t", CLUSTER_ID)
+    with running(*controllers):
+        told = asyncio.run(story(f"127.0.0.1:{ports[12]}"))
+        assert "kraft.version" not in told, "a static quorum is at 0"
+        codes = [controller.terminate() for controller in controllers]
+    assert codes == [0, 0, 0]
+    logs = [controller.log.read_text() for controller in controllers]
+    assert sum("this node is the active controller of epoch" in log for log in logs) >= 1
+    assert not any(" ERROR " in log for log in logs)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            "listener.security.protocol.map=CONTROLLER:SASL_SSL",
+            "CONTROLLER must be PLAINTEXT: kcore's listener is plaintext",
+        ),
+        ("ssl.keystore.location=/keys", "ssl.keystore.location: kcore's listener is plaintext, without TLS and SASL"),
+        (
+            "sasl.mechanism.controller.protocol=PLAIN",
+            "sasl.mechanism.controller.protocol: kcore's listener is plaintext",
+        ),
+        ("no.such.setting=1", "no.such.setting: Kafka 4.3.1 has no such setting"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["format", "run"])
+def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, told: str, verb: str, tmp_path: Path) -> None:
+    where = "controller.quorum.voters=7@a:1\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://:1\n"
+    controller = Controller(7, tmp_path / "node", where + lines)
+    done = CliRunner().invoke(app, ["controller", "kraft", verb, "-c", str(controller.configuration)])
+    assert done.exit_code == 2
+    assert told in " ".join(done.stderr.split())
+    assert not (tmp_path / "node" / "data").exists()
