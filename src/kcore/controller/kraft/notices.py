@@ -67,11 +67,11 @@ def _counts(image: ClusterImage, changes: KraftChanges) -> tuple[int, int, int, 
 def _created(created: PartitionCreations) -> Iterator[str]:
     is_new = np.asarray(created.is_new, np.bool_)
     topics = np.asarray(created.topics)
-    for kind, what in ((True, "created"), (False, "extended")):
+    for kind, what in ((True, "created with"), (False, "extended by")):
         places = np.flatnonzero(is_new == kind).tolist()
         if places:
             count = int(np.isin(topics, places).sum())
-            yield f"{_names([created.names[place] for place in places])} {what} by {count:,} partitions"
+            yield f"{_names([created.names[place] for place in places])} {what} {count:,} partitions"
 
 
 def _names(names: list[str]) -> str:
