@@ -25,6 +25,13 @@ PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
+VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
+ACLS = "org.apache.kafka.tools.AclCommand"
+CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
+DELEGATION_TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
+GROUPS = "org.apache.kafka.tools.GroupsCommand"
+METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 
 

@@ -1,5 +1,6 @@
 """Clusters of real Kafka brokers under kcore's KRaft controllers, as processes, and nothing left of them."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -47,10 +48,15 @@ log.cleaner.threads=1
 auto.create.topics.enable=false
 """
 HEAP: Final = "384m"
+SERVER_STARTED: Final = "Kafka Server started"
+REAL: Final = os.environ.get("KCORE_ORACLE_CONTROLLERS") == "kafka"
+"""Whether the clusters of this run have Kafka's own controllers, to see what the tests make of them."""
 
 
 class Node(JavaProcess):
-    """A controller or a broker."""
+    """A controller or a broker; `second_address` is of a broker's second listener, if it has one."""
+
+    second_address = ""
 
     def __init__(self, node_id: int, port: int, folder: Path, command: Sequence[object], ready: str) -> None:
         self.node_id, self.port, self.folder, self.data = node_id, port, folder, folder / "data"
@@ -71,15 +77,33 @@ class Node(JavaProcess):
 class KraftCluster(Started):
     """kcore's controllers with ids from 101 on, in a dynamic quorum; Kafka 4.3.1's brokers with ids from 1 on."""
 
-    def __init__(self, *, controllers: int = 1, brokers: int = 3, properties: str = "") -> None:
-        """`properties`: of the controllers."""
+    def __init__(
+        self,
+        *,
+        controllers: int = 1,
+        brokers: int = 3,
+        properties: str = "",
+        of_brokers: str = "",
+        options: Sequence[str] = (),
+        log_dirs: int = 1,
+        real: bool = REAL,
+    ) -> None:
+        """`properties`: of the controllers; `options`: of their format; `log_dirs`: of each broker.
+
+        `of_brokers`: their further properties, with `{address}`, and `{second}` for a second listener.
+
+        `real`: Kafka's own controllers in place of kcore's, to see what a test makes of them.
+        """
+        self.real, self._options = real, options
+        self._of_brokers, self._log_dirs = of_brokers, log_dirs
         self.cluster_id, self.folder = random_uuid(), Path(tempfile.mkdtemp(prefix="kcore-kraft-"))
         for name, text in LOGS.items():
             (self.folder / name).write_text(text)
-        ports = free_ports(controllers + brokers)
+        ports = free_ports(controllers + 2 * brokers)
         self._properties = properties
         self.controllers = [self._controller(101 + at, ports[at]) for at in range(controllers)]
-        self.brokers = [self._broker(1 + at, ports[controllers + at]) for at in range(brokers)]
+        pairs = zip(ports[controllers::2], ports[controllers + 1 :: 2], strict=True)
+        self.brokers = [self._broker(node_id, *pair) for node_id, pair in enumerate(pairs, 1)]
 
     @property
     def controller_bootstrap(self) -> str:
@@ -113,29 +137,42 @@ class KraftCluster(Started):
 
     def _controller(self, node_id: int, port: int) -> Node:
         place = self.folder / f"controller-{node_id}"
+        if self.real:
+            return Node(node_id, port, place, self._java(place), SERVER_STARTED)
         command = [*KCORE, "run", "-c", place / "server.properties"]
         return Node(node_id, port, place, command, f"controller {node_id} listens")
 
-    def _broker(self, node_id: int, port: int) -> Node:
-        place = self.folder / f"broker-{node_id}"
+    def _java(self, place: Path) -> list[object]:
+        """A server of Kafka's own."""
         java = tool_command("", release=RELEASE)[0]
         logs = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
         command = [java, "-XX:-UsePerfData", f"-Xmx{HEAP}", *LIGHT, logs, "-cp", f"{kafka_jars(RELEASE)}/*"]
-        node = Node(
-            node_id, port, place, [*command, "kafka.Kafka", place / "server.properties"], "Kafka Server started"
+        return [*command, "kafka.Kafka", place / "server.properties"]
+
+    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
+        place = self.folder / f"broker-{node_id}"
+        node = Node(node_id, port, place, self._java(place), SERVER_STARTED)
+        node.second_address = f"127.0.0.1:{second_port}"
+        data = [node.data, *(place / f"data-{number}" for number in range(2, self._log_dirs + 1))]
+        text = BROKER.format(
+            node_id=node_id, bootstrap=self.controller_bootstrap, address=node.address, data=",".join(map(str, data))
         )
-        text = BROKER.format(node_id=node_id, bootstrap=self.controller_bootstrap, address=node.address, data=node.data)
-        node.properties.write_text(text)
-        node.data.mkdir()
-        meta = MetaProperties(1, self.cluster_id, node_id, Uuid(node.directory_id))
-        write_meta_properties(node.data / "meta.properties", meta)
+        node.properties.write_text(text + self._of_brokers.format(address=node.address, second=node.second_address))
+        for at, path in enumerate(data):
+            path.mkdir()
+            directory_id = node.directory_id if at == 0 else random_uuid()
+            meta = MetaProperties(1, self.cluster_id, node_id, Uuid(directory_id))
+            write_meta_properties(path / "meta.properties", meta)
         return node
+
+    def format_anew(self, node: Node) -> None:
+        """A controller that has lost its directory, and is no voter yet."""
+        rmtree(node.data)
+        self._run_format(node, ["-N"] if self.real else [])
 
     def _format(self, node: Node) -> None:
         self._write_properties(node)
-        command = [*KCORE, "format", "-c", str(node.properties), "-t", self.cluster_id, "-I", self._voters]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
+        self._run_format(node, ["-I", self._voters, *self._options])
 
     def _write_properties(self, node: Node) -> None:
         text = CONTROLLER.format(
@@ -148,11 +185,25 @@ class KraftCluster(Started):
         """As --initial-controllers has them."""
         return ",".join(f"{each.node_id}@{each.address}:{each.directory_id}" for each in self.controllers)
 
+    def _run_format(self, node: Node, options: Sequence[str]) -> None:
+        of_kafka = tool_command("kafka.tools.StorageTool", "format", release=RELEASE)
+        program = of_kafka if self.real else [*KCORE, "format"]
+        command = [*program, "-c", str(node.properties), "-t", self.cluster_id, *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+
     def tool(self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
         """What one of Kafka 4.3.1's tools prints; it must end well."""
+        code, printed, complaints = self.try_tool(main, *arguments, given=given, timeout_s=timeout_s)
+        assert code == 0, f"{main} {arguments}: {code}\n{printed}\n{complaints}"
+        return printed
+
+    def try_tool(
+        self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120
+    ) -> tuple[int, str, str]:
+        """A tool's exit code, what it prints, and what it complains about."""
         command = tool_command(main, *arguments, release=RELEASE)
         done = subprocess.run(
             command, input=given, capture_output=True, encoding="utf-8", check=False, timeout=timeout_s
         )
-        assert done.returncode == 0, f"{main} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        return done.returncode, done.stdout, done.stderr

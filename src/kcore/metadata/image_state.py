@@ -21,11 +21,11 @@ from kcore.metadata.recent_keys import RecentKeys
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.topics import TopicTable
 from kcore.schema import metadata_records_security as security_records
+from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_brokers import RegisterControllerRecord
 from kcore.types import Int32s, Int64s, UInt8s, Uuid
 
 DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
-TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
 ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
 QuotaEntity = tuple[tuple[str, str | None], ...]  # Pairs of type and name, sorted; None is the default.
 
@@ -144,9 +144,9 @@ class ImageState:
         self._tell_topics(DELETED_TOPICS, rows.tolist(), offsets)
         self.table.remove_topic_rows(np.sort(rows))
         for name, offset in zip(names, offsets.tolist(), strict=True):
-            if (TOPIC_RESOURCE, name) in self.configs:
+            if (ConfigResourceType.TOPIC, name) in self.configs:
                 self._at(offset)
-                self.set_key("configs", (TOPIC_RESOURCE, name), None)
+                self.set_key("configs", (ConfigResourceType.TOPIC, name), None)
         self._at(int(offsets[-1]))
 
     def _tell_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from kcore.errors import TableError
-from kcore.metadata.image_state import TOPIC_RESOURCE, ImageState
+from kcore.metadata.image_state import ImageState
 from kcore.metadata.kraft_changes import clear_elr
 from kcore.metadata.partition_records import change_partition, put_partition
 from kcore.schema import metadata_records_topics as records

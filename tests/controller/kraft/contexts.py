@@ -18,7 +18,7 @@ def a_context(level: int = 29, **settings: Any) -> ControllerContext:
     """Of an empty cluster at a metadata.version; `settings` are those of KraftControllerConfig."""
     ids = iter(range(1, 1 << 62))
     context = ControllerContext(
-        KraftControllerConfig(node_id=3000, cluster_id=CLUSTER_ID, **settings),
+        KraftControllerConfig(**{"node_id": 3000, "cluster_id": CLUSTER_ID, **settings}),
         ClusterImage(),
         JavaRandom(1),
         lambda: Uuid(next(ids).to_bytes(16, "big")),

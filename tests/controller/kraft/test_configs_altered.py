@@ -192,7 +192,8 @@ def test_a_passwords_value_is_not_told() -> None:
         response = decided(context, request).response
         assert isinstance(response, schema.DescribeConfigsResponse)
         (result,) = response.results
-        assert result.configs
-        assert {each.value for each in result.configs} == {None}
-        assert all(each.is_sensitive for each in result.configs)
-        assert {synonym.value for each in result.configs for synonym in each.synonyms} == {None}
+        found = [each for each in result.configs if each.is_sensitive]
+        names = {each.name for each in found}
+        assert names >= ({"no.such", "ssl.key.password", "listener.name.x.ssl.key.password"} if name else {"no.such"})
+        assert {each.value for each in found} == {None}
+        assert {synonym.value for each in found for synonym in each.synonyms} == {None}

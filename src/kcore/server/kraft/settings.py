@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
@@ -17,7 +18,6 @@ from kcore.server.kraft.known_names import KNOWN_NAMES, PREFIXES
 from kcore.server.quorum.static_voters import static_voters
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-DEFAULT_LOG_DIR: Final = "/tmp/kafka-logs"
 LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*):(\d+)")
 MOST_INT: Final = 2**31 - 1
 MOST_LONG: Final = 2**63 - 1

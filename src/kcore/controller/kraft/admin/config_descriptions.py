@@ -1,7 +1,7 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-Kafka's controller describes some 350 settings of its own node, with defaults and documentation. This one describes
-the settings that are set, without documentation.
+A controller describes all settings of its own node: at 4.3.1 with the defaults of those that nobody has set, at other
+releases only those that are set. It has no documentation of them, and none of Kafka's loggers.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,7 +104,7 @@ class Describing:
                 f"Unexpected broker id, expected {own} or empty string, but received {name}"
             )
         brokers = self._brokers
-        values = {**brokers.static, **brokers.of_all, **brokers.of_node} if name else brokers.of_all
+        values = brokers.values() if name else brokers.of_all
         return [
             brokers.entry(each, values[each], includes_synonyms=self._includes_synonyms, only_of_all=not name)
             for each in listed(self._release, values, resource.configuration_keys)

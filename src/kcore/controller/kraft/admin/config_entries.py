@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
 from kcore.controller.kraft.admin.config_kinds import LISTS_OF_BROKERS
 from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.rules.topic_configs import TopicConfig, check_value, is_valid
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.image import ClusterImage
 from kcore.schema.configs import (
@@ -38,6 +40,11 @@ def type_of(release: str, name: str) -> int:
     return found
 
 
+def is_dynamic(release: str, name: str) -> bool:
+    """Whether a node takes a change of the setting while it runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS)."""
+    return name in DYNAMIC and not (name == "advertised.listeners" and release != "3.9.1")
+
+
 def is_sensitive(kind: int) -> bool:
     """Whether the value is withheld: a password's, or that of an unknown setting (KafkaConfig.maybeSensitive)."""
     return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
@@ -48,7 +55,7 @@ def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:
     return {
         setting: value
         for setting, value in image.configs.get((ConfigResourceType.BROKER, name), {}).items()
-        if (setting in DYNAMIC or setting not in TYPES)
+        if (is_dynamic(release, setting) or setting not in TYPES)
         and not (not name and _PER_BROKER.fullmatch(setting))
         and _is_of_type(type_of(release, setting), value)
     }
@@ -73,7 +80,9 @@ class BrokerSettings:
         self.release = config.release
         self.of_node = dynamic_settings(config.release, image, str(config.node_id))
         self.of_all = dynamic_settings(config.release, image, "")
-        self.static = config.static_configs
+        # KafkaConfig gives each of the two the value of the other.
+        own_id = {"node.id": str(config.node_id), "broker.id": str(config.node_id)}
+        self.static = {**own_id, **config.static_configs} if config.release == "4.3.1" else config.static_configs
 
     def synonyms(self, name: str, default: str | None) -> list[DescribeConfigsSynonym]:
         """All values that are set for it, the effective one first. Source: ConfigHelper.configSynonyms."""
@@ -95,18 +104,30 @@ class BrokerSettings:
             found.append(DescribeConfigsSynonym(name=name, value=default, source=ConfigSource.DEFAULT_CONFIG))
         return found
 
+    def values(self) -> dict[str, str | None]:
+        """Of all settings of this node, as Kafka prints them. Defaults are known of 4.3.1 alone."""
+        given = {**self.static, **self.of_all, **self.of_node}
+        printed = {name: _printed(self.release, name, value) for name, value in given.items()}
+        return {**DEFAULTS, **printed} if self.release == "4.3.1" else {**printed}
+
     def entry(
-        self, name: str, value: str, *, includes_synonyms: bool, only_of_all: bool
+        self, name: str, value: str | None, *, includes_synonyms: bool, only_of_all: bool
     ) -> DescribeConfigsResourceResult:
         """A setting of this node, or of all nodes."""
         kind = type_of(self.release, name)
+        default = DEFAULTS.get(name) if self.release == "4.3.1" else None
+        found = self.synonyms(name, default)
         synonyms = [
-            each
-            for each in self.synonyms(name, None)
-            if not only_of_all or each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+            each for each in found if not only_of_all or each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         ]
         shown = None if is_sensitive(kind) else value
-        return entry(name, shown, kind, synonyms, includes_synonyms, name not in DYNAMIC)
+        return entry(name, shown, kind, synonyms, includes_synonyms, not is_dynamic(self.release, name))
+
+
+def _printed(release: str, name: str, text: str) -> str:
+    """As ConfigDef reads the value and prints it again; as it is where nobody knows what it may be."""
+    config = TopicConfig(name, type_of(release, name), "")
+    return check_value(config, text) if name in TYPES and is_valid(config, text) else text
 
 
 def entry(
