@@ -33,7 +33,6 @@ from kcore.storage.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
-KRAFT_VERSION: Final = "kraft.version"
 
 
 class KraftServer(QuorumServer):
@@ -62,7 +61,6 @@ class KraftServer(QuorumServer):
             JavaRandom(dice.getrandbits(48)),
             random_directory_id,
         )
-        self._levels: tuple[dict[str, int], int] = {}, -1  # As decided, and the offset behind it.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         super().__init__(
@@ -147,14 +145,9 @@ class KraftServer(QuorumServer):
             self._control_timer = asyncio.get_running_loop().call_at(when_s, self._control_timed)
 
     def _show_features(self) -> None:
-        """Finalized levels are shown once they are committed (FeaturesPublisher)."""
-        controller = self.controller
-        controller.kraft_version = self.node.voter_history.kraft_version
-        decided = {**controller.image.features, KRAFT_VERSION: controller.kraft_version}
-        if decided != self._levels[0]:
-            self._levels = decided, controller.image.end_offset
-        if controller.stable >= self._levels[1] and isinstance(self._front, ControllerFront):
-            self._front.show_features(self._levels[0], self._levels[1] - 1)
+        self.controller.kraft_version = self.node.voter_history.kraft_version
+        if isinstance(self._front, ControllerFront):
+            self._front.show_decided(self.controller)
 
     # Effects.
 
