@@ -15,18 +15,20 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
-from kcore.controller.kraft.activation import Bootstrap, activation
+from kcore.controller.kraft.activation import OLDEST_OF_3_9, Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.notices import lines_of
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.writing import Written, take_effect, written
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
@@ -88,6 +90,8 @@ class _Open:
     reply_to: Hashable = None
     response: Message | None = None
     offset: int = 0  # All below must be committed before it is answered.
+    told: Sequence[Told] = ()  # What happened once it is committed.
+    is_vital: bool = False  # Without it the node cannot lead: a fault in it is not borne.
 
 
 class _Uncommitted(NamedTuple):
@@ -178,8 +182,8 @@ class KraftController:
         return outputs
 
     def _read(self, opened: _Open, outputs: list[Output]) -> None:
-        decision = self._decision(opened, outputs)
-        outputs.append(Answered(opened.reply_to, decision.response))
+        response = self._decision(opened, outputs).response
+        outputs.append(Answered(opened.reply_to, None if response is None else fitting(response)))
 
     def _not_controller(self, request: Message) -> Message:
         is_known = self.leader_id not in (-1, self.config.node_id)
@@ -195,7 +199,8 @@ class KraftController:
         made = self._made(opened, decision, outputs)
         if decision.kraft_version is not None and made is not None:
             outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
-        opened.response = decision.response if opened.response is None else opened.response
+        response = decision.response if opened.response is None else opened.response
+        opened.response = None if response is None else fitting(response)
         if made is not None:
             transaction = made.batches if made.is_transaction else b""
             self._uncommitted.append(_Uncommitted(made.begin, made.end, transaction))
@@ -210,10 +215,12 @@ class KraftController:
 
     def _decision(self, opened: _Open, outputs: list[Output]) -> Decision:
         """A fault in a handler costs its request alone: nothing is appended, and the node stays leader."""
-        opened.response = None
+        opened.response, opened.told = None, ()
         try:
             return opened.decide()
         except Exception:
+            if opened.is_vital:
+                raise
             return Decision(self._fault(opened, outputs))
 
     def _made(self, opened: _Open, decision: Decision, outputs: list[Output]) -> Written | None:
@@ -225,15 +232,17 @@ class KraftController:
         try:
             made = written(self.context, decision, self.epoch, self._clocks.wall_ms())
             if made is not None:
-                told = [*lines_of(self.image, decision)]
+                told = [Told(logging.INFO, line) for line in lines_of(self.image, decision)]
                 take_effect(self.context, made, decision, self.epoch, self._clocks.now_ms())
-                outputs += [Told(logging.INFO, line) for line in told]
+                opened.told = told
             return made
-        except LevelError:
-            if opened.request is not None:
+        except Exception as error:
+            if opened.is_vital:
+                raise
+            if not isinstance(error, LevelError):
+                opened.response = self._fault(opened, outputs)
+            elif opened.request is not None:
                 opened.response = refused(opened.request, Errors.POLICY_VIOLATION, TOO_LARGE)
-        except Exception:
-            opened.response = self._fault(opened, outputs)
         self.image.revert_to(begin)
         self.image.end_offset = begin
         return None
@@ -285,7 +294,7 @@ class KraftController:
         self._begin_context()
         self.context.activate(now_ms)
         outputs: list[Output] = []
-        first = _Open("activation", lambda: self._activation(outputs))
+        first = _Open("activation", lambda: self._activation(outputs), is_vital=True)
         self._decide(first, outputs)
         self.periodic.activate(self.context, now_ms)
         return outputs
@@ -315,6 +324,7 @@ class KraftController:
         outputs: list[Output] = []
         while self._open and self._open[0].offset <= self.stable:
             opened = self._open.popleft()
+            outputs += opened.told
             if opened.request is not None:
                 outputs.append(Answered(opened.reply_to, opened.response))
         return outputs
@@ -396,6 +406,8 @@ class KraftController:
         if reader.is_lost:
             return ()
         loading.end_offset, loading.epoch = reader.snapshot.offset, reader.snapshot.epoch
+        if self.config.release == "3.9.1" and not self._is_empty:  # Its oldest levels write no level into snapshots.
+            loading.features.setdefault(FEATURE_NAME, OLDEST_OF_3_9)
         self.committed = reader.snapshot.offset
         self._begin_with(loading)
         self.image.commit(reader.snapshot.offset)
