@@ -58,7 +58,7 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     settings = read_settings(config)
-    departures = _departures(kafka_way or [])
+    departures = departures_of(kafka_way or [])
     raft_level, log_level = RAFT_LEVELS[release]
     try:
         voters = [each.key.id for each in settings.voters]
@@ -90,7 +90,8 @@ def command(
     raise typer.Exit(code)
 
 
-def _departures(names: list[str]) -> frozenset[str]:
+def departures_of(names: list[str]) -> frozenset[str]:
+    """Those that --kafka-way switches back; ends the command for others."""
     if names == ["all"]:
         return KAFKA_WAY
     for name in names:

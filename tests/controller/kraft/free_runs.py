@@ -1,7 +1,7 @@
 """Running free: kcore's controller runs a recorded story on its own state, log and dice, and is compared at each step.
 
-Ids that a controller makes are paired with Kafka's in the order in which they appear; Kafka's are replaced by kcore's in
-what is asked and expected from then on. What a step's `free` names as times or as messages that print objects is
+Ids that a controller makes are paired with Kafka's in the order in which they appear; Kafka's are replaced by kcore's
+in what is asked and expected from then on. What a step's `free` names as times or as messages that print objects is
 masked; lists and records that it names as `unordered` compare as sets. All else is literal: placements, offsets,
 epochs, batch bounds, record versions, codes and messages.
 """

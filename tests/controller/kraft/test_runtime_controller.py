@@ -113,6 +113,23 @@ def test_a_control_record_in_between_has_all_behind_it_decided_anew(handle: Any)
     assert replayed(stage) == stage.controller.image
 
 
+def test_a_control_record_that_is_committed_first_takes_its_offset(handle: Any) -> None:
+    """As with AddRaftVoter: nothing of the controller's is uncommitted when raft's own record is committed."""
+    stage = Stage()
+    stage.commit()
+    stage.node.leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
+    stage.hear(stage.node.on_timer(BEGIN_MS))
+    stage.commit()
+    end = stage.node.next_offset
+    assert stage.controller.image.end_offset == stage.controller.committed == end
+    handle(lambda context, request, info: Decision(GOOD, [setting(f"at-{context.next_offset}")]))
+    stage.ask(ASK(), "next")
+    stage.commit()
+    assert settings_of(stage.controller.context) == {f"at-{end}": "1"}
+    assert list(stage.answers) == ["next"]
+    assert replayed(stage) == stage.controller.image
+
+
 def _leader_change(stage: Stage) -> Any:
     return leader_change(stage.node.local.id, stage.node.voters, [])
 

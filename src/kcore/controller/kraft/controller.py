@@ -320,6 +320,8 @@ class KraftController:
             return ()
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
+        if not self._uncommitted:  # Control records of the node's may have come behind all that was decided.
+            self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
         outputs: list[Output] = []
         while self._open and self._open[0].offset <= self.stable:

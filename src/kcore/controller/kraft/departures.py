@@ -68,8 +68,8 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "an administrator sees which entry is wrong",
     ),
     REFUSED_PARTITIONS_STAY: Departure(
-        "refuses a topic of a CreatePartitions of which one new partition would have no leader, and creates those before "
-        "that one",
+        "refuses a topic of a CreatePartitions of which one new partition would have no leader, and creates those "
+        "before that one",
         "creates none of them",
         "what was refused must not happen",
     ),
@@ -92,7 +92,7 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         _REFUSED,
     ),
     BROKER_SETTINGS: Departure(
-        "falls over a broker's min.insync.replicas that is no number, which nothing checks for brokers it does not know",
+        "falls over a broker's min.insync.replicas that is no number, which nobody checks for unknown brokers",
         "passes over such a value when it elects",
         "one bad setting must not cost the cluster its controller",
         "no recorded story has it",
@@ -108,8 +108,8 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "that broker goes; of a deleted topic it falls over, and gives up leadership",
         "writes the change once, and carries out the request",
         "what is cleared or deleted is gone",
-        "a change may be there once in place of twice, and such a request is carried out; where kcore runs on its own log "
-        "the story ends there",
+        "a change may be there once in place of twice, and such a request is carried out; where kcore runs on its own "
+        "log the story ends there",
     ),
     SIZES: Departure(
         "has no limit",

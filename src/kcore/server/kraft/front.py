@@ -106,7 +106,10 @@ class ControllerFront(QuorumFront):
         if image.feature_records != count or end_offset > image.end_offset:
             self._decided = image.feature_records, image.end_offset
         if controller.stable >= self._decided[1]:
-            self._show({**image.features, KRAFT_VERSION: controller.kraft_version}, self._decided[1] - 1)
+            level = controller.kraft_version
+            if self._release == "3.9.1":  # It takes its own record for raft's level (KAFKA-18979).
+                level = level or image.written_kraft_version
+            self._show({**image.features, KRAFT_VERSION: level}, self._decided[1] - 1)
 
     def _show(self, finalized: Mapping[str, int], offset: int) -> None:
         if self._server is None or self._told == (dict(finalized), offset):
