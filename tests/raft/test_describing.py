@@ -57,7 +57,7 @@ def test_only_one_partition_has_a_quorum(asked: DescribeQuorumRequest) -> None:
     assert response.topics[0].topic_name == asked.topics[0].topic_name
     (partition,) = response.topics[0].partitions
     assert partition.partition_index == asked.topics[0].partitions[0].partition_index
-    assert (partition.error_code, partition.error_message) == (3, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert (partition.error_code, partition.error_message) == (3, "This server does not host this topic-partition.")
 
 
 # "Build the response using current assignment information and cached state about replication progress."

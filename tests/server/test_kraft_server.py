@@ -124,6 +124,7 @@ def enveloped(request: Message, version: int, address: bytes = b"\x0a\0\0\1", of
     return EnvelopeRequest(request_data=data, request_principal=whole, client_host_address=address)
 
 
+@pytest.mark.covers("KRaft D8")
 def test_what_a_broker_hands_on_is_its_client_s(port: int) -> None:
     """The answer comes within another; what may not be handed on is refused as Kafka does."""
     listing = ListPartitionReassignmentsRequest(topics=None)

@@ -70,7 +70,7 @@ def command(
     settings = read_settings(config)
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
-    features = _features(release, release_version, feature or [])
+    features = features_of(release, release_version, feature or [])
     made = _formatted(settings, features, cluster_id, initial_controllers, standalone=standalone)
     ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
     typer.echo(json.dumps(ids))
@@ -113,8 +113,8 @@ def _own(settings: KraftSettings, directory_id: Uuid) -> Voter:
     )
 
 
-def _features(release: str, release_version: str | None, given: list[str]) -> dict[str, int]:
-    """metadata.version, and the others at their defaults there, or as they are given."""
+def features_of(release: str, release_version: str | None, given: list[str]) -> dict[str, int]:
+    """metadata.version, and the others at their defaults there, or as they are given; ends the command for bad ones."""
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
     name = RELEASES[release].default if release_version is None else release_version

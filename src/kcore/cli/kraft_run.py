@@ -15,7 +15,7 @@ from kcore.cli.quorum_serve import DirectoryElections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.kraft.decision import Versioned
-from kcore.controller.kraft.departures import DEPARTURES
+from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
@@ -57,7 +57,7 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     settings = read_settings(config)
-    departures = _departures(kafka_way or [])
+    departures = departures_of(kafka_way or [])
     raft_level, log_level = RAFT_LEVELS[release]
     try:
         voters = [each.key.id for each in settings.voters]
@@ -89,12 +89,15 @@ def command(
     raise typer.Exit(code)
 
 
-def _departures(names: list[str]) -> frozenset[str]:
+def departures_of(names: list[str]) -> frozenset[str]:
+    """Those that --kafka-way switches back; ends the command for others."""
     if names == ["all"]:
-        return frozenset(DEPARTURES)
+        return KAFKA_WAY
     for name in names:
+        if name in DEPARTURES and name not in KAFKA_WAY:
+            fail(f"--kafka-way {name}: Kafka {DEPARTURES[name].kafka}; kcore cannot do that")
         if name not in DEPARTURES:
-            fail(f"--kafka-way {name}: all, {', '.join(DEPARTURES)}")
+            fail(f"--kafka-way {name}: all, {', '.join(sorted(KAFKA_WAY))}")
     return frozenset(names)
 
 

@@ -13,6 +13,7 @@ from kcore.schema.structure import MetadataRecord
 
 
 def _feature_level(image: ImageState, record: setting_records.FeatureLevelRecord) -> None:
+    image.feature_records += 1
     if record.name == KRAFT_VERSION:
         image.set_number("written_kraft_version", record.feature_level)
     else:

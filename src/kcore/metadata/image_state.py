@@ -55,6 +55,7 @@ class ImageState:
     next_producer_id: int = -1
     zk_migration_state: int = 0
     written_kraft_version: int = 0  # By a FeatureLevelRecord of 3.9.1, by mistake (KAFKA-18979): raft's own one rules.
+    feature_records: int = field(default=0, compare=False)  # That were applied, reverted or not.
     end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
     epoch: int = -1  # Of the last batch, or of the snapshot.
     _recorder: Recorder | None = None

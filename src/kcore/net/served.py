@@ -11,8 +11,9 @@ from kcore.net.admission import Rank
 from kcore.net.framed import Framed, Piece, frame_of
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.versions import api_name, for_version, refusal, response_of
-from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
@@ -217,6 +218,8 @@ class ServedConnection(Framed):
             _, versions = self._server.served[ApiVersionsRequest.api_key]
             return _encoded(refusal(versions), 0, header)
         if isinstance(message, ApiVersionsRequest):
+            if not names_itself(message, version):
+                return _encoded(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header)
             return _encoded(for_version(self._server.versions_answer, version), version, header)
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)

@@ -1,5 +1,6 @@
 """Which version of a request two ends use: negotiation by ApiVersions (KIP-35, KIP-511). Pure."""
 
+import re
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from
 
 SOFTWARE_NAME = "kcore"
+SOFTWARE_FROM = 3  # ApiVersions from which a client says what it is.
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 FEATURES_FROM_ZERO = 4  # ApiVersions from which a feature's lowest level may be 0.
 
 
@@ -79,8 +82,9 @@ def next_version(refused: int, answer: ApiVersionsResponse) -> int:
 
 
 def answer_of(apis: Mapping[type[Message], Versions]) -> ApiVersionsResponse:
-    """The ApiVersions response of a server with these APIs."""
-    return ApiVersionsResponse(api_keys=[_row(request, versions) for request, versions in apis.items()])
+    """The ApiVersions response of a server with these APIs, by their keys as Kafka's."""
+    ordered = sorted(apis.items(), key=lambda api: api[0].api_key)
+    return ApiVersionsResponse(api_keys=[_row(request, versions) for request, versions in ordered])
 
 
 def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
@@ -96,6 +100,12 @@ def refusal(versions: Versions) -> ApiVersionsResponse:
     """To a request newer than `versions` of ApiVersions; it is written in version 0."""
     row = _row(ApiVersionsRequest, versions)
     return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.value, api_keys=[row])
+
+
+def names_itself(request: ApiVersionsRequest, version: int) -> bool:
+    """Whether the client's software has a name and a version that can be (KIP-511; ApiVersionsRequest.isValid)."""
+    names = request.client_software_name, request.client_software_version
+    return version < SOFTWARE_FROM or all(map(SOFTWARE.fullmatch, names))
 
 
 def _row(request: type[Message], versions: Versions) -> ApiVersion:

@@ -4,11 +4,13 @@ Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
 """
 
 from collections.abc import Hashable
+from typing import Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.raft.context import NodeContext
 from kcore.raft.progress import ReplicaProgress
+from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.responses import PARTITION
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
@@ -20,7 +22,15 @@ from kcore.schema.describe_quorum import (
     ReplicaState,
 )
 
-NODES_VERSION = 2
+NODES_VERSION = 2  # Has the voters' endpoints, their directories and texts of errors, too.
+MESSAGES: Final = {  # Errors.message
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    Errors.NOT_LEADER_OR_FOLLOWER: (
+        "For requests intended only for the leader, this error indicates that the broker is not the current leader. "
+        "For requests intended for any replica, this error indicates that the broker is not a replica of the topic "
+        "partition."
+    ),
+}
 
 
 def on_describe_quorum_request(
@@ -29,22 +39,22 @@ def on_describe_quorum_request(
     """Answered by the leader alone; other nodes name the leader if they know it."""
     requested = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
     if requested != [(METADATA_TOPIC, PARTITION)]:
-        return _unknown(request)
+        return _unknown(request, version)
     if node.leading is None:
-        partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER)
+        partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER, version)
         partition.leader_id, partition.leader_epoch = node.leader_id, node.epoch
         return _response([partition], [])
-    return _response([_description(node, now_ms)], _nodes(node) if version >= NODES_VERSION else [])
+    return _response([_description(node, version, now_ms)], _nodes(node) if version >= NODES_VERSION else [])
 
 
-def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def _unknown(request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
     """An error for every requested partition: none of them has a quorum."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         topics=[
             DescribeQuorumResponseTopicData(
                 topic_name=topic.topic_name,
-                partitions=[_refusal(partition.partition_index, error) for partition in topic.partitions],
+                partitions=[_refusal(partition.partition_index, error, version) for partition in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -56,18 +66,14 @@ def _response(partitions: list[DescribeQuorumResponsePartitionData], nodes: list
     return DescribeQuorumResponse(topics=topics, nodes=nodes)
 
 
-def _refusal(index: int, error: Errors) -> DescribeQuorumResponsePartitionData:
-    return DescribeQuorumResponsePartitionData(
-        partition_index=index,
-        error_code=error,
-        error_message=error.name,
-        leader_id=-1,
-        leader_epoch=-1,
-        high_watermark=-1,
-    )
+def _refusal(index: int, error: Errors, version: int) -> DescribeQuorumResponsePartitionData:
+    refusal = DescribeQuorumResponsePartitionData(partition_index=index, error_code=error)
+    if version >= NODES_VERSION:
+        refusal.error_message = MESSAGES[error]
+    return refusal
 
 
-def _description(node: NodeContext, now_ms: int) -> DescribeQuorumResponsePartitionData:
+def _description(node: NodeContext, version: int, now_ms: int) -> DescribeQuorumResponsePartitionData:
     leading, known = node.leading, node.quorum.high_watermark
     leading.forget_silent_observers(now_ms)
     return DescribeQuorumResponsePartitionData(
@@ -75,17 +81,17 @@ def _description(node: NodeContext, now_ms: int) -> DescribeQuorumResponsePartit
         leader_id=node.local.id,
         leader_epoch=leading.epoch,
         high_watermark=-1 if known is None else known,
-        current_voters=[_replica(node, progress, now_ms) for progress in leading.voters.values()],
-        observers=[_replica(node, progress, now_ms) for progress in leading.observers.values()],
+        current_voters=[_replica(node, progress, version, now_ms) for progress in leading.voters.values()],
+        observers=[_replica(node, progress, version, now_ms) for progress in leading.observers.values()],
     )
 
 
-def _replica(node: NodeContext, progress: ReplicaProgress, now_ms: int) -> ReplicaState:
+def _replica(node: NodeContext, progress: ReplicaProgress, version: int, now_ms: int) -> ReplicaState:
     """The leader itself is always caught up."""
     is_leader = progress.key.id == node.local.id
     return ReplicaState(
         replica_id=progress.key.id,
-        replica_directory_id=progress.key.directory_id,
+        replica_directory_id=progress.key.directory_id if version >= NODES_VERSION else NO_DIRECTORY,
         log_end_offset=node.log.end_offset if is_leader else progress.end_offset,
         last_fetch_timestamp=now_ms if is_leader else progress.last_fetch_ms,
         last_caught_up_timestamp=now_ms if is_leader else progress.last_caught_up_ms,

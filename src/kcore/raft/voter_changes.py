@@ -28,6 +28,7 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterResponse,
 )
 
+WAITED: Final = "Request timed out waiting for"
 CAUGHT_UP_MS: Final = 3_600_000  # An observer that had all of the log, and has fetched within the last hour.
 VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse
 OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
@@ -70,14 +71,16 @@ def on_add_raft_voter_request(
     """The leader asks the new one what it can do, then writes it down; answered once that is committed, or written."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     endpoints = _endpoints(request.listeners)
-    problem = _may_change(node, request.cluster_id, key)
+    problem = _may_change(node, request.cluster_id, key, "Add")
     if problem is None and node.config.listener not in endpoints:
-        problem = (Errors.INVALID_REQUEST, f"no endpoint for the listener {node.config.listener}")
-    problem = problem or _may_change_now(node, now_ms)
+        text = f"Add voter request didn't include the endpoint for the default listener {node.config.listener}"
+        problem = (Errors.INVALID_REQUEST, text)
+    problem = problem or _may_change_now(node, "adding", now_ms)
     if problem is None and key.id in node.voters.voters:
-        problem = (Errors.DUPLICATE_VOTER, f"{key.id} is a voter already")
+        text = f"The voter id for {_text(node, key)} is already part of the set of voters {_voters_text(node)}."
+        problem = (Errors.DUPLICATE_VOTER, text)
     if problem is None and not node.connections.is_ready(key.id, now_ms):
-        problem = (Errors.REQUEST_TIMED_OUT, f"{key.id} is not ready to be asked what it can do")
+        problem = (Errors.REQUEST_TIMED_OUT, f"New voter {_text(node, key)} is not ready to receive requests")
     if problem is not None:
         return AddRaftVoterResponse(error_code=problem[0], error_message=problem[1])
     deadline_ms = now_ms + node.config.request_timeout_ms
@@ -94,10 +97,11 @@ def on_remove_raft_voter_request(
 ) -> RemoveRaftVoterResponse | None:
     """Answered once it is committed, by those that remain; a leader that removes itself leads until then."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
-    problem = _may_change(node, request.cluster_id, key) or _may_change_now(node, now_ms)
+    problem = _may_change(node, request.cluster_id, key, "Remove") or _may_change_now(node, "removing", now_ms)
     voters = None if problem else node.voters.without_voter(key)
     if problem is None and voters is None:
-        problem = (Errors.VOTER_NOT_FOUND, f"{key.id} with that directory is no voter, or the only one")
+        text = f"Cannot remove voter {_text(node, key)} from the set of voters {_voters_text(node)}"
+        problem = (Errors.VOTER_NOT_FOUND, text)
     if problem is not None or voters is None:
         return _removed(problem)
     change = PendingChange(RemoveRaftVoterResponse, reply_to, key, {}, now_ms + node.config.request_timeout_ms)
@@ -111,19 +115,34 @@ def _removed(problem: tuple[Errors, str] | None) -> RemoveRaftVoterResponse:
     return RemoveRaftVoterResponse(error_code=problem[0], error_message=problem[1])
 
 
-def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey) -> tuple[Errors, str] | None:
+def _text(node: NodeContext, key: ReplicaKey) -> str:
+    """As the release prints it (ReplicaKey.toString)."""
+    is_known = key.directory_id != NO_DIRECTORY
+    if node.config.level == "3.9":
+        directory = f"Optional[{key.directory_id}]" if is_known else "Optional.empty"
+    else:
+        directory = str(key.directory_id) if is_known else "<undefined>"
+    return f"ReplicaKey(id={key.id}, directoryId={directory})"
+
+
+def _voters_text(node: NodeContext) -> str:
+    return f"[{', '.join(_text(node, key) for key in sorted(node.voters.keys))}]"
+
+
+def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what: str) -> tuple[Errors, str] | None:
     """Why this request can never succeed at this node, or None."""
     if not is_this_cluster(node, cluster_id):
-        return Errors.INCONSISTENT_CLUSTER_ID, f"this is not cluster {cluster_id}"
+        text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{node.cluster_id}"'
+        return Errors.INCONSISTENT_CLUSTER_ID, text
     error = leader_only_error(node, node.epoch)
     if error is not Errors.NONE:
         return error, "this node does not lead"
     if key.id < 0 or key.directory_id == NO_DIRECTORY:
-        return Errors.INVALID_REQUEST, "a voter has an id and a directory"
+        return Errors.INVALID_REQUEST, f"{what} voter request didn't include a valid voter"
     return None
 
 
-def _may_change_now(node: NodeContext, now_ms: int) -> tuple[Errors, str] | None:
+def _may_change_now(node: NodeContext, what: str, now_ms: int) -> tuple[Errors, str] | None:
     """Why the voters cannot change at the moment, or None.
 
     One change at a time, and the next one only behind a record of this epoch that is committed: else two leaders could
@@ -131,14 +150,17 @@ def _may_change_now(node: NodeContext, now_ms: int) -> tuple[Errors, str] | None
     """
     poll(node, now_ms)
     if node.leading.change is not None:
-        return Errors.REQUEST_TIMED_OUT, "the last change of the voters is not done"
+        return Errors.REQUEST_TIMED_OUT, f"{WAITED} leader to handle previous voter change request"
     high_watermark = node.quorum.high_watermark
     if high_watermark is None:
-        return Errors.REQUEST_TIMED_OUT, "nothing of this leader's epoch is committed"
+        return Errors.REQUEST_TIMED_OUT, f"{WAITED} leader to establish HWM and fence previous voter changes"
     if node.voter_history.kraft_version < 1:
-        return Errors.UNSUPPORTED_VERSION, f"at {KRAFT_VERSION} 0 voters do not change"
+        return (
+            Errors.UNSUPPORTED_VERSION,
+            f"Cluster doesn't support {what} voter because the {KRAFT_VERSION} feature is 0",
+        )
     if not _are_committed(node, high_watermark):
-        return Errors.REQUEST_TIMED_OUT, "the last change of the voters is not committed"
+        return Errors.REQUEST_TIMED_OUT, f"{WAITED} voters to commit the latest voter change"
     return None
 
 

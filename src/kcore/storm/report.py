@@ -27,7 +27,7 @@ OF_KCORE: Final = (
     f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults but for "
     "one: Kafka holds a batch back for 25 ms in case more comes (controller.quorum.append.linger.ms), kcore only while "
     "a flush is under way. --heap is for Java alone.",
-    *DEPARTURES.values(),
+    *(f"Kafka {row.kafka}; kcore {row.kcore}." for row in DEPARTURES.values()),
 )
 _NS: Final = 1e6  # in a millisecond
 _LINES: Final = ("-", "--", ":", "-.")

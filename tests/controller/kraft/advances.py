@@ -11,7 +11,7 @@ from kcore.controller.kraft.tasks import all_tasks
 from kcore.wire.metadata_frames import decode_metadata_record
 
 STEP_MS = 100  # As the recorder: until nothing was written twice.
-QUIET_STEPS = 2
+QUIET_STEPS = 5  # More than the recorder: what is real time there may have brought tasks that wrote nothing.
 Json = dict[str, Any]
 
 

@@ -35,15 +35,17 @@ def controller_of(
     now_ms: Callable[[], int] = lambda: BEGIN_MS,
     tasks: Iterable[Task] = (),
     bootstrap: Bootstrap = BOOTSTRAP,
+    seed: int = 1,
     **settings: Any,
 ) -> KraftController:
-    random = Random(1)
+    """`seed`: of its random numbers; controllers that write one log need different ones."""
+    random = Random(seed)
     return KraftController(
         KraftControllerConfig(1, "a cluster", **settings),
         bootstrap,
         [*tasks],
         Clocks(now_ms, now_ms),
-        JavaRandom(1),
+        JavaRandom(seed),
         lambda: Uuid(random.randbytes(16)),
     )
 

@@ -70,12 +70,14 @@ def test_what_kafka_refuses_or_falls_over_is_refused(what: str) -> None:
     assert error_of(decision) is Errors.INVALID_REGISTRATION
 
 
+@pytest.mark.covers("E26")
 def test_a_broker_of_another_cluster_is_refused() -> None:
     """E26, KAFKA-13528; a feature that a broker lacks is KAFKA-17305, below."""
     decision = ask(a_cluster(), a_registration(9, 90, cluster_id="another"))
     assert error_of(decision) is Errors.INCONSISTENT_CLUSTER_ID
 
 
+@pytest.mark.covers("E26")
 def test_a_broker_that_does_not_name_a_finalized_feature_is_refused() -> None:
     """E26, KAFKA-17305."""
     context = a_cluster()
@@ -113,6 +115,7 @@ def test_one_listener_a_name_is_registered() -> None:
     assert [(each.name, each.host) for each in record.end_points] == [("PLAINTEXT", "last"), ("SSL", "host")]
 
 
+@pytest.mark.covers("KRaft C3", "KRaft C4")
 def test_the_same_incarnation_keeps_its_epoch_and_its_state() -> None:
     context = a_cluster()
     epoch = context.image.brokers[1].epoch
@@ -135,6 +138,7 @@ def test_a_new_incarnation_leaves_the_isr_before_it_is_registered() -> None:
 # A broker that restarts (departure "clean-bounce-waits").
 
 
+@pytest.mark.covers("E14")
 @pytest.mark.parametrize("kafka_way", [frozenset(), WAITS])
 @pytest.mark.parametrize("leads", [False, True])
 def test_a_broker_that_stopped_as_told_is_taken_in_again(leads: bool, kafka_way: frozenset[str]) -> None:
@@ -155,6 +159,7 @@ def test_a_broker_that_stopped_as_told_is_taken_in_again(leads: bool, kafka_way:
     assert error_of(ask(context, a_registration(1, 11))) is Errors.NONE
 
 
+@pytest.mark.covers("E14")
 def test_a_broker_that_fenced_itself_and_lives_keeps_its_id() -> None:
     context = a_cluster()
     beat(context, 1, want_fence=True)

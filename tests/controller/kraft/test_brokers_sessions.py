@@ -173,6 +173,7 @@ def test_a_registration_alone_begins_no_session() -> None:
     assert error_of(ask(context, a_registration(7, 71), LATER_MS)) is Errors.NONE
 
 
+@pytest.mark.covers("E13")
 def test_heartbeats_that_waited_behind_a_long_event_are_read_before_anybody_is_fenced() -> None:
     """E13: KAFKA-15019, KAFKA-17793, KAFKA-19294."""
     context = a_cluster((1, 2))

@@ -1,6 +1,7 @@
 """Brokers that are unfenced, leave in an orderly way, or lose directories."""
 
 import numpy as np
+import pytest
 
 from controller.kraft.broker_clusters import (
     BEGIN_MS,
@@ -42,6 +43,7 @@ def test_a_broker_may_stop_once_all_others_know_who_leads() -> None:
         assert response.should_shut_down == (broker_id == 4) and response.is_fenced == (broker_id == 4)
 
 
+@pytest.mark.covers("E12")
 def test_a_controlled_shutdown_ends_while_the_log_goes_on() -> None:
     """E12, KAFKA-14292: each heartbeat pushed the offset on that all others had to reach."""
     context = a_cluster()
@@ -56,6 +58,7 @@ def test_a_controlled_shutdown_ends_while_the_log_goes_on() -> None:
     assert beat(context, 1, want_shut_down=True).should_shut_down
 
 
+@pytest.mark.covers("KRaft E11")
 def test_a_broker_behind_the_end_of_a_busy_log_is_unfenced() -> None:
     """E11, KAFKA-13959: with a no-op every 500 ms no broker ever has the last record."""
     context = a_cluster()

@@ -21,7 +21,7 @@ from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import RequestAnswer
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.notices import Notices
+from kcore.controller.kraft.notices import Notices, notice_of
 from kcore.protocol_errors import Errors
 from kcore.schema import alter_partition as isrs
 from kcore.schema import partitions as schema
@@ -44,9 +44,9 @@ class Log:
     def of(self, decision: Decision | None, request: Message | None = None, now_ms: int = BEGIN_MS) -> list[str]:
         """Of one that takes effect then."""
         assert decision is not None
-        lines = self.notices.lines_of(self.context.image, decision, request, now_ms)
+        notice = notice_of(self.context.image, decision, request)
         take_effect(self.context, decision, now_ms)
-        return lines
+        return self.notices.committed(notice, now_ms)
 
     def asked(self, request: Message, now_ms: int = BEGIN_MS) -> list[str]:
         return self.of(ask(self.context, request, now_ms), request, now_ms)

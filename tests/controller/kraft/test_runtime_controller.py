@@ -25,6 +25,7 @@ from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBro
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.metadata_records_log import BeginTransactionRecord, EndTransactionRecord, NoOpRecord
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.wire.codec import encode
 from kcore.wire.records import decode_records
 from raft.nodes import begin_request
 
@@ -61,6 +62,7 @@ def test_a_response_waits_for_the_commit_of_what_was_decided(handle: Any) -> Non
     assert replayed(stage) == stage.controller.image
 
 
+@pytest.mark.covers("E17")
 def test_what_saw_uncommitted_state_waits_for_its_commit(handle: Any) -> None:
     stage = Stage()
     stage.commit()
@@ -111,6 +113,23 @@ def test_a_control_record_in_between_has_all_behind_it_decided_anew(handle: Any)
     assert replayed(stage) == stage.controller.image
 
 
+def test_a_control_record_that_is_committed_first_takes_its_offset(handle: Any) -> None:
+    """As with AddRaftVoter: nothing of the controller's is uncommitted when raft's own record is committed."""
+    stage = Stage()
+    stage.commit()
+    stage.node.leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
+    stage.hear(stage.node.on_timer(BEGIN_MS))
+    stage.commit()
+    end = stage.node.next_offset
+    assert stage.controller.image.end_offset == stage.controller.committed == end
+    handle(lambda context, request, info: Decision(GOOD, [setting(f"at-{context.next_offset}")]))
+    stage.ask(ASK(), "next")
+    stage.commit()
+    assert settings_of(stage.controller.context) == {f"at-{end}": "1"}
+    assert list(stage.answers) == ["next"]
+    assert replayed(stage) == stage.controller.image
+
+
 def _leader_change(stage: Stage) -> Any:
     return leader_change(stage.node.local.id, stage.node.voters, [])
 
@@ -132,6 +151,7 @@ def test_a_handler_that_raises_costs_its_request_alone(handle: Any) -> None:
     assert "a bug" in line and "Traceback" in line and "\n" not in line
 
 
+@pytest.mark.covers("E16")
 def test_records_that_do_not_fit_leave_nothing_behind(handle: Any) -> None:
     """The second record cannot be applied: the first is taken back, too."""
     stage = Stage()
@@ -297,3 +317,16 @@ def test_every_release_begins_at_its_own_level(release: str) -> None:
     stage = Stage(controller_of(bootstrap=bootstrap, release=release))
     assert stage.controller.context.version.name == RELEASES[release].default
     assert np.size(stage.controller.image.table.leader__p) == 0
+
+
+def test_a_message_that_no_response_can_hold_is_cut() -> None:
+    """Names are as long as strings of the wire can be, and messages name them: Kafka's client gets no answer."""
+    stage = Stage()
+    stage.commit()
+    stage.ask(CreateTopicsRequest(topics=[CreatableTopic(name="y" * 32_767), CreatableTopic(name="ü")]), "long", 7)
+    answer: Any = stage.answers["long"]
+    long, short = answer.topics
+    assert code(long) is code(short) is Errors.INVALID_TOPIC_EXCEPTION
+    assert len(long.error_message) < 2_000 and "yyy..." in long.error_message
+    assert short.error_message.startswith("Topic name is invalid") and not short.error_message.endswith("...")
+    assert encode(answer, 7)

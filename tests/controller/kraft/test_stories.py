@@ -1,18 +1,124 @@
-"""What the real controller answered and logged, step by step, and what kcore decides upon the same state."""
+"""What the real controller answered and logged, step by step, beside what kcore decides and does."""
 
-from typing import Any
+from copy import deepcopy
 
 import pytest
 
 import cases
+from controller.kraft import free_runs
+from controller.kraft.differences import Difference
+from controller.kraft.explanations import EXPLANATIONS, codes, explanation, unexplained
 from controller.kraft.stories import Follower
+from controller.kraft.story_wire import Json
+from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
 
-pytestmark = pytest.mark.recorded
+RELEASES = ["4.3.1", "4.1.2", "3.9.1"]
+KCORE_WAY: frozenset[str] = frozenset()
+WAYS = pytest.mark.parametrize("kafka_way", [KAFKA_WAY, KCORE_WAY], ids=["kafka's way", "kcore's way"])
 
 
-@pytest.mark.parametrize("release", ["4.3.1", "4.1.2", "3.9.1"])
-def test_every_step_is_decided_as_kafka_did(release: str) -> None:
-    found: list[Any] = []
+@pytest.mark.recorded
+@WAYS
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_step_is_decided_as_kafka_did(release: str, kafka_way: frozenset[str]) -> None:
+    """Upon Kafka's own state; what a departure explains may differ."""
+    found: list[Difference] = []
     for story in cases.load(f"controller_stories_{release}"):
-        found += Follower(story).differences()
+        found += unexplained(list(Follower(story, kafka_way).differences()), story, kafka_way)
     assert not found, f"{len(found)} steps differ; the first: {found[0]}"
+
+
+@pytest.mark.recorded
+@WAYS
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_controller_runs_every_story_as_kafka_did(release: str, kafka_way: frozenset[str]) -> None:
+    """On its own state and log; what a departure explains may differ, and where states part the story ends."""
+    found: list[Difference] = []
+    for story in cases.load(f"controller_stories_{release}"):
+        found += unexplained(free_runs.differences(story, kafka_way), story, kafka_way)
+    assert not found, f"{len(found)} steps differ; the first: {found[0]}"
+
+
+# The comparison itself.
+
+
+@pytest.fixture(scope="module")
+def stories() -> list[Json]:
+    return cases.load("controller_stories_4.3.1-public")[:60]
+
+
+def all_differences(story: Json, kafka_way: frozenset[str]) -> list[Difference]:
+    return [*Follower(story, kafka_way).differences(), *free_runs.differences(story, kafka_way)]
+
+
+def test_a_code_that_no_departure_explains_fails(stories: list[Json]) -> None:
+    story = deepcopy(stories[1])
+    step = next(
+        each for each in story["steps"] if each.get("api") == "BrokerRegistration" and not each["response"]["errorCode"]
+    )
+    step["response"]["errorCode"] = 42
+    for way in (KAFKA_WAY, KCORE_WAY):
+        place = story["steps"].index(step)
+        assert {each.step for each in unexplained(all_differences(story, way), story, way)} == {place}
+
+
+def test_a_record_too_few_fails(stories: list[Json]) -> None:
+    story = deepcopy(stories[1])
+    step = next(each for each in story["steps"] if each.get("api") == "CreateTopics" and each["batches"])
+    del step["batches"][0]["records"][-1]
+    found = unexplained(free_runs.differences(story, KAFKA_WAY), story, KAFKA_WAY)
+    assert found and found[0].step == story["steps"].index(step)
+
+
+def test_another_placement_fails(stories: list[Json]) -> None:
+    for story in map(deepcopy, stories):
+        for place, step in enumerate(story["steps"]):
+            for free in step["free"]:
+                if free["kind"] == "placement" and free["path"].endswith(".replicas"):
+                    node = step
+                    for part in free_runs.parts_of(free["path"])[:-1]:
+                        node = node[part]
+                    if len(node["replicas"]) > 1:
+                        node["replicas"].reverse()
+                        found = unexplained(free_runs.differences(story, KAFKA_WAY), story, KAFKA_WAY)
+                        assert found and found[0].step == place
+                        return
+    raise AssertionError("no story has a placement")
+
+
+def test_a_failure_of_kafka_explains_nothing_but_the_fitting_error(stories: list[Json]) -> None:
+    """Where Kafka fell over, kcore may neither answer -1 nor write."""
+    seen = set()
+    for story in stories:
+        for each in Follower(story).differences():
+            name = explanation(each, story, KAFKA_WAY)
+            assert name is not None
+            seen.add(name)
+            assert explanation(Difference(*vars(each).values()), story, KAFKA_WAY) == name
+            worse = deepcopy(each)
+            worse.found = {key: -1 if key == "errorCode" else value for key, value in each.expected.items()}
+            assert -1 in codes(worse.found)
+            assert explanation(worse, story, KAFKA_WAY) is None
+            writes = Difference(each.story, each.step, each.api, "records", [], [{"type": "ConfigRecord"}])
+            assert explanation(writes, story, KAFKA_WAY) is None
+    assert seen == {"unknown-config-operation", "unknown-recovery-state"}
+
+
+def test_a_departure_that_is_switched_back_explains_nothing(stories: list[Json]) -> None:
+    """By default kcore's way shows in the stories, and each difference is one of its departures."""
+    seen = {}
+    for story in stories:
+        for each in Follower(story, KCORE_WAY).differences():
+            name = explanation(each, story, KCORE_WAY)
+            assert name is not None, each
+            if DEPARTURES[name].has_switch:
+                seen[name] = each, story
+    assert {"clean-bounce-waits", "fences-one-by-one", "acls-fail-together"} <= {*seen}
+    for name, (difference, story) in seen.items():
+        assert explanation(difference, story, frozenset({name})) is None
+
+
+def test_explanations_are_of_the_table() -> None:
+    assert {*EXPLANATIONS} <= {*DEPARTURES}
+    assert all(row.kafka and row.kcore and row.why for row in DEPARTURES.values())
+    assert {name for name, row in DEPARTURES.items() if not row.compared} == KAFKA_WAY

@@ -7,7 +7,7 @@ from controller.kraft.broker_clusters import a_cluster, ask, take_effect
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY, RECORD_LIMITS
-from kcore.controller.kraft.notices import Notices
+from kcore.controller.kraft.notices import notice_of
 from kcore.controller.kraft.topics.growth import replication_factor
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.metadata.replay import replay
@@ -94,9 +94,9 @@ def test_a_topic_of_50_000_partitions_is_one_decision() -> None:
 def test_the_log_has_one_line_for_the_topics_of_a_request() -> None:
     context = a_cluster()
     created = create(context, a_topic("a", 2), a_topic("b", 3))
-    assert Notices().lines_of(context.image, created, None, 0) == ["topics a, b created with 5 partitions"]
+    assert notice_of(context.image, created, None).lines == ["topics a, b created with 5 partitions"]
     grown = grow(written(context, created), "a", 6)
-    assert Notices().lines_of(context.image, grown, None, 0) == ["topic a extended by 4 partitions"]
+    assert notice_of(context.image, grown, None).lines == ["topic a extended by 4 partitions"]
 
 
 def test_topics_with_settings_stand_between_those_without_in_the_requests_order() -> None:

@@ -38,8 +38,8 @@ class Bootstrap(NamedTuple):
 
     @classmethod
     def of_features(cls, features: dict[str, int], source: str) -> "Bootstrap":
-        """metadata.version first, then the others by name (BootstrapMetadata.fromVersions)."""
-        names = [FEATURE_NAME, *sorted(name for name in features if name != FEATURE_NAME)]
+        """metadata.version first, then the others by name that are on (BootstrapMetadata.fromVersions)."""
+        names = [FEATURE_NAME, *sorted(name for name, level in features.items() if name != FEATURE_NAME and level)]
         return cls([Versioned(FeatureLevelRecord(name=name, feature_level=features[name])) for name in names], source)
 
 

@@ -8,6 +8,7 @@ from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.election_settings import ElectionSettings
 from kcore.controller.kraft.token_index import TokenIndex
 from kcore.metadata.image import ClusterImage
@@ -49,7 +50,8 @@ class ControllerContext:
         self.new_uuid = new_uuid
         self.kraft_version = 0  # Finalized by raft's control records; the image has the other features.
         self.kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
-        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release)
+        one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
         self.tokens = TokenIndex(config.delegation_token_secret_key)  # Of `image`, for `admin/tokens.py`.

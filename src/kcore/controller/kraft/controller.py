@@ -22,13 +22,15 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.notices import Notices
+from kcore.controller.kraft.long_messages import fitting
+from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, Notices, notice_of
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.writing import Written, take_effect, written
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
@@ -91,6 +93,8 @@ class _Pending:
     reply_to: Hashable = None
     response: Message | None = None
     offset: int = 0  # The request is answered once all records below this offset are committed.
+    notice: Notice = NOTHING_TOLD  # What the log says once it is committed.
+    is_vital: bool = False  # The node cannot lead without it: an exception in it is raised.
 
 
 class _Uncommitted(NamedTuple):
@@ -183,8 +187,8 @@ class KraftController:
         return outputs
 
     def _answer_from_committed(self, pending: _Pending, outputs: list[Output]) -> None:
-        decision = self._decision(pending, outputs)
-        outputs.append(RequestAnswer(pending.reply_to, decision.response))
+        response = self._decision(pending, outputs).response
+        outputs.append(RequestAnswer(pending.reply_to, None if response is None else fitting(response)))
 
     def _not_controller(self, request: Message) -> Message:
         is_known = self.leader_id not in (-1, self.config.node_id)
@@ -200,7 +204,8 @@ class KraftController:
         made = self._write_and_replay(pending, decision, outputs)
         if decision.kraft_version is not None and made is not None:
             outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
-        pending.response = decision.response if pending.response is None else pending.response
+        response = decision.response if pending.response is None else pending.response
+        pending.response = None if response is None else fitting(response)
         if made is not None:
             transaction = made.batches if made.is_transaction else b""
             self._uncommitted.append(_Uncommitted(made.begin, made.end, transaction))
@@ -215,10 +220,12 @@ class KraftController:
 
     def _decision(self, pending: _Pending, outputs: list[Output]) -> Decision:
         """An exception in a handler fails its request alone: nothing is appended, and the node stays leader."""
-        pending.response = None
+        pending.response, pending.notice = None, NOTHING_TOLD
         try:
             return pending.decide()
         except Exception:
+            if pending.is_vital:
+                raise
             return Decision(self._failed(pending, outputs))
 
     def _write_and_replay(self, pending: _Pending, decision: Decision, outputs: list[Output]) -> Written | None:
@@ -233,16 +240,17 @@ class KraftController:
         try:
             made = written(self.context, decision, self.epoch, self._clocks.wall_ms())
             if made is not None:
-                now_ms = self._clocks.now_ms()
-                lines = _log_lines(self._notices.lines_of(self.image, decision, pending.request, now_ms))
-                take_effect(self.context, made, decision, self.epoch, now_ms)
-                outputs += lines
+                notice = notice_of(self.image, decision, pending.request)
+                take_effect(self.context, made, decision, self.epoch, self._clocks.now_ms())
+                pending.notice = notice
             return made
-        except LevelError:
-            if pending.request is not None:
+        except Exception as error:
+            if pending.is_vital:
+                raise
+            if not isinstance(error, LevelError):
+                pending.response = self._failed(pending, outputs)
+            elif pending.request is not None:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
-        except Exception:
-            pending.response = self._failed(pending, outputs)
         self.image.revert_to(begin)
         self.image.end_offset = begin
         return None
@@ -295,7 +303,7 @@ class KraftController:
         self._begin_context()
         self.context.activate(now_ms)
         outputs: list[Output] = []
-        first = _Pending("activation", lambda: self._activation(outputs))
+        first = _Pending("activation", lambda: self._activation(outputs), is_vital=True)
         self._decide(first, outputs)
         self.periodic.activate(self.context, now_ms)
         return outputs
@@ -323,10 +331,13 @@ class KraftController:
             return ()
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
+        if not self._uncommitted:  # Control records of the node's may have come behind all that was decided.
+            self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
         outputs: list[Output] = []
         while self._pending and self._pending[0].offset <= self.stable:
             pending = self._pending.popleft()
+            outputs += _log_lines(self._notices.committed(pending.notice, self._clocks.now_ms()))
             if pending.request is not None:
                 outputs.append(RequestAnswer(pending.reply_to, pending.response))
         return outputs
@@ -409,6 +420,8 @@ class KraftController:
         if reader.is_lost:
             return ()
         loading.end_offset, loading.epoch = reader.snapshot.offset, reader.snapshot.epoch
+        if self.config.release == "3.9.1" and not self._is_empty:  # Its oldest levels write no level into snapshots.
+            loading.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
         self.committed = reader.snapshot.offset
         self._begin_with(loading)
         self.image.commit(reader.snapshot.offset)

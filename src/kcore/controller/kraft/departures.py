@@ -1,26 +1,125 @@
-"""Where kcore's controller does better than Kafka's, by default; each can be switched back to Kafka's way.
+"""Where kcore's controller departs from Kafka's on purpose: the one table. README's list is written from it.
 
-`KraftControllerConfig.kafka_way` has the names of those that are switched back.
+By default kcore's way holds. Most rows have a switch: `KraftControllerConfig.kafka_way` has the names of those that are
+switched back (`./kcore controller kraft run --kafka-way NAME`). The others have none, since Kafka's way there is to
+fail, or more than kcore's tables hold; their `compared` says how a comparison with a recorded Kafka treats them.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 RECORD_LIMITS: Final = "record-limits"
 CLEAN_BOUNCE_WAITS: Final = "clean-bounce-waits"
 FENCES_ONE_BY_ONE: Final = "fences-one-by-one"
+FENCES_AFTER_A_PAUSE: Final = "fences-after-a-pause"
+ACLS_FAIL_TOGETHER: Final = "acls-fail-together"
+REFUSED_PARTITIONS_STAY: Final = "refused-partitions-stay"
+CONFIG_OPERATION: Final = "unknown-config-operation"
+RECOVERY_STATE: Final = "unknown-recovery-state"
+LISTENERS: Final = "unreadable-listeners"
+BROKER_SETTINGS: Final = "unreadable-broker-settings"
+KRAFT_VERSION: Final = "refused-kraft-version"
+STALE_ELIGIBLE: Final = "stale-eligible-replicas"
+SIZES: Final = "sizes"
 
-DEPARTURES: Final = {
-    RECORD_LIMITS: "Kafka refuses a request that makes more than 10,000 records; kcore writes them.",
-    CLEAN_BOUNCE_WAITS: (
-        "Kafka refuses a broker that restarts after its controlled shutdown until the session of its last incarnation "
-        "has ended; kcore takes it in once the last incarnation was told that it may stop."
+
+class Departure(NamedTuple):
+    """One row: what each does in the same situation."""
+
+    kafka: str
+    kcore: str
+    why: str
+    compared: str = ""  # Of a row without a switch.
+
+    @property
+    def has_switch(self) -> bool:
+        """Whether Kafka's way can be had."""
+        return not self.compared
+
+
+_REFUSED: Final = (
+    "the step's answer must be an error other than -1 and nothing may be written; then an election follows"
+)
+
+DEPARTURES: Final[Mapping[str, Departure]] = {
+    RECORD_LIMITS: Departure(
+        "refuses a request that makes more than 10,000 records, some with error -1",
+        "writes them, in a transaction where one batch cannot hold them",
+        "a large cluster needs requests of 50,000 partitions",
     ),
-    FENCES_ONE_BY_ONE: (
-        "Kafka fences brokers whose sessions end together one by one, and each elects among those that are next; kcore "
-        "fences them in one decision, which elects none of them and leaves an ISR of them alone as it is."
+    CLEAN_BOUNCE_WAITS: Departure(
+        "refuses a broker that restarts after its controlled shutdown until the session of its last incarnation ends",
+        "takes it in once the last incarnation was told that it may stop",
+        "a rolling restart waits for nothing",
+    ),
+    FENCES_ONE_BY_ONE: Departure(
+        "fences brokers whose sessions end together one by one, and each elects among those that are next",
+        "fences them in one decision, which elects none of them and leaves an ISR of them alone as it is",
+        "one event in place of many, and any of the last ISR may lead when it is back",
+    ),
+    FENCES_AFTER_A_PAUSE: Departure(
+        "fences at its first look after a pause of its own whoever was not heard of meanwhile",
+        "reads the heartbeats that have come meanwhile before it fences anybody",
+        "a busy controller is not the brokers' fault",
+    ),
+    ACLS_FAIL_TOGETHER: Departure(
+        "answers -1 to every entry of a CreateAcls request of which one has a code that is for filters (ANY, MATCH)",
+        "answers INVALID_REQUEST to that entry, and creates the others",
+        "an administrator sees which entry is wrong",
+    ),
+    REFUSED_PARTITIONS_STAY: Departure(
+        "refuses a topic of a CreatePartitions of which one new partition would have no leader, and creates those "
+        "before that one",
+        "creates none of them",
+        "what was refused must not happen",
+    ),
+    CONFIG_OPERATION: Departure(
+        "falls over an IncrementalAlterConfigs with an operation that it does not know, and gives up leadership",
+        "refuses the request with INVALID_REQUEST",
+        "one bad number must not cost the cluster its controller",
+        _REFUSED,
+    ),
+    RECOVERY_STATE: Departure(
+        "falls over an AlterPartition with a leader recovery state that it does not know, and gives up leadership",
+        "refuses the request with INVALID_REQUEST",
+        "one bad number must not cost the cluster its controller",
+        _REFUSED,
+    ),
+    LISTENERS: Departure(
+        "falls over a registration with a listener without host or port, or of an unknown security protocol",
+        "refuses the registration with INVALID_REGISTRATION",
+        "one bad number must not cost the cluster its controller",
+        _REFUSED,
+    ),
+    BROKER_SETTINGS: Departure(
+        "falls over a broker's min.insync.replicas that is no number, which nobody checks for unknown brokers",
+        "passes over such a value when it elects",
+        "one bad setting must not cost the cluster its controller",
+        "no recorded story has it",
+    ),
+    KRAFT_VERSION: Departure(
+        "writes a new kraft.version with its next records though the UpdateFeatures that names it was refused",
+        "writes none",
+        "what was refused must not happen",
+        "raft is told to write it where Kafka's log has it, and all else must be equal",
+    ),
+    STALE_ELIGIBLE: Departure(
+        "goes on taking a broker for an eligible leader replica once ELRs were cleared, and writes a change twice when "
+        "that broker goes; of a deleted topic it falls over, and gives up leadership",
+        "writes the change once, and carries out the request",
+        "what is cleared or deleted is gone",
+        "a change may be there once in place of twice, and such a request is carried out; where kcore runs on its own "
+        "log the story ends there",
+    ),
+    SIZES: Departure(
+        "has no limit",
+        "refuses more than 32 replicas of a partition, 10,000,000 new partitions in a request, a partition that a "
+        "request names more than 64 times, a SCRAM salt of more than 1,024 bytes, and brokers beyond its table's size",
+        "no client can make the process outgrow its memory",
+        "no recorded story has it",
     ),
 }
-"""By name: what Kafka does, and what kcore does in its place."""
+"""By name."""
 
-KAFKA_WAY: Final = frozenset(DEPARTURES)
-"""All switched back: the controller decides as Kafka's does, except where Kafka's throws and gives up leadership."""
+KAFKA_WAY: Final = frozenset(name for name, row in DEPARTURES.items() if row.has_switch)
+"""All switched back: the controller decides as Kafka's does, wherever it can."""

@@ -1,8 +1,8 @@
 """Lines of the operator's log: one for each thing that happened, whatever the number of records."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -39,31 +39,47 @@ _EFFECTS: Final = {  # What may happen to one partition, and to several.
 }
 
 
+class Notice(NamedTuple):
+    """What a decision tells the operator once it is committed."""
+
+    lines: Sequence[str] = ()
+    later: Counter[str] | None = None  # What AlterPartition does to partitions: in one line a second.
+
+
+NOTHING_TOLD: Final = Notice()
+
+
+def notice_of(image: ClusterImage, decision: Decision, request: Message | None) -> Notice:
+    """Of a decision that has not taken effect yet; `request` is None for the controller's own work."""
+    effects: Counter[str] = Counter()
+    lines = [*_lines_of(image, decision, request, effects)]
+    if isinstance(request, AlterPartitionRequest):
+        return Notice(lines, effects)
+    return Notice([*lines, *_of_effects(effects)])
+
+
 class Notices:
-    """Of one controller while it leads."""
+    """Lines of one controller's committed decisions."""
 
     def __init__(self) -> None:
-        self._later: Counter[str] = Counter()  # Effects of AlterPartition that are not told yet.
-        self._told_ms: int | None = None  # When such were told last.
+        self._later: Counter[str] = Counter()  # Effects of AlterPartition that are not in a line yet.
+        self._last_ms: int | None = None  # When the last such line was written.
 
-    def lines_of(self, image: ClusterImage, decision: Decision, request: Message | None, now_ms: int) -> list[str]:
-        """Of a decision that has not taken effect yet; `request` is None for the controller's own work."""
-        effects: Counter[str] = Counter()
-        lines = [*_lines_of(image, decision, request, effects)]
-        if not isinstance(request, AlterPartitionRequest):
-            return [*lines, *_of_effects(effects)]
-        self._later += effects
-        return [*lines, *self.due(now_ms)]
+    def committed(self, notice: Notice, now_ms: int) -> list[str]:
+        """The lines that are due now that a decision is committed."""
+        if notice.later:
+            self._later += notice.later
+        return [*notice.lines, *self.due(now_ms)]
 
     def due(self, now_ms: int) -> list[str]:
-        """What AlterPartition requests have done, once a second."""
-        if not self._later or (self._told_ms is not None and now_ms < self._told_ms + EVERY_MS):
+        """What AlterPartition requests have done, at most once a second."""
+        if not self._later or (self._last_ms is not None and now_ms < self._last_ms + EVERY_MS):
             return []
-        self._told_ms = now_ms
+        self._last_ms = now_ms
         return self.rest()
 
     def rest(self) -> list[str]:
-        """What is still to be told."""
+        """What is in no line yet."""
         later, self._later = self._later, Counter()
         return _of_effects(later)
 

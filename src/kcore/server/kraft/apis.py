@@ -72,6 +72,7 @@ _OF_3_9: Final[Mapping[str, Bounds]] = {
     "AlterPartition": (0, 3),
     "AlterPartitionReassignments": (0, 0),
     "BrokerHeartbeat": (0, 1),
+    "ControlledShutdown": (0, 3),
     "CreateAcls": (0, 3),
     "CreateDelegationToken": (0, 3),
     "CreateTopics": (0, 7),

@@ -7,12 +7,16 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.errors import NetworkError
+from kcore.java_hash import hash_map_order
+from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
@@ -52,6 +56,24 @@ def _senseless(asked: _Asked) -> NetworkError:
     return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
 
 
+def _listed(names: list[str]) -> list[str]:
+    """Finalized features in the order of Kafka's answer: each copy of the map is as large as it needs to be.
+
+    Source: FinalizedFeatures, whose constructor adds metadata.version, and setFinalizedLevel.
+    """
+    listed = hash_map_order(sorted({*names} - {FEATURE_NAME, KRAFT_VERSION}))
+    listed = hash_map_order([*listed, FEATURE_NAME], capacity=_capacity(listed))
+    if KRAFT_VERSION not in names:
+        return listed
+    listed = hash_map_order([*listed, KRAFT_VERSION], capacity=_capacity(listed))
+    return hash_map_order(listed, capacity=_capacity(listed))
+
+
+def _capacity(names: list[str]) -> int:
+    """Of `new HashMap(map)`."""
+    return int(len(names) / 0.75 + 1)
+
+
 class ControllerFront(QuorumFront):
     """The server of a controller."""
 
@@ -70,26 +92,39 @@ class ControllerFront(QuorumFront):
         super().__init__(level, take, DescribeClusterResponse, listener)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id = clocks, leader_id
+        self._decided = -1, -1  # How many records of features, and the offset behind the last one's batch.
         self._told: tuple[dict[str, int], int] | None = None
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         return APIS[self._release]
 
-    def show_features(self, finalized: Mapping[str, int], offset: int) -> None:
-        """The finalized levels in ApiVersions responses from now on, as committed at `offset` (FeaturesPublisher)."""
+    def show_decided(self, controller: KraftController) -> None:
+        """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).
+
+        Their epoch is the end of the batch with the last FeatureLevelRecord, be it one that changes nothing.
+        """
+        image, (count, end_offset) = controller.image, self._decided
+        if image.feature_records != count or end_offset > image.end_offset:
+            self._decided = image.feature_records, image.end_offset
+        if controller.stable >= self._decided[1]:
+            level = controller.kraft_version
+            if self._release == "3.9.1":  # It takes its own record for raft's level (KAFKA-18979).
+                level = level or image.written_kraft_version
+            self._show({**image.features, KRAFT_VERSION: level}, self._decided[1] - 1)
+
+    def _show(self, finalized: Mapping[str, int], offset: int) -> None:
         if self._server is None or self._told == (dict(finalized), offset):
             return
         self._told = dict(finalized), offset
-        answer = self._server.versions_answer
+        answer, supported = self._server.versions_answer, self._context().config.supported_features
         answer.supported_features = [
-            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in self._context().config.supported_features.items()
+            SupportedFeatureKey(name=name, min_version=supported[name][0], max_version=supported[name][1])
+            for name in hash_map_order(supported)
         ]
         answer.finalized_features_epoch = offset
         answer.finalized_features = [
-            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in sorted(finalized.items())
-            if level > 0
+            FinalizedFeatureKey(name=name, min_version_level=finalized[name], max_version_level=finalized[name])
+            for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:

@@ -11,7 +11,6 @@ from functools import partial
 from random import Random, SystemRandom
 from typing import Any, Final
 
-from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
@@ -62,7 +61,6 @@ class KraftServer(QuorumServer):
             JavaRandom(dice.getrandbits(48)),
             random_directory_id,
         )
-        self._levels: tuple[dict[str, int], int] = {}, -1  # Levels as decided, and the offset after their records.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         super().__init__(
@@ -147,14 +145,9 @@ class KraftServer(QuorumServer):
             self._control_timer = asyncio.get_running_loop().call_at(when_s, self._control_timed)
 
     def _show_features(self) -> None:
-        """Finalized levels are shown once they are committed (FeaturesPublisher)."""
-        controller = self.controller
-        controller.kraft_version = self.node.voter_history.kraft_version
-        decided = {**controller.image.features, KRAFT_VERSION: controller.kraft_version}
-        if decided != self._levels[0]:
-            self._levels = decided, controller.image.end_offset
-        if controller.stable >= self._levels[1] and isinstance(self._front, ControllerFront):
-            self._front.show_features(self._levels[0], self._levels[1] - 1)
+        self.controller.kraft_version = self.node.voter_history.kraft_version
+        if isinstance(self._front, ControllerFront):
+            self._front.show_decided(self.controller)
 
     # Effects.
 

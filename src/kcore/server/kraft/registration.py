@@ -10,6 +10,7 @@ from typing import Final
 
 from kcore.controller.kraft.controller import KraftController
 from kcore.errors import NetworkError, UnsupportedVersionError
+from kcore.java_hash import hash_map_order
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
@@ -42,7 +43,7 @@ class Registration:
         """Registers with the active controller while the log lacks this incarnation; runs until cancelled."""
         delays = BACKOFF.delays_s(self._random)
         while True:
-            if not self._is_wanted():
+            if not self.is_wanted():
                 delays = BACKOFF.delays_s(self._random)
                 await asyncio.sleep(CHECK_S)
                 continue
@@ -51,7 +52,8 @@ class Registration:
                 logger.info("controller %s is not registered yet: %s", self._config.node_id, problem)
             await asyncio.sleep(next(delays))
 
-    def _is_wanted(self) -> bool:
+    def is_wanted(self) -> bool:
+        """Whether the log lacks this incarnation, at a metadata.version that knows controllers."""
         controller = self._controller
         image = controller.image
         if FEATURE_NAME not in image.features or (controller.stable < image.end_offset and controller.epoch is None):
@@ -68,7 +70,7 @@ class Registration:
             return "no controller is active"
         try:
             async with await connect(*where, client_id="controller-registration", limits=LIMITS) as connection:
-                answer = await connection.send(self._request())
+                answer = await connection.send(self.request())
         except (NetworkError, UnsupportedVersionError) as error:
             return str(error)
         return "" if not answer.error_code else f"{Errors.of(answer.error_code).name}: {answer.error_message}"
@@ -84,7 +86,8 @@ class Registration:
     def _own_address(self) -> Address | None:
         return self._config.endpoints.get(self._config.listener)
 
-    def _request(self) -> ControllerRegistrationRequest:
+    def request(self) -> ControllerRegistrationRequest:
+        """What the active controller is asked."""
         config = self._controller.config
         return ControllerRegistrationRequest(
             controller_id=config.node_id,
@@ -96,6 +99,7 @@ class Registration:
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in config.supported_features.items()
+                for name in hash_map_order(config.supported_features, capacity=1)
+                for lowest, highest in [config.supported_features[name]]
             ],
         )

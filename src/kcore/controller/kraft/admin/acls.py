@@ -11,6 +11,7 @@ from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.metadata.image import ClusterImage
@@ -39,6 +40,7 @@ DENY, ALLOW = 2, 3
 RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)  # Codes with a name.
 OPERATIONS_OF_3_9: Final = range(15)  # Without TWO_PHASE_COMMIT.
 _NO_AUTHORIZER: Final = "No Authorizer is configured."
+_FOR_FILTERS: Final = "ANY and MATCH are for filters: no entry can have them."
 _TOO_MANY: Final = f"Cannot remove more than {MOST_RECORDS} acls in a single delete operation."
 
 
@@ -59,20 +61,21 @@ def _refused_at_once(
 def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info: RequestInfo) -> Decision:
     """Each entry by itself; one that exists is fine and makes no record. Needs ALTER of the cluster.
 
-    An unknown code (0) closes the connection. ANY and MATCH, which belong into filters, fail the whole request.
+    An unknown code (0) closes the connection. ANY and MATCH, which belong into filters, are INVALID_REQUEST; in Kafka's
+    way ("acls-fail-together") they fail the whole request.
     """
     rows = request.creations
     if not is_parsed(request):
         return Decision()
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
         return Decision(response)
-    if any(_is_of_a_filter(each) for each in rows):
+    if ACLS_FAIL_TOGETHER in context.config.kafka_way and any(_is_of_a_filter(each) for each in rows):
         return Decision(refused(request, Errors.UNKNOWN_SERVER_ERROR))
     index, image, operations = context.acls.of(context.image), context.image, _operations(context)
     results: list[AclCreationResult] = []
     records: dict[AclKey, Versioned] = {}
     for each in rows:
-        reason = _reason_no_entry(each, operations)
+        reason = _FOR_FILTERS if _is_of_a_filter(each) else _reason_no_entry(each, operations)
         error = Errors.NONE if reason is None else Errors.INVALID_REQUEST
         results.append(AclCreationResult(error_code=error, error_message=reason or ""))
         record = _entry(each)

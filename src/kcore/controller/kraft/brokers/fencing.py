@@ -10,7 +10,7 @@ from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import Expired
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE, FENCES_ONE_BY_ONE
 
 
 def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | None:
@@ -21,9 +21,11 @@ def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | N
     that has only such members stays as it is, so that any of them may lead when it is back.
 
     Kafka notes a heartbeat when it comes, in a thread of its own (KAFKA-15019, KAFKA-19294). Here one loop does all, so
-    the first look after a time without looks fences nobody: heartbeats that came meanwhile are read first.
+    the first look after a time without looks fences nobody: heartbeats that came meanwhile are read first
+    ("fences-after-a-pause").
     """
-    if not context.heartbeats.was_listening(now_ms):
+    was_listening = context.heartbeats.was_listening(now_ms)
+    if not was_listening and FENCES_AFTER_A_PAUSE not in context.config.kafka_way:
         return None
     if FENCES_ONE_BY_ONE in context.config.kafka_way:
         return _fence_one(context, now_ms)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from kcore.controller.kraft.brokers.contact_table import ContactTable
 from kcore.controller.kraft.brokers.epochs import registered_row
+from kcore.java_hash import timeline_order
 from kcore.metadata.image import ClusterImage
 from kcore.schema.metadata_records_brokers import (
     BrokerRegistrationChangeRecord,
@@ -24,7 +26,6 @@ from kcore.schema.metadata_records_brokers import (
 from kcore.schema.structure import MetadataRecord
 
 NEVER: Final = -1  # No contact, no offset.
-_UINT32: Final = 0xFFFFFFFF
 _CHANGES: Final = (BrokerRegistrationChangeRecord, FenceBrokerRecord, UnfenceBrokerRecord)
 
 
@@ -59,25 +60,31 @@ class Expired(NamedTuple):
 class BrokerHeartbeats:
     """The heartbeats of all registered brokers, by id."""
 
-    def __init__(self, session_timeout_ms: int, release: str = "") -> None:
-        """`release`: the release of Kafka whose rules sessions follow."""
+    def __init__(self, session_timeout_ms: int, release: str = "", *, one_by_one: bool = False) -> None:
+        """`release`: the release of Kafka whose rules sessions follow. `one_by_one`: only `expire_first` is called."""
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[int, BrokerHeartbeat] = {}
         self.is_of_3_9 = release == "3.9.1"
+        self._release = release
         self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
         self._entries = self._places = 0
-        self._unregistered: dict[tuple[int, int], tuple[int, int]] = {}  # Id and epoch: last contact, place.
+        self._one_by_one = one_by_one
+        self._contacts = self._new_contacts()
         self._checked_ms = NEVER  # When sessions were looked at last.
+
+    def _new_contacts(self) -> ContactTable | None:
+        return ContactTable(self._release) if self._one_by_one and not self.is_of_3_9 else None
 
     def activate(self, image: ClusterImage, now_ms: int) -> None:
         """The node leads: what brokers said to another leader is unknown, and unfenced brokers count as heard of now.
 
-        Source: ClusterControlManager.activate.
+        Sessions begin in the order of Kafka's hash table of brokers. Source: ClusterControlManager.activate.
         """
         known = self.brokers
         self.brokers, self._deadlines, self._checked_ms = {}, [], now_ms
+        self._contacts = self._new_contacts()
         table = image.brokers
-        for broker_id in sorted(table):
+        for broker_id in timeline_order(table):
             row = table.row(broker_id)
             epoch, before = int(table.epochs[row]), known.get(broker_id)
             is_known = before is not None and before.epoch == epoch
@@ -104,6 +111,8 @@ class BrokerHeartbeats:
             self._places += 1
             state.place = self._places
         state.last_contact_ms = now_ms
+        if self._contacts is not None:
+            self._contacts.put(broker_id, state.epoch, now_ms)
         if not state.entry:
             self._await(broker_id, state, now_ms + self.session_timeout_ms)
 
@@ -114,9 +123,8 @@ class BrokerHeartbeats:
 
     def hear_unregistered(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """Kafka's way alone: its tracker has an entry of incarnations that are not registered, and expires it, too."""
-        known = self._unregistered.get((broker_id, epoch))
-        self._places += known is None
-        self._unregistered[broker_id, epoch] = now_ms, self._places if known is None else known[1]
+        if self._contacts is not None:
+            self._contacts.put(broker_id, epoch, now_ms)
 
     def has_session(self, broker_id: int, image: ClusterImage, now_ms: int) -> bool:
         """Whether the incarnation that is registered was heard of within the session timeout (hasValidSession)."""
@@ -179,33 +187,29 @@ class BrokerHeartbeats:
 
     def expire_first(self, image: ClusterImage, now_ms: int) -> Expired | None:
         """One session that is over, the one that Kafka looks at first. Looks at all brokers."""
+        if self._contacts is not None:
+            first_over = self._contacts.remove_first(now_ms - self.session_timeout_ms)
+            if first_over is not None:
+                return self._expired(*first_over, now_ms)
         over = [
-            (self._kafka_order(broker_id, state.epoch, state.last_contact_ms, state.place), broker_id)
+            (state.last_contact_ms, state.place, broker_id)
             for broker_id, state in self.brokers.items()
             if (_is_unfenced(broker_id, image) if state.last_contact_ms == NEVER else self._is_over(state, now_ms))
         ]
-        for (broker_id, epoch), (contact_ms, place) in self._unregistered.items():
-            if contact_ms + self.session_timeout_ms < now_ms:
-                over.append((self._kafka_order(broker_id, epoch, contact_ms, place), broker_id))
         if not over:
             while (first := self._first()) is not None and first[0] < now_ms:
                 self.brokers[heappop(self._deadlines)[2]].entry = 0  # Fenced since its session ended.
             return None
-        order, broker_id = min(over)
-        for key, (_, place) in self._unregistered.items():
-            if (key[0], place) == (broker_id, order[1]):
-                del self._unregistered[key]
-                return Expired(broker_id, had_session=True, is_registered=False)
-        expired = Expired(broker_id, self.brokers[broker_id].last_contact_ms != NEVER)
+        *_, broker_id = min(over)
+        return self._expired(broker_id, self.brokers[broker_id].epoch, now_ms)
+
+    def _expired(self, broker_id: int, epoch: int, now_ms: int) -> Expired:
+        state = self.brokers.get(broker_id)
+        if state is None or state.epoch != epoch:
+            return Expired(broker_id, had_session=True, is_registered=False)
+        expired = Expired(broker_id, state.last_contact_ms != NEVER)
         self._end_session(broker_id, now_ms)
         return expired
-
-    def _kafka_order(self, broker_id: int, epoch: int, contact_ms: int, place: int) -> tuple[int, int]:
-        """3.9.1: by time. Later: by the bucket that BrokerIdAndEpoch has in a ConcurrentHashMap of 16 buckets."""
-        if self.is_of_3_9:
-            return contact_ms, place
-        hashed = (31 * broker_id + (epoch & _UINT32 ^ epoch >> 32)) & _UINT32
-        return (hashed ^ hashed >> 16) & 15, place
 
     def is_awaited(self, offset: int, own: BrokerHeartbeat, image: ClusterImage) -> bool:
         """Whether an active broker, unfenced and not shutting down, has not applied `offset` yet (lowestActiveOffset).

@@ -6,10 +6,11 @@ from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import ALTER, TOPIC, filter_by_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
-from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
+from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import ApiException, Errors
@@ -72,12 +73,19 @@ class Growing:
                 "were specified."
             )
         self._check_count(more)
-        factor = replication_factor(table, row, count)
+        factor, topic_id = replication_factor(table, row, count), table.topics.ids[row]
+        try:
+            replicas__ps = self._placed(topic, more, count, factor)
+        except LeaderlessError as error:
+            if REFUSED_PARTITIONS_STAY in self._context.config.kafka_way and len(error.before):
+                self.made.append(NewTopic(name, topic_id, error.before, count, is_new=False))
+            raise
+        self.made.append(NewTopic(name, topic_id, replicas__ps, count, is_new=False))
+
+    def _placed(self, topic: CreatePartitionsTopic, more: int, first: int, factor: int) -> Int32s:
         if topic.assignments is None:
-            replicas__ps = self._placing.placed(more, factor)
-        else:
-            replicas__ps = self._manual(topic.assignments, count, factor)
-        self.made.append(NewTopic(name, table.topics.ids[row], replicas__ps, count, is_new=False))
+            return self._placing.placed(more, factor)
+        return self._manual(topic.assignments, first, factor)
 
     def _check_count(self, more: int) -> None:
         """Refuses more partitions than fit, without a message, as Kafka's controller does."""

@@ -13,12 +13,22 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.context import ControllerContext
 from kcore.errors import PlacementError
-from kcore.protocol_errors import Errors, InvalidReplicationFactorException
+from kcore.protocol_errors import ApiException, Errors, InvalidReplicationFactorException
 from kcore.replication.kraft_placement import UsableBrokers, usable_brokers
 from kcore.replication.placement import Stripes, place_in_stripes, striped
 from kcore.types import Bools, Int32s
 
 MOST_PARTITIONS: Final = 10_000_000  # New partitions a request: more would not fit the memory.
+
+
+class LeaderlessError(ApiException):
+    """A partition was placed where nobody may lead it; `before` are the replicas of those before it."""
+
+    error = Errors.INVALID_REPLICATION_FACTOR
+
+    def __init__(self, text: str, before: Int32s) -> None:
+        super().__init__(text)
+        self.before = before
 
 
 class Placing:
@@ -66,8 +76,11 @@ class Placing:
         except PlacementError:
             self._refuse(replication_factor)
             raise
-        if self._some_may_not_lead and not self._active__b[self._brokers.rows(replicas__ps)].any(axis=1).all():
-            _refuse(f"{_unable(replication_factor)}All brokers are currently fenced or in controlled shutdown.")
+        if self._some_may_not_lead:
+            may_be_led__p = self._active__b[self._brokers.rows(replicas__ps)].any(axis=1)
+            if not may_be_led__p.all():
+                text = f"{_unable(replication_factor)}All brokers are currently fenced or in controlled shutdown."
+                raise LeaderlessError(text, replicas__ps[: int(may_be_led__p.argmin())])
         return replicas__ps
 
     def placed_for_topic(self, partitions: int, replication_factor: int) -> Int32s:

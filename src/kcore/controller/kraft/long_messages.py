@@ -1,0 +1,41 @@
+"""Error messages that would not fit a response: names in them may be as long as a string of the wire can be.
+
+Kafka's own response of that kind cannot be written, and its client gets none.
+"""
+
+from functools import cache
+from typing import Final
+
+from kcore.schema.structure import Message, Struct
+
+MOST_BYTES: Final = 32_767  # Of a string on the wire.
+KEPT: Final = 1_000  # Characters of a message that is longer; each has four bytes at most.
+MESSAGE: Final = "error_message"
+
+
+def fitting(response: Message) -> Message:
+    """The response, with such messages cut short; it is changed in place."""
+    if _has_messages(type(response)):
+        _cut(response)
+    return response
+
+
+@cache
+def _has_messages(kind: type[Struct]) -> bool:
+    return any(each.name == MESSAGE for each in kind.__fields__) or bool(_nested(kind))
+
+
+@cache
+def _nested(kind: type[Struct]) -> tuple[str, ...]:
+    """The lists of a struct whose elements have messages."""
+    elements = {each.name: each.type.element for each in kind.__fields__ if each.type.element is not None}
+    return tuple(name for name, each in elements.items() if each.struct is not None and _has_messages(each.struct))
+
+
+def _cut(node: Struct) -> None:
+    text: str | None = getattr(node, MESSAGE, None)
+    if text is not None and 4 * len(text) > MOST_BYTES and len(text.encode()) > MOST_BYTES:
+        setattr(node, MESSAGE, f"{text[:KEPT]}...")
+    for name in _nested(type(node)):
+        for each in getattr(node, name) or ():
+            _cut(each)

@@ -1,0 +1,86 @@
+"""An active controller without a raft node: what it appends is committed, or lost, when the test says so."""
+
+from typing import Any
+
+from controller.kraft.runtime import BEGIN_MS, BOOTSTRAP, controller_of
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.context import RequestInfo
+from kcore.controller.kraft.controller import KraftController, LogLine, Outputs, ReadSnapshotSlice, RequestAnswer
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.replay import replay
+from kcore.raft.log import SnapshotPiece
+from kcore.raft.state_machine import AppendBatches, SnapshotReader
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.structure import Message
+from kcore.wire.records import decode_records
+
+
+class Active:
+    """It leads an epoch: the first one, or a later one of a log that another wrote. `now_ms` is its clock's time."""
+
+    def __init__(self, log: bytes = b"", epoch: int = 1, bootstrap: Bootstrap = BOOTSTRAP, **settings: Any) -> None:
+        self.now_ms = BEGIN_MS
+        self.controller = controller_of(lambda: self.now_ms, bootstrap=bootstrap, seed=epoch, **settings)
+        self.log, self.committed_log = log, log
+        self.answers: dict[Any, Message | None] = {}
+        self.told: list[LogLine] = []
+        if log:
+            self.controller.on_committed(log, _end_of(log))
+        self.take(self.controller.on_leader(epoch, self.controller.image.end_offset))
+
+    def take(self, outputs: Outputs) -> None:
+        for each in outputs:
+            if isinstance(each, AppendBatches):
+                self.log += each.batches
+            elif isinstance(each, RequestAnswer):
+                assert each.reply_to not in self.answers, "answered twice"
+                self.answers[each.reply_to] = each.response
+            elif isinstance(each, LogLine):
+                self.told.append(each)
+
+    def ask(self, request: Message, name: Any = None, version: int | None = None, **info: Any) -> Any:
+        """`name` is that under which it is answered; the answer, where it depends on no commit."""
+        name = object() if name is None else name
+        newest = type(request).versions.highest
+        asked = RequestInfo(newest if version is None else version, self.now_ms, self.now_ms, **info)
+        self.take(self.controller.on_request(request, asked, name))
+        return self.answers.get(name)
+
+    def answer(self, request: Message, version: int | None = None, **info: Any) -> Any:
+        """All is committed, and what the controller answered."""
+        name = object()
+        self.ask(request, name, version, **info)
+        self.commit()
+        return self.answers[name]
+
+    def commit(self) -> None:
+        """All that it appended."""
+        self.committed_log = self.log
+        self.take(self.controller.on_committed(b"", self.controller.image.end_offset))
+
+    def resign(self) -> None:
+        """What is not committed is lost with the leadership."""
+        self.log = self.committed_log
+        assert self.controller.epoch is not None
+        self.take(self.controller.on_resigned(self.controller.epoch))
+
+    def replayed(self) -> ClusterImage:
+        """What whoever reads its log comes to."""
+        image = ClusterImage()
+        replay(image, decode_records(self.log))
+        return image
+
+
+def read_snapshot(controller: KraftController, data: bytes, offset: int) -> int:
+    """The controller of a standby loads it; how many calls that took."""
+    snapshot = OffsetAndEpoch(offset, 1)
+    reader = SnapshotReader(snapshot, lambda at, size: SnapshotPiece(data[at : at + size], len(data)))
+    outputs, calls = controller.on_snapshot(reader), 0
+    while any(isinstance(each, ReadSnapshotSlice) for each in outputs):
+        outputs = controller.on_read_slice()
+        calls += 1
+    return calls
+
+
+def _end_of(log: bytes) -> int:
+    return int(decode_records(log).offset[-1]) + 1

@@ -1,0 +1,210 @@
+"""Which departure of kcore's explains a difference between a recorded step and kcore's: narrowly, or none."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from controller.kraft.differences import Difference
+from controller.kraft.story_wire import Json
+from kcore.controller.kraft import departures
+from kcore.protocol_errors import Errors
+
+FILTER_CODES: Final = {"resourceType": {1}, "resourcePatternType": {1, 2}, "operation": {1}, "permissionType": {1}}
+TOO_LARGE: Final = (
+    "Excessively large number of partitions per request.",
+    "Unable to perform excessively large batch operation.",
+)
+Explains = Callable[[Difference, Json, Json], bool]
+
+
+def explanation(difference: Difference, story: Json, kafka_way: frozenset[str]) -> str | None:
+    """The name of a departure that is not switched back to Kafka's way."""
+    if difference.step < 0:
+        return None
+    step = story["steps"][difference.step]
+    for name, explains in EXPLANATIONS.items():
+        if name not in kafka_way and explains(difference, story, step):
+            return name
+    return None
+
+
+def unexplained(differences: list[Difference], story: Json, kafka_way: frozenset[str]) -> list[Difference]:
+    """Those that no departure explains."""
+    return [each for each in differences if explanation(each, story, kafka_way) is None]
+
+
+# What a difference is about.
+
+
+def _records(side: Any) -> list[Json]:
+    """Of batches, or as they are; without offsets, and without control records."""
+    flat = [each for batch in side or [] for each in batch["records"]] if _has_batches(side) else list(side or [])
+    return [{key: value for key, value in each.items() if key != "offset"} for each in flat if _is_metadata(each)]
+
+
+def _has_batches(side: Any) -> bool:
+    return bool(side) and "records" in side[0]
+
+
+def _is_metadata(record: Json) -> bool:
+    return record["type"] not in ("LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord")
+
+
+def _is_response(difference: Difference) -> bool:
+    return difference.what == "response" and difference.expected is not None and difference.found is not None
+
+
+def codes(node: Any) -> Iterator[int]:
+    """Every error code in a response."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "errorCode":
+                yield value
+            else:
+                yield from codes(value)
+    elif isinstance(node, list):
+        for each in node:
+            yield from codes(each)
+
+
+def _fails_well(difference: Difference, step: Json, error: Errors) -> bool:
+    """Kafka fell over; kcore answers with that error everywhere, and writes nothing."""
+    if not step.get("renounced"):
+        return False
+    if difference.what == "response":
+        return {*codes(difference.found)} - {Errors.NONE} == {error} and Errors.UNKNOWN_SERVER_ERROR in codes(
+            difference.expected
+        )
+    return False
+
+
+# Departures without a switch.
+
+
+def _config_operation(difference: Difference, story: Json, step: Json) -> bool:
+    if step["kind"] != "request" or step["api"] != "IncrementalAlterConfigs":
+        return False
+    asked = [config["configOperation"] for each in step["request"]["resources"] for config in each["configs"]]
+    return not {*asked} <= {0, 1, 2, 3} and _fails_well(difference, step, Errors.INVALID_REQUEST)
+
+
+def _recovery_state(difference: Difference, story: Json, step: Json) -> bool:
+    if step["kind"] != "request" or step["api"] != "AlterPartition":
+        return False
+    asked = [each["leaderRecoveryState"] for topic in step["request"]["topics"] for each in topic["partitions"]]
+    return not {*asked} <= {0, 1} and _fails_well(difference, step, Errors.INVALID_REQUEST)
+
+
+def _stale_eligible(difference: Difference, story: Json, step: Json) -> bool:
+    """A change that Kafka wrote twice, behind a ClearElrRecord; or it fell over, behind the deletion of a topic."""
+    if step["kind"] != "request" or step["api"] not in ("BrokerHeartbeat", "BrokerRegistration", "UnregisterBroker"):
+        return False
+    if step.get("renounced"):
+        return _wrote(story, difference.step, "RemoveTopicRecord") and Errors.UNKNOWN_SERVER_ERROR in codes(
+            step["response"]
+        )
+    if difference.what == "response" or not _wrote(story, difference.step, "ClearElrRecord"):
+        return False
+    once: list[Json] = []
+    for each in _records(difference.expected):
+        if each["type"] != "PartitionChangeRecord" or each not in once:
+            once.append(each)
+    return once == _records(difference.found)
+
+
+def _wrote(story: Json, place: int, kind: str) -> bool:
+    """Whether an earlier step has such a record."""
+    return any(
+        each["type"] == kind
+        for step in story["steps"][:place]
+        for batch in step["batches"]
+        for each in batch["records"]
+    )
+
+
+# Departures with a switch.
+
+
+def _record_limits(difference: Difference, story: Json, step: Json) -> bool:
+    if step["kind"] != "request" or not any(text in str(step["response"]) for text in TOO_LARGE):
+        return False
+    if not _is_response(difference):
+        return len(_records(difference.found)) > len(_records(difference.expected))
+    return Errors.POLICY_VIOLATION in codes(difference.expected)
+
+
+def _clean_bounce(difference: Difference, story: Json, step: Json) -> bool:
+    """The broker's last accepted heartbeat told it that it may stop."""
+    if step["kind"] != "request" or step["api"] != "BrokerRegistration":
+        return False
+    if step["response"]["errorCode"] != Errors.DUPLICATE_BROKER_REGISTRATION:
+        return False
+    if not _may_stop(story, difference.step, step["request"]["brokerId"]):
+        return False
+    if _is_response(difference):
+        return difference.found["errorCode"] == Errors.NONE
+    wanted, found = _records(difference.expected), _records(difference.found)
+    return not wanted and {each["type"] for each in found} <= {"RegisterBrokerRecord", "PartitionChangeRecord"}
+
+
+def _may_stop(story: Json, place: int, broker_id: int) -> bool:
+    for step in reversed(story["steps"][:place]):
+        request = step.get("request") or {}
+        if request.get("brokerId") != broker_id or not step.get("response") or step["response"].get("errorCode"):
+            continue
+        if step["api"] == "BrokerHeartbeat" and step["response"]["shouldShutDown"]:
+            return True
+        if step["api"] in ("BrokerRegistration", "UnregisterBroker"):
+            return False
+    return False
+
+
+def _fences_one_by_one(difference: Difference, story: Json, step: Json) -> bool:
+    """The same brokers are fenced, two at least, and nothing differs but what becomes of partitions."""
+    if step["kind"] != "advance":
+        return False
+    wanted, found = (
+        sorted(each["json"]["brokerId"] for each in _records(side) if each["type"] == "BrokerRegistrationChangeRecord")
+        for side in (difference.expected, difference.found)
+    )
+    kinds = {each["type"] for side in (difference.expected, difference.found) for each in _records(side)}
+    return len(wanted) > 1 and wanted == found and kinds <= {"BrokerRegistrationChangeRecord", "PartitionChangeRecord"}
+
+
+def _acls_fail_together(difference: Difference, story: Json, step: Json) -> bool:
+    if step["kind"] != "request" or step["api"] != "CreateAcls" or not step["response"]:
+        return False
+    if {*codes(step["response"])} != {Errors.UNKNOWN_SERVER_ERROR}:
+        return False
+    if not _is_response(difference):
+        return {each["type"] for each in _records(difference.found)} == {"AccessControlEntryRecord"}
+    rows = step["request"]["creations"]
+    of_filters = [any(row[name] in wrong for name, wrong in FILTER_CODES.items()) for row in rows]
+    answers = [each["errorCode"] for each in difference.found["results"]]
+    refused = [answer == Errors.INVALID_REQUEST for answer in answers]
+    return any(of_filters) and all(there for there, wrong in zip(refused, of_filters, strict=True) if wrong)
+
+
+def _refused_partitions(difference: Difference, story: Json, step: Json) -> bool:
+    if step["kind"] != "request" or step["api"] != "CreatePartitions" or difference.what == "response":
+        return False
+    wanted, found = _records(difference.expected), _records(difference.found)
+    more = [each for each in wanted if each not in found]
+    return (
+        Errors.INVALID_REPLICATION_FACTOR in codes(step["response"])
+        and bool(more)
+        and all(each["type"] == "PartitionRecord" for each in more)
+        and all(each in wanted for each in found)
+    )
+
+
+EXPLANATIONS: Final[dict[str, Explains]] = {
+    departures.CONFIG_OPERATION: _config_operation,
+    departures.RECOVERY_STATE: _recovery_state,
+    departures.STALE_ELIGIBLE: _stale_eligible,
+    departures.RECORD_LIMITS: _record_limits,
+    departures.CLEAN_BOUNCE_WAITS: _clean_bounce,
+    departures.FENCES_ONE_BY_ONE: _fences_one_by_one,
+    departures.ACLS_FAIL_TOGETHER: _acls_fail_together,
+    departures.REFUSED_PARTITIONS_STAY: _refused_partitions,
+}
+"""The others show in no story, or (refused-kraft-version) are raft's: there the run does as Kafka's log says."""

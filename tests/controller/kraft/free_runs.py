@@ -1,0 +1,254 @@
+"""Running free: kcore's controller runs a recorded story on its own state, log and dice, and is compared at each step.
+
+Ids that a controller makes are paired with Kafka's in the order in which they appear; Kafka's are replaced by kcore's
+in what is asked and expected from then on. What a step's `free` names as times or as messages that print objects is
+masked; lists and records that it names as `unordered` compare as sets. All else is literal: placements, offsets,
+epochs, batch bounds, record versions, codes and messages.
+"""
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import kcore
+from controller.kraft.differences import Difference
+from controller.kraft.explanations import explanation
+from controller.kraft.story_node import BEGIN_MS, StoryNode
+from controller.kraft.story_wire import NAMES, Json, request_bytes, response_json
+from kcore.schema.headers import RequestHeader
+from kcore.wire.codec import decode_from, encode
+
+PATH: Final = re.compile(r"([A-Za-z]+)|\[(\d+|\*)\]")
+PAIRED: Final = frozenset({"uuid", "token"})
+MASKED: Final = frozenset({"timestamp", "message"})
+ISSUED: Final = "issueTimestampMs"
+INCARNATION: Final = "incarnationId"
+
+
+def differences(story: Json, kafka_way: frozenset[str]) -> list[Difference]:
+    """All of one story, up to the first one that a departure explains and behind which the states differ."""
+
+    async def run() -> list[Difference]:
+        return [each async for each in FreeRun(story, kafka_way).differences()]
+
+    return asyncio.run(run())
+
+
+class FreeRun:
+    """One story."""
+
+    def __init__(self, story: Json, kafka_way: frozenset[str]) -> None:
+        self.story, self.kafka_way = story, kafka_way
+        self.ids: dict[str, str] = {}  # Kafka's to kcore's.
+        self._has_refused_level = False  # Of kraft.version; Kafka may write it all the same ("refused-kraft-version").
+
+    async def differences(self) -> AsyncIterator[Difference]:
+        async with StoryNode(self.story, self.kafka_way) as self.node:
+            for each in self._bootstrap():
+                yield each
+                return
+            for place, step in enumerate(self.story["steps"]):
+                found = await self._taken(step)
+                differences = list(self._compared(place, step, found))
+                for each in differences:
+                    yield each
+                explained = [explanation(each, self.story, self.kafka_way) for each in differences]
+                if any(explained) and any(each.what == "batches" for each in differences):
+                    return  # From here on the states differ, as a departure says.
+
+    def _bootstrap(self) -> Iterator[Difference]:
+        """What was written before the first step."""
+        wanted, given = {"batches": self.story["bootstrap"]}, {"batches": self.node.written()}
+        for left, right in zip(_records(wanted), _records(given), strict=False):
+            if INCARNATION in left["json"] and INCARNATION in right["json"]:
+                self.ids[left["json"][INCARNATION]] = right["json"][INCARNATION]
+        wanted = self._known(wanted)
+        if wanted != given:
+            yield Difference(self.story["story"], -1, "bootstrap", "batches", wanted["batches"], given["batches"])
+
+    # A step.
+
+    async def _taken(self, step: Json) -> Json:
+        """What kcore answers and writes."""
+        node = self.node
+        if step["kind"] == "advance":
+            node.advance(step["ms"])
+            return {"batches": node.written()}
+        stamp = (step["response"] or {}).get(ISSUED, 0)
+        node.wall_ms = max(node.wall_ms, stamp, *_times(step), BEGIN_MS)
+        if self._has_refused_level and _writes_level(step):
+            node.upgrade_kraft_version()
+            self._has_refused_level = False
+        self._has_refused_level |= _refuses_level(step)
+        answer = await node.ask(self._request(step))
+        found = _answered(step, answer)
+        if step.get("renounced"):
+            node.elect_again()
+        await node.register()
+        found["batches"] = node.written()
+        return found
+
+    def _request(self, step: Json) -> bytes:
+        if "requestHex" in step:
+            return bytes.fromhex(step["requestHex"])
+        envelope = step.get("envelope")
+        if envelope is None:
+            return request_bytes(step["api"], step["version"], self._known(step["request"]), 0)
+        body = envelope["request"]
+        if step["response"] is not None and step["request"] is not None:
+            data = base64.b64decode(body["requestData"])
+            body = {**body, "requestData": base64.b64encode(self._inner(step, data)).decode()}
+        return request_bytes("Envelope", 0, body, 0)
+
+    def _inner(self, step: Json, data: bytes) -> bytes:
+        """The request in an envelope, with kcore's ids."""
+        cls, version = NAMES[step["api"]], step["version"]
+        header, _ = decode_from(RequestHeader, cls.header_version(version), data)
+        request = kcore.from_json(cls, version, self._known(step["request"]))
+        return bytes(encode(header, cls.header_version(version))) + bytes(kcore.encode(request, version))
+
+    def _known(self, value: Any) -> Any:
+        """A copy, with kcore's ids for Kafka's."""
+        if isinstance(value, dict):
+            return {key: self._known(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._known(each) for each in value]
+        return self.ids.get(value, value) if isinstance(value, str) else value
+
+    def _compared(self, place: int, step: Json, found: Json) -> Iterator[Difference]:
+        name = self.story["story"], place, step.get("api") or step["kind"]
+        self._learn(step, found)
+        keys = [key for key in ("response", "closed", "responseVersion") if key in step or key in found]
+        envelope = step.get("envelope")
+        wanted: Json = self._known({key: step.get(key) for key in (*keys, "batches")})
+        if envelope is not None:
+            wanted["envelopeError"] = envelope.get("errorCode")
+        for free in step["free"]:
+            if free["kind"] in MASKED:
+                _put(wanted, free["path"], "masked")
+                _put(found, free["path"], "masked")
+        if step["kind"] == "advance":
+            for side in (wanted, found):
+                side["batches"] = [{"records": [*_records(side)]}]
+        for side in (wanted, found):
+            _order(side, step["unordered"])
+        for what in wanted:
+            if wanted[what] != found.get(what):
+                yield Difference(*name, what, wanted[what], found.get(what), step.get("note"))
+
+    def _learn(self, step: Json, found: Json) -> None:
+        for free in step["free"]:
+            if free["kind"] in PAIRED:
+                wanted, given = _at(step, free["path"]), _at(found, free["path"])
+                if isinstance(wanted, str) and isinstance(given, str):
+                    self.ids.setdefault(wanted, given)
+
+
+def _answered(step: Json, answer: bytes | None) -> Json:
+    found: Json = {"response": None}
+    if answer is None:
+        found["closed"] = True
+    elif step.get("envelope") is not None:
+        outer, _ = response_json("Envelope", 0, answer)
+        found["envelopeError"] = outer["errorCode"]
+        answer = base64.b64decode(outer["responseData"] or "") or None
+    if answer is not None:
+        found["response"], version = response_json(step["api"], step["version"], answer)
+        if version != step["version"]:
+            found["responseVersion"] = version
+    return found
+
+
+def _times(step: Json) -> Iterator[int]:
+    """When it was, for what is stamped."""
+    for batch in step["batches"]:
+        yield from (each["json"]["issueTimestamp"] for each in batch["records"] if "issueTimestamp" in each["json"])
+
+
+def _records(side: Json) -> Iterator[Json]:
+    for batch in side["batches"]:
+        yield from batch["records"]
+
+
+def _writes_level(step: Json) -> bool:
+    return any(each["type"] == "KRaftVersionRecord" for each in _records(step))
+
+
+def _refuses_level(step: Json) -> bool:
+    """Whether it is an UpdateFeatures that is refused as a whole, and that names kraft.version."""
+    if step["api"] != "UpdateFeatures" or not (step["response"] or {}).get("errorCode"):
+        return False
+    request = step["request"]
+    return not request.get("validateOnly") and any(
+        each["feature"] == "kraft.version" for each in request["featureUpdates"]
+    )
+
+
+# Places in a step.
+
+
+def parts_of(path: str) -> list[str | int]:
+    """The keys and indices on the way."""
+    return [name or (number if number == "*" else int(number)) for name, number in PATH.findall(path)]
+
+
+def _at(node: Any, path: str) -> Any:
+    for part in parts_of(path):
+        try:
+            node = node[part]
+        except (LookupError, TypeError):
+            return None
+    return node
+
+
+def _put(node: Any, path: str, value: str) -> None:
+    *parts, last = parts_of(path)
+    for part in parts:
+        try:
+            node = node[part]
+        except (LookupError, TypeError):
+            return
+    if (isinstance(node, dict) and last in node) or (isinstance(node, list) and int(last) < len(node)):
+        node[last] = value
+
+
+def _order(side: Json, unordered: list[str]) -> None:
+    """What has no order is put into one."""
+    for path in sorted(unordered, key=len, reverse=True):  # What is within comes first.
+        if path.startswith("response"):
+            _sort(side, parts_of(path))
+    for batch in side["batches"]:
+        batch["records"] = _sorted_runs(batch["records"], unordered)
+
+
+def _sort(node: Any, parts: list[str | int]) -> None:
+    if not parts:
+        if isinstance(node, list):
+            node.sort(key=_text)
+    elif parts[0] == "*":
+        for each in node or []:
+            _sort(each, parts[1:])
+    elif isinstance(node, dict):
+        _sort(node.get(parts[0]), parts[1:])
+
+
+def _sorted_runs(records: list[Json], kinds: list[str]) -> list[Json]:
+    """Records of one of these types that follow each other, by their text and without their offsets."""
+    found: list[Json] = []
+    run: list[Json] = []
+    for each in [*records, {"type": None}]:
+        if run and each["type"] != run[0]["type"]:
+            found += sorted(run, key=_text)
+            run = []
+        if each["type"] in kinds:
+            run.append({key: value for key, value in each.items() if key != "offset"})
+        elif each["type"] is not None:
+            found.append(each)
+    return found
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,69 @@
+"""New stories of a real controller, and kcore beside them: `python -m oracle.recorder.compared`, in tests.
+
+A line for each story; exit code 1 where a step differs that no departure explains.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from controller.kraft import free_runs
+from controller.kraft.differences import Difference
+from controller.kraft.explanations import unexplained
+from controller.kraft.stories import Follower
+from controller.kraft.story_wire import Json
+from kcore.controller.kraft.departures import KAFKA_WAY
+from kcore.processes.machine import free_ports
+from oracle.recorder.real_controller import Jvm
+from oracle.recorder.settings import LEVELS, Setup
+from oracle.recorder.story import Story
+
+FIRST_SEED: Final = 20_001  # Lower ones are recorded already, or kept for other checks.
+
+
+def recorded(release: str, first_seed: int, count: int) -> Iterator[Json]:
+    """Stories with these seeds, one after the other, of one JVM."""
+    with TemporaryDirectory(prefix="stories-") as name, Jvm(release, Path(name)) as jvm:
+        for seed in range(first_seed, first_seed + count):
+            [port] = free_ports(1)
+            story = Story(Setup(release, seed), port, jvm, Path(name) / "node").recorded()
+            yield json.loads(json.dumps(story))
+
+
+def differences(story: Json) -> list[Difference]:
+    """Both ways of comparing, with every switch on Kafka's side, and again by default."""
+    found: list[Difference] = []
+    for way in (KAFKA_WAY, frozenset[str]()):
+        found += unexplained([*Follower(story, way).differences()], story, way)
+        found += unexplained(free_runs.differences(story, way), story, way)
+    return found
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description="Record new stories of a real controller and compare kcore with them.")
+    parser.add_argument("--release", choices=sorted(LEVELS), default="4.3.1")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--out", type=Path, help="keep the stories in this file (*.jsonl.gz)")
+    given = parser.parse_args()
+    different = steps = 0
+    for story in recorded(given.release, given.first_seed, given.count):
+        if given.out is not None:
+            with gzip.open(given.out, "at") as file:
+                file.write(json.dumps(story, separators=(",", ":")) + "\n")
+        found = differences(story)
+        steps += len(story["steps"])
+        different += bool(found)
+        print(story["story"], len(story["steps"]), "steps", found[0] if found else "equal", flush=True)
+    print(f"{given.count - different} of {given.count} stories of {given.release} are equal, {steps} steps")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What is in an envelope, and what comes back in one."""
+
+import pytest
+
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.partitions import ListPartitionReassignmentsRequest
+from kcore.schema.structure import Message
+from kcore.schema.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
+from server.test_kraft_server import enveloped
+
+CREATION = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+
+
+def opened(request: Message, version: int) -> Forwarded:
+    found = unwrapped(enveloped(request, version))
+    assert isinstance(found, Forwarded)
+    return found
+
+
+@pytest.mark.covers("KRaft D1")
+@pytest.mark.parametrize(
+    ("request_", "version", "response"),
+    [
+        (UpdateFeaturesRequest(), 1, UpdateFeaturesResponse(error_code=Errors.NOT_CONTROLLER)),
+        (CREATION, 7, CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER)])),
+    ],
+)
+def test_d1_another_controller_is_the_envelope_s_error(request_: Message, version: int, response: Message) -> None:
+    """KAFKA-12677: a broker found a good envelope, and asked the controller of before until its time was up."""
+    told = wrapped(opened(request_, version), response)
+    assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
+
+
+@pytest.mark.covers("KRaft D1")
+def test_d1_other_errors_are_within() -> None:
+    failed = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=Errors.TOPIC_ALREADY_EXISTS)])
+    told = wrapped(opened(CREATION, 7), failed)
+    assert told.error_code == Errors.NONE and told.response_data
+
+
+@pytest.mark.covers("KRaft D6")
+def test_d6_questions_about_the_quorum_are_handed_on() -> None:
+    """KAFKA-12967: brokers advertised DescribeQuorum, and nobody answered it."""
+    assert isinstance(opened(DescribeQuorumRequest(topics=[]), 2).request, DescribeQuorumRequest)
+
+
+@pytest.mark.covers("KRaft D8")
+def test_d8_the_request_is_its_client_s() -> None:
+    """KAFKA-12294, KIP-590: rights and quotas are those of the client, not of the broker that hands it on."""
+    found = opened(ListPartitionReassignmentsRequest(topics=None), 0)
+    assert (found.principal, found.client_address) == (KafkaPrincipal("alice"), "10.0.0.1")
