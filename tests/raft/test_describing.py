@@ -12,6 +12,7 @@ from kcore.schema.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from kcore.types import Uuid
+from kcore.wire.codec import encode
 from raft.nodes import directory, follower, of, started
 from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, flush, take
 
@@ -74,6 +75,16 @@ def test_the_leader_describes_voters_and_observers() -> None:
     # The leader is always caught up; node 3 has never fetched.
     assert replicas(partition.current_voters) == [(1, 2, 1500, 1500), (2, 1, 1000, 1000), (3, -1, -1, -1)]
     assert replicas(partition.observers) == [(7, 1, 1200, -1)]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_old_versions_tell_no_directories(version: int) -> None:
+    """They have no field for them, nor for texts; a leader of a dynamic quorum knows its voters' directories."""
+    node, _ = dynamic_leader(1, 2, 3)
+    for asked in (request(), request("another")):
+        response = described(node, version=version, asked=asked)
+        assert encode(response, version)
+    assert described(node, version=2).topics[0].partitions[0].current_voters[0].replica_directory_id == directory(1)
 
 
 def test_no_high_watermark_is_minus_one() -> None:

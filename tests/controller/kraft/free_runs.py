@@ -16,6 +16,7 @@ from typing import Any, Final
 import kcore
 from controller.kraft.differences import Difference
 from controller.kraft.explanations import explanation
+from controller.kraft.stories import NESTED
 from controller.kraft.story_node import BEGIN_MS, StoryNode
 from controller.kraft.story_wire import NAMES, Json, request_bytes, response_json
 from kcore.schema.headers import RequestHeader
@@ -134,7 +135,7 @@ class FreeRun:
             for side in (wanted, found):
                 side["batches"] = [{"records": [*_records(side)]}]
         for side in (wanted, found):
-            _order(side, step["unordered"])
+            _order(side, [*NESTED.get(step.get("api"), ()), *step["unordered"]])
         for what in wanted:
             if wanted[what] != found.get(what):
                 yield Difference(*name, what, wanted[what], found.get(what), step.get("note"))

@@ -32,6 +32,8 @@ Json = dict[str, Any]
 BEGIN_MS = 1_700_000_000_000
 DAY_MS = 24 * 3600 * 1000
 ISSUED = "issueTimestampMs"  # Of a token: when it was asked for. Its other times follow from that one.
+# Beside what a step says: the table does not know in which order a topic's partitions began to move.
+NESTED = {"ListPartitionReassignments": ("response.topics[*].partitions",)}
 MASKED = frozenset({"uuid", "token", "timestamp", "message"})
 OF_THE_NODE = frozenset(  # What no handler of the controller decides: raft's requests, and those that nobody serves.
     {
@@ -210,7 +212,7 @@ def masked(step: Json, response: Any, records: list[Json]) -> tuple[Any, list[Js
     for free in step["free"]:
         if free["kind"] in MASKED and not (free["kind"] == "timestamp" and ISSUED in (step["response"] or {})):
             _mask(whole, _parts(free["path"], places))
-    for path in step["unordered"]:
+    for path in (*NESTED.get(step.get("api"), ()), *step["unordered"]):
         if path.startswith("response"):
             _sort(whole, _parts(path, places))
         else:
