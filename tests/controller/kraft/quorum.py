@@ -8,7 +8,7 @@ from typing import Any
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import Answered, KraftController, ReadOn, Told
+from kcore.controller.kraft.controller import KraftController, LogLine, ReadSnapshotSlice, RequestAnswer
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
@@ -89,14 +89,14 @@ class Controllers(Cluster):
             super().perform(machine.index, effects)
 
     def _perform_own(self, host: Host, each: Any) -> None:
-        if isinstance(each, Answered):
+        if isinstance(each, RequestAnswer):
             host.open.remove(each.reply_to)
             assert each.reply_to not in self.answers, "answered twice"
             self.answers[each.reply_to] = each.response
-        elif isinstance(each, ReadOn):
-            host.pending += host.controller.on_read()
+        elif isinstance(each, ReadSnapshotSlice):
+            host.pending += host.controller.on_read_slice()
         else:
-            assert isinstance(each, Told) and each.level < logging.WARNING, each
+            assert isinstance(each, LogLine) and each.level < logging.WARNING, each
 
     # Questions.
 
