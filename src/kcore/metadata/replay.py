@@ -14,7 +14,12 @@ from kcore._ext import partition_frames as frames
 from kcore._ext import partition_replay as kernel
 from kcore.errors import DecodeError, TableError
 from kcore.metadata.image import ClusterImage
-from kcore.schema.metadata_records_log import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from kcore.schema.metadata_records_log import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
 from kcore.schema.metadata_records_topics import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -35,6 +40,7 @@ _APART: Final = (
 )
 _UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
+_TAKEN: Final = {each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)}
 _MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
@@ -110,7 +116,7 @@ class _Replay:
         """Records from `place` to `end`, among which no topic goes and no transaction begins or ends."""
         self._create_topics(place, end)
         while place < end:
-            if not self.image.in_transaction:
+            if self.types[place] in _TAKEN and not self.image.in_transaction:
                 place = self._in_bulk(place, end)
             if place < end:
                 self._one_by_one(place)
