@@ -300,3 +300,13 @@ def test_an_epoch_at_its_end_does_not_rise() -> None:
     assert assert_like_twin(log_of([*values, values[2]])) is not None
     with pytest.raises(TableError, match="an epoch that cannot rise"):
         bulk.replay(image, log_of(values[2:]))
+
+
+def test_what_the_kernel_does_not_take_costs_no_call_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call costs as much as twenty settings that are applied."""
+    calls: list[Any] = []
+    monkeypatch.setattr(bulk.kernel, "run", lambda *given: calls.append(given))
+    setting = s.ConfigRecord(resource_type=16, resource_name="x", name="interval.ms", value="1000")
+    image = ClusterImage()
+    bulk.replay(image, log_of([encode_metadata_record(setting, 0)] * 100))
+    assert not calls and len(image.configs) == 1

@@ -289,7 +289,10 @@ class Chaos:
 
     def compare(self) -> None:
         """The nodes are dead."""
-        nodes = [NodeFiles.read(node.name, node.data / "__cluster_metadata-0") for node in self.cluster.controllers]
+        nodes = [
+            NodeFiles.read(node.name, node.data / "__cluster_metadata-0", is_real=node.node_id in self.cluster.real)
+            for node in self.cluster.controllers
+        ]
         self.reference.begin_with(self.watch.base)
         self.reference.compare(nodes, self.watch.log.batches, self.watch.committed)
         self.story.snapshots = len(self.reference.compared_snapshots)

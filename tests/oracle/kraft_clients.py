@@ -30,6 +30,7 @@ from kcore.schema.log_dirs import (
 )
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.producers import AllocateProducerIdsRequest
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message, Struct
 from kcore.server.kraft.envelopes import FORWARDABLE, names_another_controller
 from kcore.types import Uuid
@@ -46,6 +47,7 @@ PAUSE_S: Final = 0.05
 BEAT_S: Final = 0.3
 MOST_CHANGES: Final = 5
 VAGUE: Final = frozenset({Errors.UNKNOWN_SERVER_ERROR.value, Errors.REQUEST_TIMED_OUT.value})
+UNSERVED: Final = DescribeUserScramCredentialsRequest  # Kafka's controllers advertise it, and never answer it.
 INNER: Final = 7  # The correlation id in an envelope.
 
 
@@ -119,6 +121,8 @@ class Asker:
         is_forwarded = principal is not None or (type(request) in FORWARDABLE and self._dice.random() < 0.3)
         while True:
             node_id, connection = await self._connection()
+            if node_id in self._real and isinstance(request, UNSERVED):
+                return None
             sent = _enveloped(connection, request, principal or ANONYMOUS) if is_forwarded else request
             try:
                 asked = connection.send(sent)

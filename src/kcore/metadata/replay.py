@@ -42,6 +42,7 @@ _APART: Final = (
 _OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
 _UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
+_TAKEN: Final = {each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)}
 _MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
@@ -155,7 +156,8 @@ class _Replay:
         while place < end:
             while unknown[0] < place:
                 del unknown[0]
-            place = self._in_bulk(place, unknown[0])
+            if self.types[place] in _TAKEN:
+                place = self._in_bulk(place, unknown[0])
             if place < end:
                 self._one_by_one(place)
                 place += 1
