@@ -5,6 +5,9 @@ committed. It appends nothing but that. When its node leads no more, the state g
 open request is answered NOT_CONTROLLER. Where an append is refused because a control record of the node's came before
 it, everything that was decided behind is decided anew. A standby replays what is committed.
 
+A request for many topics or partitions is decided part by part. Meanwhile reads and heartbeats are answered; requests
+that change the state, and periodic work, wait until it is decided: each decision is over the latest state.
+
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
 
@@ -18,9 +21,9 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.handlers import HANDLERS, SLICERS
 from kcore.controller.kraft.notices import Notices
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.slices import SnapshotNeed
@@ -33,6 +36,7 @@ from kcore.raft.batches import split_batches
 from kcore.raft.state_machine import AnyAppend, AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.configs import DescribeConfigsRequest
 from kcore.schema.partitions import ListPartitionReassignmentsRequest
@@ -41,7 +45,8 @@ from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
 
-# What a standby answers, too, out of what is committed.
+# What a standby answers, too, out of what is committed. The active one's answer waits for the commit of what it shows;
+# Kafka's shows what is committed (lastStableOffset), at once.
 READS: Final = (
     *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
     DescribeUserScramCredentialsRequest,
@@ -67,7 +72,11 @@ class ReadOn(NamedTuple):
     """A snapshot is being read: `on_read` is wanted, behind other events."""
 
 
-Output: TypeAlias = AnyAppend | Resign | Answered | Told | UpgradeKraftVersion | ReadOn
+class WorkOn(NamedTuple):
+    """A decision is being made, or requests wait behind it: `on_work` is wanted, behind other events."""
+
+
+Output: TypeAlias = AnyAppend | Resign | Answered | Told | UpgradeKraftVersion | ReadOn | WorkOn
 Outputs: TypeAlias = Sequence[Output]
 
 
@@ -83,11 +92,18 @@ class _Open:
     """A decision that is to be made, or is made and not committed."""
 
     name: str
-    decide: Callable[[], Decision]
+    decide: Callable[[], Decision | Steps]
     request: Message | None = None
     reply_to: Hashable = None
     response: Message | None = None
     offset: int = 0  # All below must be committed before it is answered.
+
+
+class _Work(NamedTuple):
+    """A decision that is being made, part by part."""
+
+    opened: _Open
+    steps: Steps
 
 
 class _Uncommitted(NamedTuple):
@@ -127,6 +143,8 @@ class KraftController:
         self._is_empty = True  # No record was replayed yet.
         self._open: deque[_Open] = deque()  # In the order of their offsets.
         self._uncommitted: deque[_Uncommitted] = deque()
+        self._work: _Work | None = None
+        self._behind: deque[_Open] = deque()  # What waits until that is decided, in the order in which it came.
         self._reader: SnapshotReader | None = None
         self._loading: ClusterImage | None = None
         self._begin_with(ClusterImage())
@@ -165,23 +183,41 @@ class KraftController:
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
         """A request that one of HANDLERS decides. It is answered once: now, at a commit, or at a resignation."""
-        handler = HANDLERS[type(request)]
+        handler = SLICERS.get(type(request)) or HANDLERS[type(request)]
         if self.epoch is None and not isinstance(request, READS):
             return [Answered(reply_to, self._not_controller(request))]
         name = type(request).__name__
         opened = _Open(name, lambda: handler(self.context, request, info), request, reply_to)
         outputs: list[Output] = []
         if self.epoch is None:
-            self._read(opened, outputs)
+            decision = self._decision(opened, outputs)
+            assert decision is not None  # Reads are decided at once.
+            outputs.append(Answered(reply_to, decision.response))
+        elif self.is_busy and not isinstance(request, READS):
+            self._wait(opened, outputs)
         else:
             self._decide(opened, outputs)
             self.periodic.on_change(self.context, info.now_ms)
             outputs += _told(self._notices.due(info.now_ms))
         return outputs
 
-    def _read(self, opened: _Open, outputs: list[Output]) -> None:
-        decision = self._decision(opened, outputs)
-        outputs.append(Answered(opened.reply_to, decision.response))
+    @property
+    def is_busy(self) -> bool:
+        """Whether what would change the state must wait."""
+        return self._work is not None or bool(self._behind)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `on_timer` is wanted next; None while nothing waits for it, or nothing could be decided."""
+        return None if self.is_busy else self.periodic.next_due_ms
+
+    def _wait(self, opened: _Open, outputs: list[Output]) -> None:
+        """Heartbeats that change nothing but the time of the last contact are answered at once."""
+        decision = self._decision(opened, outputs) if isinstance(opened.request, BrokerHeartbeatRequest) else None
+        if decision is None or decision.records:
+            self._behind.append(opened)
+        else:
+            self._settle(opened, decision, outputs)
 
     def _not_controller(self, request: Message) -> Message:
         is_known = self.leader_id not in (-1, self.config.node_id)
@@ -192,8 +228,12 @@ class KraftController:
 
     def _decide(self, opened: _Open, outputs: list[Output]) -> None:
         """Decides upon the latest state, appends, replays; the answer comes now where it depends on no commit."""
-        assert self.epoch is not None
         decision = self._decision(opened, outputs)
+        if decision is not None:
+            self._settle(opened, decision, outputs)
+
+    def _settle(self, opened: _Open, decision: Decision, outputs: list[Output]) -> None:
+        assert self.epoch is not None
         made = self._made(opened, decision, outputs)
         if decision.kraft_version is not None and made is not None:
             outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
@@ -210,13 +250,44 @@ class KraftController:
         elif opened.request is not None:
             outputs.append(Answered(opened.reply_to, opened.response))
 
-    def _decision(self, opened: _Open, outputs: list[Output]) -> Decision:
-        """A fault in a handler costs its request alone: nothing is appended, and the node stays leader."""
+    def _decision(self, opened: _Open, outputs: list[Output]) -> Decision | None:
+        """None for one that goes on behind other events.
+
+        A fault in a handler costs its request alone: nothing is appended, and the node stays leader.
+        """
         opened.response = None
         try:
-            return opened.decide()
+            decided = opened.decide()
         except Exception:
             return Decision(self._fault(opened, outputs))
+        return decided if isinstance(decided, Decision) else self._part(_Work(opened, decided), outputs)
+
+    def _part(self, work: _Work, outputs: list[Output]) -> Decision | None:
+        try:
+            next(work.steps)
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+        except Exception:
+            return Decision(self._fault(work.opened, outputs))
+        self._work = work
+        outputs.append(WorkOn())
+        return None
+
+    def on_work(self) -> Outputs:
+        """The next part of a decision; once it is made, what waited behind it, one request at a time."""
+        outputs: list[Output] = []
+        if self._work is not None:
+            work, self._work = self._work, None
+            decision = self._part(work, outputs)
+            if decision is not None:
+                self._settle(work.opened, decision, outputs)
+        elif self._behind:
+            self._decide(self._behind.popleft(), outputs)
+        if self._work is None and self.epoch is not None:
+            self.periodic.on_change(self.context, self._clocks.now_ms())
+            outputs += [WorkOn()] if self._behind else []
+        return outputs
 
     def _made(self, opened: _Open, decision: Decision, outputs: list[Output]) -> Written | None:
         """What was decided, as batches, and in the state; None where there is nothing, or it cannot be."""
@@ -253,7 +324,7 @@ class KraftController:
     def on_timer(self) -> Outputs:
         """Does what is due of the controller's own; at any time."""
         outputs: list[Output] = []
-        while self.epoch is not None:
+        while self.epoch is not None and not self.is_busy:
             now_ms = self._clocks.now_ms()
             self.context.wall_ahead_ms = self._clocks.wall_ms() - now_ms
             task = self.periodic.due(now_ms)
@@ -296,9 +367,9 @@ class KraftController:
 
     def _begin_context(self) -> None:
         """What is kept beside the state is made anew: as a standby nobody kept it up to date."""
-        heartbeats = self.context.heartbeats
+        heartbeats, mutation_quotas = self.context.heartbeats, self.context.mutation_quotas
         self._begin_with(self.image)
-        self.context.heartbeats = heartbeats
+        self.context.heartbeats, self.context.mutation_quotas = heartbeats, mutation_quotas
 
     def _activation(self, outputs: list[Output]) -> Decision:
         made = activation(self.image, self.config, self._bootstrap, is_empty=self._is_empty)
@@ -342,7 +413,8 @@ class KraftController:
         self.epoch = None
         self.periodic.deactivate()
         self._begin_context()
-        opened, self._open = self._open, deque()
+        opened = [*self._open, *self._undecided()]
+        self._open.clear()
         self._uncommitted.clear()
         answers = [
             Answered(each.reply_to, refused(each.request, Errors.NOT_CONTROLLER, NOBODY))
@@ -359,13 +431,24 @@ class KraftController:
         self.image.end_offset = next_offset
         while self._uncommitted and self._uncommitted[-1].begin >= begin:
             self._uncommitted.pop()
-        again: deque[_Open] = deque()
+        was_busy = self.is_busy
+        again = deque(self._undecided())
         while self._open and self._open[-1].offset > begin:
             again.appendleft(self._open.pop())
+        self.periodic.forget(self.context)
         outputs: list[Output] = []
-        for opened in again:
-            self._decide(opened, outputs)
-        return outputs
+        while again and self._work is None:
+            self._decide(again.popleft(), outputs)
+        self._behind = again
+        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # One is on its way.
+
+    def _undecided(self) -> list[_Open]:
+        """What is not decided yet, in order; it waits no more."""
+        work = [] if self._work is None else [self._work.opened]
+        undecided = [*work, *self._behind]
+        self._work = None
+        self._behind.clear()
+        return undecided
 
     # Snapshots.
 
