@@ -1,6 +1,6 @@
 """How long the KRaft controller's loop is held by requests for many topics, and a follower by their records.
 
-Run with `pytest bench/test_kraft_controller.py --benchmark-enable`; `--topics` says how many. `extra_info`: the parts of
+Run with `pytest bench/test_kraft_controller.py --benchmark-enable`; `--topics` says how many. `extra_info`: parts of
 the decision; the longest, the last (encoded, appended, replayed) and a follower's longest slice, in ms.
 """
 
