@@ -7,3 +7,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--replica-mib", type=int, default=64, help="size of each replica that diverge compares")
     parser.addoption("--folders", type=int, default=1_000, help="small partitions in each log directory")
     parser.addoption("--log-mib", type=int, default=64, help="size of the metadata log that is recovered")
+    parser.addoption("--topics", type=int, default=5_000, help="topics that a request to the controller names")

@@ -39,10 +39,10 @@ _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
     *(BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord),
 )
+_IN_BULK: Final = [each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)]
 _OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
 _UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
-_TAKEN: Final = {each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)}
 _MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
@@ -152,15 +152,18 @@ class _Replay:
                 self._together(at, min(at + AT_ONCE, end))
 
     def _together(self, place: int, end: int) -> None:
-        unknown = [*self._create_topics(place, end), end]
-        while place < end:
-            while unknown[0] < place:
-                del unknown[0]
-            if self.types[place] in _TAKEN:
-                place = self._in_bulk(place, unknown[0])
-            if place < end:
-                self._one_by_one(place)
-                place += 1
+        """The kernel is called for a stretch of what it takes: what a call costs is the length of that."""
+        left = self._create_topics(place, end)
+        others = np.flatnonzero(~np.isin(self.types[place:end], _IN_BULK)) + place
+        for stop in [*np.union1d(left, others).tolist(), end]:
+            while place < stop:
+                place = self._in_bulk(place, stop)
+                if place < stop:
+                    self._one_by_one(place)
+                    place += 1
+            if stop < end:
+                self._one_by_one(stop)
+                place = stop + 1
 
     # Transactions: what they hold waits as bytes, and takes effect in bulk.
 
@@ -205,7 +208,7 @@ class _Replay:
             for place in range(begin, end):
                 self._one_by_one(place)
 
-    def _create_topics(self, begin: int, end: int) -> list[int]:
+    def _create_topics(self, begin: int, end: int) -> Int64s:
         """Topics of these records get their rows, unless one must be looked at alone; the places of those left over."""
         topics, table = self.image.topics, self.image.table
         self._fresh_topics = len(topics), 0, 0
@@ -216,14 +219,14 @@ class _Replay:
             try:
                 decoded = decode_rows(TopicRecord, 0, self.buffer, spans__mx)
             except DecodeError:
-                return places.tolist()
+                return places
             names = decoded.name.tolist()
             if topics.can_add(names, decoded.topic_id):
                 self.image.add_topics(names, decoded.topic_id, first, self.offsets[places])
                 self._fresh_topics = first, len(places), 0
                 places = places[:0]
         table.lookup.know_topics(len(topics))
-        return places.tolist()
+        return places
 
     def _in_bulk(self, place: int, end: int) -> int:
         """Calls the kernel until it takes nothing more; the first record that is not taken."""

@@ -5,7 +5,8 @@ from typing import Any
 from controller.kraft.runtime import BEGIN_MS, BOOTSTRAP, controller_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import KraftController, LogLine, Outputs, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.outputs import LogLine, Outputs, ReadSnapshotSlice, RequestAnswer
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.raft.log import SnapshotPiece

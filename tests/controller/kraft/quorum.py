@@ -8,7 +8,8 @@ from typing import Any
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import KraftController, LogLine, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.outputs import LogLine, ReadSnapshotSlice, RequestAnswer
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded

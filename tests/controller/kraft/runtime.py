@@ -7,15 +7,9 @@ from typing import Any
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.controller import (
-    Clocks,
-    KraftController,
-    LogLine,
-    Outputs,
-    ReadSnapshotSlice,
-    RequestAnswer,
-)
+from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.outputs import Clocks, LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import Task
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
@@ -60,6 +54,8 @@ class Stage:
         self.answers: dict[Any, Message | None] = {}
         self.told: list[str] = []
         self.unflushed: list[Effect] = []
+        self.works_on = True  # Else `on_work` is left to the test.
+        self.parts_wanted = 0
         self.catch_up()
 
     def hear(self, effects: Iterable[Effect]) -> None:
@@ -81,8 +77,17 @@ class Stage:
                 self.told.append(each.text)
             elif isinstance(each, ReadSnapshotSlice):
                 self.submit(self.controller.on_read_slice())
+            elif isinstance(each, WorkOn):
+                self.parts_wanted += 1
         if effects:
             self.hear(effects)
+        while self.works_on and self.parts_wanted:
+            self.work()
+
+    def work(self) -> None:
+        """The next part of a decision."""
+        self.parts_wanted -= 1
+        self.submit(self.controller.on_work())
 
     def catch_up(self) -> None:
         while self.driver.has_more:

@@ -15,7 +15,8 @@ from kcore.cli.kraft_format import features_of
 from kcore.cli.kraft_run import RAFT_LEVELS
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import Clocks, KraftController, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig

@@ -19,9 +19,9 @@ from controller.kraft.broker_clusters import (
 )
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.controller import RequestAnswer
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.notices import Notices, notice_of
+from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.protocol_errors import Errors
 from kcore.schema import alter_partition as isrs
 from kcore.schema import partitions as schema

@@ -8,8 +8,9 @@ import pytest
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import HANDLERS, RequestAnswer
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.handlers import HANDLERS, SLICERS
+from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.metadata.image import ClusterImage
@@ -24,6 +25,7 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.metadata_records_log import BeginTransactionRecord, EndTransactionRecord, NoOpRecord
+from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.wire.codec import encode
 from kcore.wire.records import decode_records
@@ -36,7 +38,11 @@ LARGE = 700  # Settings of 30 kB: three batches.
 
 @pytest.fixture
 def handle(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return lambda handler, request=ASK: monkeypatch.setitem(HANDLERS, request, handler)
+    def patched(handler: Any, request: type[Message] = ASK) -> None:
+        monkeypatch.delitem(SLICERS, request, raising=False)
+        monkeypatch.setitem(HANDLERS, request, handler)
+
+    return patched
 
 
 def code(answer: Any) -> Errors:

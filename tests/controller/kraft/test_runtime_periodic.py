@@ -4,11 +4,15 @@ from typing import Any
 
 import pytest
 
-from controller.kraft.runtime import controller_of
+from controller.kraft.broker_clusters import BEGIN_MS, a_cluster, put
+from controller.kraft.broker_clusters import a_topic as put_topic
+from controller.kraft.runtime import controller_of, setting
+from kcore.controller.kraft import periodic
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, PeriodicTasks, Task
+from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, BALANCING, UNCLEAN, PeriodicTasks, Task
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.schema.metadata_records_topics import PartitionChangeRecord
 
 
 def nothing(context: Any, now_ms: int) -> Decision | None:
@@ -93,3 +97,54 @@ def test_what_a_controller_does_by_itself(release: str) -> None:
         *(1, "a cluster"), release=release, auto_leader_rebalance_enable=False, metadata_max_idle_interval_ms=0
     )
     assert {task.name for task in all_tasks(quiet)} == everything - {"electPreferred", "writeNoOpRecord"}
+
+
+class _Watched:
+    """Which scans over all partitions there were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.scans = 0
+        for name in ("leaderless_rows", "rows_not_led_by_first"):
+            monkeypatch.setattr(periodic, name, self._counting(getattr(periodic, name)))
+
+    def _counting(self, scan: Any) -> Any:
+        def counted(table: Any) -> Any:
+            self.scans += 1
+            return scan(table)
+
+        return counted
+
+
+def test_3_9_1_looks_at_the_partitions_that_changed_and_at_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = a_cluster(release="3.9.1", level=21)
+    tasks = PeriodicTasks(all_tasks(context.config))
+    watched = _Watched(monkeypatch)
+    tasks.activate(context, BEGIN_MS)
+    assert watched.scans == 2
+    topic = put_topic(context, 50, [1, 2])
+    tasks.on_change(context, BEGIN_MS)
+    assert not {UNCLEAN, BALANCING} & {*tasks._due_ms} and watched.scans == 2
+    put(context, PartitionChangeRecord(topic_id=topic, partition_id=7, leader=2))
+    tasks.on_change(context, BEGIN_MS)
+    assert BALANCING in tasks._due_ms and UNCLEAN not in tasks._due_ms
+    put(context, PartitionChangeRecord(topic_id=topic, partition_id=9, leader=-1))
+    tasks.on_change(context, BEGIN_MS)
+    assert UNCLEAN in tasks._due_ms and watched.scans == 2
+
+
+def test_3_9_1_looks_at_all_partitions_once_records_were_taken_back() -> None:
+    context = a_cluster(release="3.9.1", level=21)
+    tasks = PeriodicTasks(all_tasks(context.config))
+    context.image.keep_journal()
+    tasks.activate(context, BEGIN_MS)
+    topic = put_topic(context, 5, [1, 2])
+    tasks.on_change(context, BEGIN_MS)
+    begin = context.next_offset
+    context.image.begin(begin)
+    put(context, setting("a").record)
+    tasks.on_change(context, BEGIN_MS)
+    context.image.revert_to(begin)
+    tasks.forget(context)
+    put(context, PartitionChangeRecord(topic_id=topic, partition_id=3, leader=-1))  # At the same offset.
+    tasks.on_change(context, BEGIN_MS)
+    assert UNCLEAN in tasks._due_ms

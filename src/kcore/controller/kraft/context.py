@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from kcore.controller.kraft.acl_index import AclIndex
+from kcore.controller.kraft.admin.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.election_settings import ElectionSettings
 from kcore.controller.kraft.token_index import TokenIndex
@@ -31,10 +32,12 @@ class RequestInfo(NamedTuple):
     is_forwarded: bool = False  # It came in an envelope.
     is_token_authenticated: bool = False  # The principal showed a delegation token.
     listener: str = "CONTROLLER"  # On which the request came.
+    client_id: str | None = None  # The original one, behind an envelope.
 
 
 class ControllerContext:
-    """Handlers read it and change nothing but the random numbers and the heartbeats' contact times.
+    """Handlers read it and change nothing but the random numbers, the dice, the heartbeats' contact times and what is
+    left of quotas on mutations.
 
     `image` is the state that was decided, committed or not. A request's records are replayed before the next one is
     decided, by `apply`.
@@ -55,6 +58,7 @@ class ControllerContext:
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
         self.tokens = TokenIndex(config.delegation_token_secret_key)  # Of `image`, for `admin/tokens.py`.
+        self.mutation_quotas = MutationQuotas(config.static_configs)
         self.wall_ahead_ms = 0  # What the wall clock says above the controller's own, for periodic work.
 
     @property
@@ -75,6 +79,12 @@ class ControllerContext:
         """Where the first record of the next decision will stand in the log."""
         return self.image.end_offset
 
+    def mutation_quota(self, info: RequestInfo, *, strict_from: int) -> MutationQuota:
+        """What of its quota on mutations a request uses; versions before `strict_from` are never refused."""
+        is_strict = info.version >= strict_from
+        name = info.principal.name
+        return self.mutation_quotas.of(self.image.quotas, name, info.client_id, info.now_ms, is_strict=is_strict)
+
     def activate(self, now_ms: int) -> None:
         """The node leads: the session of every unfenced broker begins now (ClusterControlManager.activate)."""
         self.heartbeats.activate(self.image, now_ms)
@@ -91,6 +101,7 @@ def _no_problem(kraft_version: int) -> str | None:
 
 
 Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision]  # Any: a request of its type.
+Slicer: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Steps]
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,9 @@ stops leading, the state reverts to the last commit and every pending request is
 refuses an append because it wrote a control record first, the refused decision and all later ones are made again. A
 standby replays committed records.
 
+A request for many topics or partitions is decided part by part. Meanwhile reads and heartbeats are answered; requests
+that change the state, and periodic work, wait until it is decided: each decision is over the latest state.
+
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
 
@@ -14,16 +17,17 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.handlers import HANDLERS, SLICERS
 from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, Notices, notice_of
+from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
@@ -34,9 +38,10 @@ from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
-from kcore.raft.state_machine import AnyAppend, AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
+from kcore.raft.state_machine import AnyAppend, AppendBatches, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.configs import DescribeConfigsRequest
 from kcore.schema.partitions import ListPartitionReassignmentsRequest
@@ -45,7 +50,8 @@ from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
 
-# Requests that a standby answers, too, from its committed state.
+# Requests that a standby answers, too, from its committed state. The active controller's answer waits for the commit of
+# what it shows; Kafka's shows what is committed (lastStableOffset), at once.
 READS: Final = (
     *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
     DescribeUserScramCredentialsRequest,
@@ -54,47 +60,25 @@ NO_ACTIVE_CONTROLLER: Final = "No controller appears to be active."
 UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
 
-class RequestAnswer(NamedTuple):
-    """The response to the request that `reply_to` identifies; None closes the request's connection."""
-
-    reply_to: Hashable
-    response: Message | None
-
-
-class LogLine(NamedTuple):
-    """A line for the operator's log; `level` is one of the levels of `logging`."""
-
-    level: int
-    text: str
-
-
-class ReadSnapshotSlice(NamedTuple):
-    """A snapshot is being read: call `on_read_slice`, after the events that wait already."""
-
-
-Output: TypeAlias = AnyAppend | Resign | RequestAnswer | LogLine | UpgradeKraftVersion | ReadSnapshotSlice
-Outputs: TypeAlias = Sequence[Output]
-
-
-class Clocks(NamedTuple):
-    """The clocks that the edge hands in."""
-
-    now_ms: Callable[[], int]  # It only goes forward.
-    wall_ms: Callable[[], int]  # For time stamps.
-
-
 @dataclass(slots=True, eq=False)
 class _Pending:
     """A request or a task whose decision is to be made, or is made and not committed yet."""
 
     name: str
-    decide: Callable[[], Decision]
+    decide: Callable[[], Decision | Steps]
     request: Message | None = None
     reply_to: Hashable = None
     response: Message | None = None
     offset: int = 0  # The request is answered once all records below this offset are committed.
     notice: Notice = NOTHING_TOLD  # What the log says once it is committed.
     is_vital: bool = False  # The node cannot lead without it: an exception in it is raised.
+
+
+class _Work(NamedTuple):
+    """A decision that is being made, part by part."""
+
+    pending: _Pending
+    steps: Steps
 
 
 class _Uncommitted(NamedTuple):
@@ -134,6 +118,8 @@ class KraftController:
         self._is_empty = True  # No record was replayed yet.
         self._pending: deque[_Pending] = deque()  # In the order of their offsets.
         self._uncommitted: deque[_Uncommitted] = deque()
+        self._work: _Work | None = None
+        self._behind: deque[_Pending] = deque()  # What waits until that is decided, in the order in which it came.
         self._reader: SnapshotReader | None = None
         self._loading: ClusterImage | None = None
         self._begin_with(ClusterImage())
@@ -172,7 +158,7 @@ class KraftController:
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
         """A request that has a handler in HANDLERS. It is answered once: now, at a commit, or at a resignation."""
-        handler = HANDLERS[type(request)]
+        handler = SLICERS.get(type(request)) or HANDLERS[type(request)]
         if self.epoch is None and not isinstance(request, READS):
             return [RequestAnswer(reply_to, self._not_controller(request))]
         name = type(request).__name__
@@ -180,6 +166,8 @@ class KraftController:
         outputs: list[Output] = []
         if self.epoch is None:
             self._answer_from_committed(pending, outputs)
+        elif self.is_busy and not isinstance(request, READS):
+            self._wait(pending, outputs)
         else:
             self._decide(pending, outputs)
             self.periodic.on_change(self.context, info.now_ms)
@@ -187,8 +175,28 @@ class KraftController:
         return outputs
 
     def _answer_from_committed(self, pending: _Pending, outputs: list[Output]) -> None:
-        response = self._decision(pending, outputs).response
+        decision = self._decision(pending, outputs)
+        assert decision is not None  # Reads are decided at once.
+        response = decision.response
         outputs.append(RequestAnswer(pending.reply_to, None if response is None else fitting(response)))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether what would change the state must wait."""
+        return self._work is not None or bool(self._behind)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `on_timer` is wanted next; None while nothing waits for it, or nothing could be decided."""
+        return None if self.is_busy else self.periodic.next_due_ms
+
+    def _wait(self, pending: _Pending, outputs: list[Output]) -> None:
+        """Heartbeats that change nothing but the time of the last contact are answered at once."""
+        decision = self._decision(pending, outputs) if isinstance(pending.request, BrokerHeartbeatRequest) else None
+        if decision is None or decision.records:
+            self._behind.append(pending)
+        else:
+            self._settle(pending, decision, outputs)
 
     def _not_controller(self, request: Message) -> Message:
         is_known = self.leader_id not in (-1, self.config.node_id)
@@ -199,8 +207,12 @@ class KraftController:
 
     def _decide(self, pending: _Pending, outputs: list[Output]) -> None:
         """Decides on the latest state, appends, replays; answers now where the answer depends on no commit."""
-        assert self.epoch is not None
         decision = self._decision(pending, outputs)
+        if decision is not None:
+            self._settle(pending, decision, outputs)
+
+    def _settle(self, pending: _Pending, decision: Decision, outputs: list[Output]) -> None:
+        assert self.epoch is not None
         made = self._write_and_replay(pending, decision, outputs)
         if decision.kraft_version is not None and made is not None:
             outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
@@ -218,15 +230,46 @@ class KraftController:
         elif pending.request is not None:
             outputs.append(RequestAnswer(pending.reply_to, pending.response))
 
-    def _decision(self, pending: _Pending, outputs: list[Output]) -> Decision:
-        """An exception in a handler fails its request alone: nothing is appended, and the node stays leader."""
+    def _decision(self, pending: _Pending, outputs: list[Output]) -> Decision | None:
+        """None for one that goes on behind other events.
+
+        An exception in a handler fails its request alone: nothing is appended, and the node stays leader.
+        """
         pending.response, pending.notice = None, NOTHING_TOLD
         try:
-            return pending.decide()
+            decided = pending.decide()
         except Exception:
             if pending.is_vital:
                 raise
             return Decision(self._failed(pending, outputs))
+        return decided if isinstance(decided, Decision) else self._part(_Work(pending, decided), outputs)
+
+    def _part(self, work: _Work, outputs: list[Output]) -> Decision | None:
+        try:
+            next(work.steps)
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+        except Exception:
+            return Decision(self._failed(work.pending, outputs))
+        self._work = work
+        outputs.append(WorkOn())
+        return None
+
+    def on_work(self) -> Outputs:
+        """The next part of a decision; once it is made, what waited behind it, one request at a time."""
+        outputs: list[Output] = []
+        if self._work is not None:
+            work, self._work = self._work, None
+            decision = self._part(work, outputs)
+            if decision is not None:
+                self._settle(work.pending, decision, outputs)
+        elif self._behind:
+            self._decide(self._behind.popleft(), outputs)
+        if self._work is None and self.epoch is not None:
+            self.periodic.on_change(self.context, self._clocks.now_ms())
+            outputs += [WorkOn()] if self._behind else []
+        return outputs
 
     def _write_and_replay(self, pending: _Pending, decision: Decision, outputs: list[Output]) -> Written | None:
         """Encodes the decided records and applies them to the state.
@@ -267,7 +310,7 @@ class KraftController:
     def on_timer(self) -> Outputs:
         """Runs the periodic tasks that are due; may be called at any time."""
         outputs: list[Output] = []
-        while self.epoch is not None:
+        while self.epoch is not None and not self.is_busy:
             now_ms = self._clocks.now_ms()
             self.context.wall_ahead_ms = self._clocks.wall_ms() - now_ms
             task = self.periodic.due(now_ms)
@@ -310,9 +353,9 @@ class KraftController:
 
     def _begin_context(self) -> None:
         """Makes a new context over the same state: a standby does not keep the rest of the context up to date."""
-        heartbeats = self.context.heartbeats
+        heartbeats, mutation_quotas = self.context.heartbeats, self.context.mutation_quotas
         self._begin_with(self.image)
-        self.context.heartbeats = heartbeats
+        self.context.heartbeats, self.context.mutation_quotas = heartbeats, mutation_quotas
 
     def _activation(self, outputs: list[Output]) -> Decision:
         made = activation(self.image, self.config, self._bootstrap, is_empty=self._is_empty)
@@ -361,7 +404,8 @@ class KraftController:
         self.epoch = None
         self.periodic.deactivate()
         self._begin_context()
-        pending, self._pending = self._pending, deque()
+        pending = [*self._pending, *self._undecided()]
+        self._pending.clear()
         self._uncommitted.clear()
         answers = [
             RequestAnswer(each.reply_to, refused(each.request, Errors.NOT_CONTROLLER, NO_ACTIVE_CONTROLLER))
@@ -379,13 +423,24 @@ class KraftController:
         self.image.end_offset = next_offset
         while self._uncommitted and self._uncommitted[-1].begin >= begin:
             self._uncommitted.pop()
-        again: deque[_Pending] = deque()
+        was_busy = self.is_busy
+        again = deque(self._undecided())
         while self._pending and self._pending[-1].offset > begin:
             again.appendleft(self._pending.pop())
+        self.periodic.forget(self.context)
         outputs: list[Output] = []
-        for pending in again:
-            self._decide(pending, outputs)
-        return outputs
+        while again and self._work is None:
+            self._decide(again.popleft(), outputs)
+        self._behind = again
+        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # One is on its way.
+
+    def _undecided(self) -> list[_Pending]:
+        """What is not decided yet, in order; it waits no more."""
+        work = [] if self._work is None else [self._work.pending]
+        undecided = [*work, *self._behind]
+        self._work = None
+        self._behind.clear()
+        return undecided
 
     # Snapshots.
 

@@ -4,9 +4,9 @@ Records are values on their way to the log: single ones as objects, changes and 
 that a million of them cost no object each. `encoded` turns all of them into bytes, in order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.image import ClusterImage
@@ -37,6 +37,27 @@ class Decision:
     is_atomic: bool = True  # All records or none: a transaction, if they do not fit one batch.
     has_more: bool = False  # Of a periodic task: it has more to do at once, even if it wrote nothing.
     kraft_version: int | None = None  # The level that the raft layer is to write, with the voters, before the records.
+
+
+AT_ONCE: Final = 1_000  # Topics or partitions of a request, in one part of a decision.
+Steps: TypeAlias = Generator[None, None, Decision]
+"""A long decision, part by part, a few milliseconds each. Between two parts the state stays what it is."""
+
+
+def pause_if_many(count: int) -> Generator[None, None, None]:
+    """Ends a part of a decision for so many topics or partitions, unless all of it is one."""
+    if count >= AT_ONCE:
+        yield
+
+
+def whole(steps: Steps) -> Decision:
+    """The decision, without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
 
 
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:

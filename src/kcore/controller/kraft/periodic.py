@@ -14,8 +14,10 @@ from typing import Final, TypeAlias
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.metadata.columns import NO_TOPIC
+from kcore.replication.elections import rows_not_led_by_first
+from kcore.replication.kraft_events import leaderless_rows
 from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.types import Int32s
 
 AGAIN_MS: Final = 10
 MOST_ELECTIONS: Final = 10_000  # Of one task at once; Kafka's are 1,000 (MAX_ELECTIONS_PER_IMBALANCE).
@@ -40,6 +42,7 @@ class Task:
     work: Work
     continues_from: int | None = None  # If it wrote so many records, it is due again at once.
     is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: it is scheduled only while this holds.
+    is_wanted_by: Callable[[ControllerContext, Int32s], bool] | None = None  # The same for these partitions alone.
     next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when it has something to do.
 
 
@@ -50,6 +53,8 @@ class PeriodicTasks:
         """`tasks`: in the order in which they run if several are due at the same time."""
         self._tasks = {task.name: task for task in tasks}
         self._due_ms: dict[str, int] = {}  # In the order in which they were set.
+        self._looks_at_changes = any(task.is_wanted_by is not None for task in tasks)
+        self._seen = 0  # All partitions that a record below this offset changed were looked at.
 
     def activate(self, context: ControllerContext, now_ms: int) -> None:
         """The node leads: every period begins now."""
@@ -57,21 +62,44 @@ class PeriodicTasks:
         for task in self._tasks.values():
             if task.is_wanted is None and task.next_ms is None:
                 self._set(task, now_ms + task.period_ms)
+        self.forget(context)
         self.on_change(context, now_ms)
+
+    def forget(self, context: ControllerContext) -> None:
+        """Records were taken back: the next change has all partitions looked at."""
+        if self._looks_at_changes:
+            context.image.keep_deltas(context.image.end_offset)
+            self._seen = -1
 
     def deactivate(self) -> None:
         """The node does not lead any more: nothing is due."""
         self._due_ms = {}
 
     def on_change(self, context: ControllerContext, now_ms: int) -> None:
-        """The state has changed: schedules the tasks of 3.9.1 that have a reason now."""
+        """The state has changed: 3.9.1 looks whether there is something to wait for now, where partitions changed."""
+        rows = self._changed(context) if self._looks_at_changes else None
         for task in self._tasks.values():
             if task.name not in self._due_ms and (task.is_wanted is not None or task.next_ms is not None):
-                self._wait(task, context, now_ms)
+                self._wait(task, context, now_ms, rows)
 
-    def _wait(self, task: Task, context: ControllerContext, now_ms: int) -> None:
-        """Schedules the task's next run, if it has one."""
-        if task.next_ms is not None:
+    def _changed(self, context: ControllerContext) -> Int32s | None:
+        """Partitions that changed since this was asked; None where that may be any."""
+        image, end = context.image, context.image.end_offset
+        delta = image.changes_between(self._seen, end)
+        if self._seen != end:
+            image.keep_deltas(end)
+        self._seen = end
+        return None if delta is None else delta.rows
+
+    def _wait(self, task: Task, context: ControllerContext, now_ms: int, rows: Int32s | None = None) -> None:
+        """For what a task waits for next; nothing is set where it waits for nothing.
+
+        `rows`: it did not wait so far, and only these partitions have changed since.
+        """
+        if rows is not None and task.is_wanted_by is not None:
+            if task.is_wanted_by(context, rows):
+                self._set(task, now_ms + task.period_ms)
+        elif task.next_ms is not None:
             if (next_ms := task.next_ms(context)) is not None:
                 self._set(task, next_ms)
         elif task.is_wanted is None or task.is_wanted(context):
@@ -119,15 +147,20 @@ def no_op(context: ControllerContext, now_ms: int) -> Decision | None:
 
 
 def _is_leaderless(context: ControllerContext) -> bool:
-    table = context.image.table
-    return bool(((table.leader__p < 0) & (table.topic_row__p != NO_TOPIC)).any())
+    return bool(len(leaderless_rows(context.image.table)))
+
+
+def _are_leaderless(context: ControllerContext, rows: Int32s) -> bool:
+    return bool((context.image.table.leader__p[rows] < 0).any())
 
 
 def _is_imbalanced(context: ControllerContext) -> bool:
+    return bool(len(rows_not_led_by_first(context.image.table)))
+
+
+def _are_imbalanced(context: ControllerContext, rows: Int32s) -> bool:
     table = context.image.table
-    if not table.partition_count:
-        return False
-    return bool(((table.leader__p != table.replicas__ps[:, 0]) & (table.topic_row__p != NO_TOPIC)).any())
+    return bool(len(rows)) and bool((table.leader__p[rows] != table.replicas__ps[rows, 0]).any())
 
 
 def _next_session_end(context: ControllerContext) -> int | None:
@@ -156,6 +189,7 @@ def tasks_of(
             elect_unclean,
             continues_from=MOST_ELECTIONS,
             is_wanted=_is_leaderless if is_old else None,
+            is_wanted_by=_are_leaderless if is_old else None,
         ),
         Task(
             FENCING,
@@ -167,8 +201,9 @@ def tasks_of(
     ]
     if config.auto_leader_rebalance_enable:
         period_ms = config.leader_imbalance_check_interval_seconds * 1000
-        wanted = _is_imbalanced if is_old else None
-        tasks.insert(1, Task(BALANCING, period_ms, balance, continues_from=MOST_ELECTIONS, is_wanted=wanted))
+        wanted, wanted_by = (_is_imbalanced, _are_imbalanced) if is_old else (None, None)
+        balancing = Task(BALANCING, period_ms, balance, MOST_ELECTIONS, is_wanted=wanted, is_wanted_by=wanted_by)
+        tasks.insert(1, balancing)
     if config.metadata_max_idle_interval_ms > 0:
         tasks.append(Task(NO_OP, config.metadata_max_idle_interval_ms, no_op))
     return tasks

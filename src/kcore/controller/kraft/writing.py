@@ -7,16 +7,19 @@ changed by the very bytes that go into the log, so that whoever replays the log 
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Versioned, encoded
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
-from kcore.metadata.replay import replay
+from kcore.metadata.replay import replay, replay_values
 from kcore.metadata.transactions import atomic
-from kcore.wire.encoded_records import EncodedRecords
+from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
 FEW: Final = 16  # Up to so many records are replayed one by one: that is faster.
+BATCH_BYTES: Final = 1 << 20  # A follower replays a batch at once, and serves nothing meanwhile.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +44,10 @@ def written(context: ControllerContext, decision: Decision, epoch: int, wall_ms:
     if not parts:
         return None
     records = parts[0] if len(parts) == 1 else EncodedRecords.joined(parts)
-    framed = atomic(records, level) if decision.is_atomic else records
+    most = BATCH_BYTES if level.transactions_supported or not decision.is_atomic else MAX_BATCH_BYTES
+    framed = atomic(records, level, max_bytes=most) if decision.is_atomic else records
     begin = context.image.end_offset
-    batches = b"".join(framed.batches(begin, epoch=epoch, timestamp=wall_ms))
+    batches = b"".join(framed.batches(begin, epoch=epoch, timestamp=wall_ms, max_bytes=most))
     return Written(begin, begin + len(framed), batches, records, framed is not records)
 
 
@@ -64,8 +68,7 @@ def take_effect(context: ControllerContext, made: Written, decision: Decision, e
         return
     if made.is_transaction:  # The whole transaction is decided, so its records take effect at once.
         image.begin(made.begin, epoch)
-        for batch in made.records.batches(made.begin + 1, epoch=epoch, timestamp=0):
-            replay(image, decode_records(bytes(batch)))
+        replay_values(image, made.records, np.arange(made.begin + 1, made.end - 1))
     else:
         replay(image, decode_records(made.batches))
     image.end_offset = made.end

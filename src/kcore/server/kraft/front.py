@@ -49,6 +49,7 @@ class _Asked(NamedTuple):
     listener: str
     is_forwarded: bool = False
     is_token_authenticated: bool = False
+    client_id: str | None = None
 
 
 def _senseless(asked: _Asked) -> NetworkError:
@@ -129,7 +130,9 @@ class ControllerFront(QuorumFront):
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
         version, principal, address = context.version, context.principal, context.client_address
-        asked = _Asked(request, version, principal, address, context.listener_name)
+        asked = _Asked(
+            *(request, version, principal, address, context.listener_name), client_id=context.header.client_id
+        )
         if isinstance(request, EnvelopeRequest):
             return await self._enveloped(context, request, asked)
         if not is_parsed(request):
@@ -150,6 +153,7 @@ class ControllerFront(QuorumFront):
         asked = _Asked(
             *(found.request, version, found.principal, found.client_address, outer.listener),
             is_forwarded=True,
+            client_id=found.header.client_id,
             is_token_authenticated=found.is_token_authenticated,
         )
         response = await self._asked(context, asked)
@@ -190,6 +194,7 @@ class ControllerFront(QuorumFront):
             is_forwarded=asked.is_forwarded,
             is_token_authenticated=asked.is_token_authenticated,
             listener=asked.listener,
+            client_id=asked.client_id,
         )
 
     def _is_allowed(self, asked: _Asked, operation: int) -> bool:

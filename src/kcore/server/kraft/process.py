@@ -14,7 +14,8 @@ from typing import Any, Final
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.controller import Clocks, KraftController, LogLine, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft import kraft_version
@@ -134,7 +135,7 @@ class KraftServer(QuorumServer):
             self._show_features()
 
     def _wake_controller(self) -> None:
-        due_ms = self.controller.periodic.next_due_ms
+        due_ms = self.controller.next_due_ms
         when_s = None if due_ms is None else self._own_clock.seconds_of(due_ms)
         if self._control_timer is not None:
             if self._control_timer.when() == when_s:
@@ -158,6 +159,8 @@ class KraftServer(QuorumServer):
             logger.log(effect.level, "%s", effect.text)
         elif isinstance(effect, ReadSnapshotSlice):
             asyncio.get_running_loop().call_soon(self._control, self.controller.on_read_slice)
+        elif isinstance(effect, WorkOn):
+            asyncio.get_running_loop().call_soon(self._control, self.controller.on_work)
         else:
             super()._perform_own(effect)
 

@@ -4,7 +4,7 @@ Source: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeader
 maybeBalancePartitionLeaders.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, Steps, pause_if_many, whole
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     in_runs,
@@ -52,6 +52,11 @@ _MESSAGES: Final[dict[int, str | None]] = {
 
 
 def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Decision:
+    """As `leaders_elected_as_asked`."""
+    return whole(leaders_elected_as_asked(context, request, info))
+
+
+def leaders_elected_as_asked(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Steps:
     """An administrator asks for elections; a request without partitions asks for all. One bulk decision."""
     if not is_authorized(context, info, ALTER):
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
@@ -63,7 +68,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
     if request.topic_partitions is None:
         response, elected = _elect_everywhere(context, request.election_type == ElectionType.UNCLEAN)
     else:
-        response, elected = _elect_these(
+        response, elected = yield from _elect_these(
             context, request.topic_partitions, request.election_type == ElectionType.UNCLEAN
         )
     try:
@@ -83,10 +88,13 @@ def _all_refused(request: ElectLeadersRequest, info: RequestInfo, error: Errors,
 # Source: ReplicationControlManager.electLeaders.
 
 
-def _elect_these(context: ControllerContext, topics: Sequence[TopicPartitions], unclean: bool) -> _Elected:
+def _elect_these(
+    context: ControllerContext, topics: Sequence[TopicPartitions], unclean: bool
+) -> Generator[None, None, _Elected]:
     table = context.image.table
     topic_rows = topic_rows_by_name(table, [topic.topic for topic in topics])
     indexes = [index for topic in topics for index in topic.partitions]
+    yield from pause_if_many(len(indexes))
     rows = rows_named(table, topic_rows, [len(topic.partitions) for topic in topics], indexes)
     errors = np.zeros(len(rows), np.int16)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -100,6 +108,7 @@ def _elect_these(context: ControllerContext, topics: Sequence[TopicPartitions], 
         errors[chosen] = _failure(unclean)
         errors[chosen[places_of(changes, rows[chosen])]] = Errors.NONE
         elected += [changes] if len(changes) else []
+    yield from pause_if_many(len(indexes))
     return _response(topics, topic_rows, indexes, errors), elected
 
 

@@ -3,7 +3,7 @@
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Generator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple, Self
@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many, whole
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
@@ -42,6 +42,7 @@ from kcore.schema.partitions import (
 from kcore.types import Int16s, Int32s, Int64s
 
 _CANCELS, _BEGINS = 0, 1
+_CHECKED_AT_ONCE: Final = 10 * AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,11 @@ _OVER_LIMIT: Final = _Problem(Errors.UNKNOWN_SERVER_ERROR)
 def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
 ) -> Decision:
+    """As `reassigned`."""
+    return whole(reassigned(context, request, info))
+
+
+def reassigned(context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo) -> Steps:
     """Reassignments without a problem are one bulk decision, or several where the request's order asks for them."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
@@ -95,12 +101,14 @@ def on_alter_partition_reassignments(
         return Decision(AlterPartitionReassignmentsResponse())
     table = context.image.table
     asked = _Asked.of(table, request)
-    problems = _problems(table, asked)
+    yield from pause_if_many(len(asked.rows))
+    problems = yield from _problems(table, asked)
     decided = _decided(table, kraft_settings(context), asked, problems)
     if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
         decided = _decided(table, kraft_settings(context), asked, problems)
+    yield from pause_if_many(len(asked.rows))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
@@ -134,11 +142,13 @@ def _responses(
 # What is wrong with a request.
 
 
-def _problems(table: PartitionTable, asked: _Asked) -> dict[int, _Problem]:
+def _problems(table: PartitionTable, asked: _Asked) -> Generator[None, None, dict[int, _Problem]]:
     """By place in the request; a light look at each partition that it names."""
     problems: dict[int, _Problem] = {}
     registered, too_often = {*table.brokers}, named_too_often(asked.rows).tolist()
     for place, (partition, row) in enumerate(zip(asked.partitions, asked.rows.tolist(), strict=True)):
+        if place % _CHECKED_AT_ONCE == _CHECKED_AT_ONCE - 1:
+            yield
         if row < 0:
             problem: _Problem | None = _unknown(asked, place)
         elif too_often[place]:

@@ -1,6 +1,6 @@
 """CreateTopics (ControllerApis.createTopics, ReplicationControlManager.createTopics)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from itertools import product
 from typing import Final
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
+from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import CREATE, DESCRIBE_CONFIGS, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, whole
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
@@ -31,10 +32,16 @@ from kcore.schema.topics import (
 )
 from kcore.types import Int32s
 
+_STRICT_FROM: Final = 6  # The version from which on a quota on mutations refuses (KIP-599).
 _FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
 
 
 def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Decision:
+    """As `topics_created`."""
+    return whole(topics_created(context, request, info))
+
+
+def topics_created(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Steps:
     """Needs CREATE of the cluster, or of each topic that is to be created."""
     names, repeated = distinct_names(each.name for each in request.topics)
     allowed = {*names} - {METADATA_TOPIC}
@@ -43,21 +50,22 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
         permitted = filter_by_authorized(context, info, CREATE, TOPIC, allowed)
     describable = filter_by_authorized(context, info, DESCRIBE_CONFIGS, TOPIC, allowed)
     topics = [each for each in request.topics if each.name in permitted]
-    creating = Creating(context, describable, is_forwarded=info.is_forwarded)
+    quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
+    creating = Creating(context, describable, quota, is_forwarded=info.is_forwarded)
     try:
-        results = creating.results(topics)
+        results = yield from creating.results(topics)
         check_records(context, count_of(creating.made))
     except ApiException as error:
         return Decision(refused(request, error.error, told(error)))
     results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
-    for name in hash_map_order(names):
+    for name in hash_map_order(names) if len(permitted) < len(names) else ():
         if name == METADATA_TOPIC:
             message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             results.append(_failed(name, Errors.INVALID_REQUEST, message))
         elif name not in permitted:
             results.append(_failed(name, Errors.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
     records = () if request.validate_only else records_of(context, creating.made)
-    return Decision(CreateTopicsResponse(topics=results), records)
+    return Decision(CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_ms), records)
 
 
 def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -71,19 +79,24 @@ def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
 class Creating:
     """The topics of one request; `made` are those that are created."""
 
-    def __init__(self, context: ControllerContext, describable: set[str], *, is_forwarded: bool) -> None:
+    def __init__(
+        self, context: ControllerContext, describable: set[str], quota: MutationQuota, *, is_forwarded: bool
+    ) -> None:
         self._context = context
+        self._quota = quota
         self._describable = describable
         self._effective = EffectiveConfigs(context.config, context.image)
         self._changes = ConfigChanges(context, is_forwarded=is_forwarded)
         self._placing = Placing(context)
         self.made: list[NewTopic] = []
 
-    def results(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+    def results(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
         """The result of each topic in turn. PolicyViolationException for more partitions than a request may create."""
         self._check_partitions(topics)
-        found = []
-        for topic in topics:
+        found: list[CreatableTopicResult] = []
+        for place, topic in enumerate(topics, 1):
+            if place % AT_ONCE == 0:
+                yield
             try:
                 self._check_name(topic.name)
                 found.append(self._created(topic))
@@ -114,6 +127,7 @@ class Creating:
     def _created(self, topic: CreatableTopic) -> CreatableTopicResult:
         configs, records = self._configs(topic)
         replicas__ps = self._manual(topic) if topic.assignments else self._placed(topic)
+        self._quota.record(len(replicas__ps))
         topic_id = self._context.new_uuid()
         self.made.append(NewTopic(topic.name, topic_id, replicas__ps, configs=records))
         result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])

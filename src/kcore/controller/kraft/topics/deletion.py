@@ -1,33 +1,41 @@
 """DeleteTopics (ControllerApis.deleteTopics, ReplicationControlManager.deleteTopics)."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 
+from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import DELETE, DESCRIBE, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, whole
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.creation import distinct_names
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.types import ZERO_UUID, Uuid
 
 ENABLED: Final = "delete.topic.enable"
+_STRICT_FROM: Final = 5  # The version from which on a quota on mutations refuses (KIP-599).
 _FIRST_WITH_ITS_ERROR: Final = 3  # The version that knows TOPIC_DELETION_DISABLED.
 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Decision:
+    """As `topics_deleted`."""
+    return whole(topics_deleted(context, request, info))
+
+
+def topics_deleted(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
     """Topics by name or id. A principal that may not describe a topic does not learn whether it exists."""
     if context.config.static_configs.get(ENABLED, "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR
         return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
     deleting = Deleting(context, info)
-    deleting.name(request)
-    records = deleting.records()
-    return Decision(DeleteTopicsResponse(responses=deleting.results), records)
+    yield from deleting.name(request)
+    quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
+    records = yield from deleting.records(quota)
+    return Decision(DeleteTopicsResponse(responses=deleting.results, throttle_time_ms=quota.throttle_time_ms), records)
 
 
 class Deleting:
@@ -42,7 +50,7 @@ class Deleting:
         message = message or DEFAULT_MESSAGES.get(error)
         self.results.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message))
 
-    def name(self, request: DeleteTopicsRequest) -> None:
+    def name(self, request: DeleteTopicsRequest) -> Generator[None, None, None]:
         """Finds the topics that the request names and that the principal may delete."""
         given_names, given_ids = list(request.topic_names), []
         for each in request.topics:
@@ -67,7 +75,10 @@ class Deleting:
         by_id = self._known([topic_id for topic_id in counts if topic_id not in repeated_ids])
         describable, deletable = self._permitted({*names, *by_id.values()})
         self._find_by_id(by_id, describable, deletable)
-        self._find_by_name(names, describable, deletable, repeated_ids)
+        for start in range(0, len(names), AT_ONCE):
+            if start:
+                yield
+            self._find_by_name(names[start : start + AT_ONCE], describable, deletable, repeated_ids)
 
     def _known(self, ids: Iterable[Uuid]) -> dict[Uuid, str]:
         topics, known = self._context.image.topics, {}
@@ -113,12 +124,21 @@ class Deleting:
             else:
                 self._found[topic_id] = name
 
-    def records(self) -> list[Versioned]:
+    def records(self, quota: MutationQuota) -> Generator[None, None, list[Versioned]]:
         """The records of the deleted topics; adds their results."""
         most = MOST_RECORDS if has_limits(self._context) else len(self._found)
+        table, records = self._context.image.table, list[Versioned]()
         for place, (topic_id, name) in enumerate(self._found.items()):
-            error = Errors.NONE if place < most else Errors.UNKNOWN_SERVER_ERROR
+            if place % AT_ONCE == AT_ONCE - 1:
+                yield
+            error = Errors.NONE if len(records) < most else Errors.UNKNOWN_SERVER_ERROR
+            try:
+                quota.record(len(table.rows_of_topic(name)) if quota.is_limited else 0)
+            except ApiException as refusal:
+                error = refusal.error
+            if error is Errors.NONE:
+                records.append(Versioned(RemoveTopicRecord(topic_id=topic_id)))
             self.results.append(
                 DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=None)
             )
-        return [Versioned(RemoveTopicRecord(topic_id=topic_id)) for topic_id in list(self._found)[:most]]
+        return records

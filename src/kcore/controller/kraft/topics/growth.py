@@ -1,14 +1,17 @@
 """CreatePartitions (ControllerApis.createPartitions, ReplicationControlManager.createPartitions)."""
 
+from typing import Final
+
 import numpy as np
 
+from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import ALTER, TOPIC, filter_by_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, whole
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
-from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
+from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
 from kcore.java_hash import FIBONACCI, hash_map_order
@@ -23,8 +26,15 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Int32s
 
+_STRICT_FROM: Final = 3  # The version from which on a quota on mutations refuses (KIP-599).
+
 
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Decision:
+    """As `partitions_created`."""
+    return whole(partitions_created(context, request, info))
+
+
+def partitions_created(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
     """Adds partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
@@ -32,19 +42,25 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
     listed = [name for name in hash_map_order(topics) if name not in repeated]
     results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
-    growing = Growing(context)
-    results += [growing.result(topics[name]) for name in listed if name in permitted]
+    quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
+    growing = Growing(context, quota)
+    for place, name in enumerate((name for name in listed if name in permitted), 1):
+        if place % AT_ONCE == 0:
+            yield
+        results.append(growing.result(topics[name]))
     records = () if request.validate_only else records_of(context, growing.made)
-    return Decision(CreatePartitionsResponse(results=results), records)
+    return Decision(CreatePartitionsResponse(results=results, throttle_time_ms=quota.throttle_time_ms), records)
 
 
 class Growing:
     """The topics of one request; `made` are those that get partitions."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, quota: MutationQuota) -> None:
         self._context = context
+        self._quota = quota
         self._placing = Placing(context)
         self.made: list[NewTopic] = []
+        self._partitions = 0  # Of these.
 
     def result(self, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
         """The result of one topic."""
@@ -73,6 +89,7 @@ class Growing:
                 "were specified."
             )
         self._check_count(more)
+        self._quota.record(more)
         factor, topic_id = replication_factor(table, row, count), table.topics.ids[row]
         try:
             replicas__ps = self._placed(topic, more, count, factor)
@@ -81,6 +98,7 @@ class Growing:
                 self.made.append(NewTopic(name, topic_id, error.before, count, is_new=False))
             raise
         self.made.append(NewTopic(name, topic_id, replicas__ps, count, is_new=False))
+        self._partitions += more
 
     def _placed(self, topic: CreatePartitionsTopic, more: int, first: int, factor: int) -> Int32s:
         if topic.assignments is None:
@@ -89,7 +107,7 @@ class Growing:
 
     def _check_count(self, more: int) -> None:
         """Refuses more partitions than fit, without a message, as Kafka's controller does."""
-        count = count_of(self.made) + more
+        count = self._partitions + more
         if count > MOST_RECORDS and has_limits(self._context):
             Errors.UNKNOWN_SERVER_ERROR.raise_for()
         if count > MOST_PARTITIONS:

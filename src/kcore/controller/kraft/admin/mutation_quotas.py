@@ -1,0 +1,137 @@
+"""controller_mutation_rate: how many partitions a user or client may create and delete a second (KIP-599).
+
+The controller itself enforces it in KRaft mode. A bucket of tokens refills at the quota's rate; a request may overdraw
+it, and the next one is refused until the bucket is at zero again. Older versions of a request are never refused, only
+told how long to wait. What is only validated counts, too.
+
+Source: ControllerMutationQuotaManager, Strict- and PermissiveControllerMutationQuota, TokenBucket, ClientQuotaManager.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kcore.metadata.image_state import QuotaEntity
+from kcore.protocol_errors import Errors
+
+RATE: Final = "controller_mutation_rate"
+WINDOWS: Final = "controller.quota.window.num", "11"
+WINDOW_SECONDS: Final = "controller.quota.window.size.seconds", "1"
+MOST_BUCKETS: Final = 10_000
+_USER, _CLIENT = "user", "client-id"
+
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+_Tags = tuple[str, str]  # Of a bucket: user and client id, or one of them and an empty text.
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float = 0.0
+    updated_ms: int | None = None
+
+    def refill(self, rate: float, burst: float, now_ms: int) -> None:
+        """A new bucket is full."""
+        since_ms = math.inf if self.updated_ms is None else now_ms - self.updated_ms
+        self.tokens = min(burst, self.tokens + rate * since_ms / 1000) if rate else min(burst, self.tokens)
+        self.updated_ms = now_ms
+
+
+class MutationQuota:
+    """Of one request."""
+
+    def __init__(self, bucket: _Bucket | None, rate: float, burst: float, now_ms: int, *, is_strict: bool) -> None:
+        """Without a bucket there is no quota."""
+        self._bucket, self._rate, self._burst, self._now_ms = bucket, rate, burst, now_ms
+        self._is_strict = is_strict
+        self.throttle_time_ms = 0  # What the response says.
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a quota."""
+        return self._bucket is not None
+
+    def record(self, partitions: int) -> None:
+        """So many are to be created or deleted. ThrottlingQuotaExceededException."""
+        bucket = self._bucket
+        if bucket is None:
+            return
+        bucket.refill(self._rate, self._burst, self._now_ms)
+        is_refused = self._is_strict and bucket.tokens < 0
+        if not is_refused:
+            bucket.tokens = min(self._burst, bucket.tokens - partitions)
+        if bucket.tokens < 0 and (is_refused or not self._is_strict):
+            self.throttle_time_ms = _until_zero(bucket.tokens, self._rate)
+        if is_refused:
+            Errors.THROTTLING_QUOTA_EXCEEDED.raise_for()
+
+
+def _until_zero(tokens: float, rate: float) -> int:
+    """Milliseconds; 0 where the bucket never fills again, as Java's casts make it."""
+    wait_ms = math.floor(-tokens / rate * 1000 + 0.5) if rate else 0
+    return min(wait_ms, (1 << 31) - 1)
+
+
+class MutationQuotas:
+    """The buckets of all users and clients that have a quota."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """`settings`: of server.properties."""
+        windows, seconds = (int(settings.get(*each)) for each in (WINDOWS, WINDOW_SECONDS))
+        self._burst_s = windows * seconds
+        self._buckets: dict[_Tags, _Bucket] = {}
+
+    def of(self, quotas: Quotas, user: str, client_id: str | None, now_ms: int, *, is_strict: bool) -> MutationQuota:
+        """What counts for a request of this user and client."""
+        tags = _tags(quotas, user, client_id or "")
+        rate = _rate(quotas, *tags)
+        if rate is None:
+            return MutationQuota(None, 0, 0, now_ms, is_strict=is_strict)
+        burst = rate * self._burst_s
+        if tags not in self._buckets:
+            self._make_room(now_ms)
+        bucket = self._buckets.setdefault(tags, _Bucket())
+        return MutationQuota(bucket, rate, burst, now_ms, is_strict=is_strict)
+
+    def _make_room(self, now_ms: int) -> None:
+        """A bucket that nobody used for the time in which it fills from zero is like a new one."""
+        if len(self._buckets) < MOST_BUCKETS:
+            return
+        fresh_ms = now_ms - self._burst_s * 1000
+        self._buckets = {
+            tags: bucket
+            for tags, bucket in self._buckets.items()
+            if bucket.tokens < 0 or (bucket.updated_ms is not None and bucket.updated_ms > fresh_ms)
+        }
+        while len(self._buckets) >= MOST_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]
+
+
+def _tags(quotas: Quotas, user: str, client_id: str) -> _Tags:
+    """Whose bucket it is: the first of Kafka's levels at which there is a quota says so."""
+    levels: tuple[tuple[QuotaEntity, _Tags], ...] = (
+        (_entity(user, client_id), (user, client_id)),
+        (_entity(user, None), (user, client_id)),
+        (((_USER, user),), (user, "")),
+        (_entity(None, client_id), (user, client_id)),
+        (_entity(None, None), (user, client_id)),
+        (((_USER, None),), (user, "")),
+    )
+    return next((tags for entity, tags in levels if RATE in quotas.get(entity, {})), ("", client_id))
+
+
+def _rate(quotas: Quotas, user: str, client_id: str) -> float | None:
+    """The quota of a bucket."""
+    if user and client_id:
+        levels = [_entity(one, other) for one in (user, None) for other in (client_id, None)]
+    elif user:
+        levels = [((_USER, user),), ((_USER, None),)]
+    elif client_id:
+        levels = [((_CLIENT, client_id),), ((_CLIENT, None),)]
+    else:
+        levels = []
+    return next((quotas[each][RATE] for each in levels if RATE in quotas.get(each, {})), None)
+
+
+def _entity(user: str | None, client_id: str | None) -> QuotaEntity:
+    return (_CLIENT, client_id), (_USER, user)

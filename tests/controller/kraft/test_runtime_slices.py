@@ -1,0 +1,247 @@
+"""A request for many topics or partitions is decided part by part: what is answered meanwhile, and what waits."""
+
+from typing import Any
+
+import pytest
+
+from controller.kraft.runtime import BEGIN_MS, Stage, controller_of
+from kcore.controller.kraft.decision import AT_ONCE
+from kcore.controller.kraft.tasks import all_tasks
+from kcore.controller.kraft.writing import BATCH_BYTES
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.replay import replay
+from kcore.protocol_errors import Errors
+from kcore.raft.batches import split_batches
+from kcore.raft.control_records import leader_change
+from kcore.raft.state_machine import AppendBatches
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
+from kcore.schema.cluster_metadata import DescribeClusterRequest
+from kcore.schema.partitions import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from kcore.schema.structure import Message
+from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from kcore.types import Uuid
+from kcore.wire.records import decode_records
+
+PARTS = 4
+MANY = PARTS * AT_ONCE
+NAMES = [f"t{number}" for number in range(MANY)]
+
+
+class Cluster(Stage):
+    """Brokers 1 to 3, unfenced, under a leader."""
+
+    def __init__(self) -> None:
+        self.now_ms = BEGIN_MS
+        controller = controller_of(lambda: self.now_ms)
+        controller.periodic = type(controller.periodic)(all_tasks(controller.config))
+        super().__init__(controller)
+        for broker in (1, 2, 3):
+            listener = Listener(name="A", host="h", port=9092)
+            level = Feature(name="metadata.version", min_supported_version=1, max_supported_version=30)
+            request = BrokerRegistrationRequest(
+                broker_id=broker,
+                cluster_id="a cluster",
+                incarnation_id=Uuid(bytes([broker] * 16)),
+                listeners=[listener],
+                features=[level],
+                log_dirs=[Uuid(bytes([9, broker] * 8))],
+            )
+            self.ask(request, f"registration {broker}", 4)
+            self.beat(broker, "unfencing")
+        self.commit()
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.controller.image
+
+    def beat(self, broker: int, name: str, **fields: Any) -> str:
+        brokers, name = self.image.brokers, f"{name} {broker}"
+        epoch, offset = int(brokers.epochs[brokers.row(broker)]), self.image.end_offset
+        request = BrokerHeartbeatRequest(
+            broker_id=broker, broker_epoch=epoch, current_metadata_offset=offset, cordoned_log_dirs=None, **fields
+        )
+        self.ask(request, name, 1)
+        return name
+
+    def create(self, names: list[str], name: str) -> None:
+        self.ask(CreateTopicsRequest(topics=[a_topic(each) for each in names]), name, 7)
+
+    def work_to_the_end(self) -> int:
+        """How many parts that took."""
+        parts = 0
+        while self.parts_wanted:
+            self.work()
+            parts += 1
+        return parts
+
+    def codes(self, name: str) -> set[int]:
+        response: Any = self.answers[name]
+        return {each.error_code for each in response.topics}
+
+
+def a_topic(name: str) -> CreatableTopic:
+    return CreatableTopic(name=name, num_partitions=1, replication_factor=3, assignments=[], configs=[])
+
+
+def test_heartbeats_and_reads_are_answered_between_the_parts_of_a_decision() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    end = cluster.image.end_offset
+    cluster.create(NAMES, "many")
+    for part in range(PARTS - 1):
+        assert cluster.controller.is_busy and cluster.image.end_offset == end
+        assert cluster.beat(1 + part % 3, f"beat {part}") in cluster.answers
+        cluster.ask(DescribeClusterRequest(), f"read {part}")
+        assert f"read {part}" in cluster.answers
+        cluster.work()
+    cluster.work()
+    assert not cluster.parts_wanted and not cluster.controller.is_busy
+    assert cluster.image.topics.count == MANY and "many" not in cluster.answers
+    cluster.commit()
+    assert cluster.codes("many") == {0}
+
+
+def test_what_changes_the_state_waits_and_comes_in_the_order_in_which_it_was_asked_for() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    cluster.create(["t5", "a"], "again")  # It must see the topics of the first one.
+    shutdown = cluster.beat(3, "leaving", want_shut_down=True)
+    cluster.create(["a"], "third")
+    cluster.works_on = True
+    cluster.work()
+    cluster.commit()
+    assert cluster.codes("many") == {0}
+    assert cluster.codes("again") == {0, Errors.TOPIC_ALREADY_EXISTS}
+    assert cluster.codes("third") == {Errors.TOPIC_ALREADY_EXISTS}
+    left: Any = cluster.answers[shutdown]
+    assert not left.error_code and cluster.image.brokers.in_controlled_shutdown__b[cluster.image.brokers.row(3)]
+
+
+def test_nobody_is_fenced_while_a_decision_is_being_made_however_late_it_is() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    cluster.now_ms += 60_000
+    assert cluster.controller.next_due_ms is None and not cluster.controller.on_timer()
+    for broker in (1, 2, 3):
+        cluster.controller.context.heartbeats.hear(broker, cluster.now_ms, fenced=False)
+    cluster.works_on = True
+    cluster.work()
+    cluster.submit(cluster.controller.on_timer())
+    assert cluster.image.brokers.live.all() and cluster.controller.next_due_ms is not None
+
+
+@pytest.mark.parametrize("parts", [1, PARTS])
+def test_a_leader_that_resigns_in_the_middle_leaves_nothing_and_answers_everybody(parts: int) -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    cluster.create(["a"], "behind")
+    for _ in range(parts):
+        cluster.work()
+    assert cluster.controller.epoch is not None
+    cluster.submit(cluster.controller.on_resigned(cluster.controller.epoch))
+    assert cluster.image.topics.count == 0 and not cluster.controller.is_busy
+    for name in ("many", "behind"):
+        assert cluster.codes(name) == {Errors.NOT_CONTROLLER}
+    cluster.work_to_the_end()
+    assert cluster.image.topics.count == 0
+
+
+def test_a_refused_append_has_the_decision_made_anew_behind_the_record_that_came_first() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    many = CreateTopicsRequest(topics=[a_topic(each) for each in NAMES])
+    cluster.ask(many, "many", 7)
+    cluster.create(["a", "t1"], "behind")
+    for _ in range(PARTS - 1):
+        cluster.work()
+    outputs = cluster.controller.on_work()
+    cluster.parts_wanted -= 1
+    assert any(isinstance(each, AppendBatches) for each in outputs)
+    cluster.node.leading.append_control(
+        cluster.node, [leader_change(cluster.node.local.id, cluster.node.voters, [])], BEGIN_MS
+    )
+    cluster.submit(outputs)
+    assert cluster.image.topics.count == 0 and cluster.controller.is_busy  # It is decided anew, part by part.
+    assert cluster.parts_wanted == 1
+    cluster.work_to_the_end()
+    cluster.commit()
+    assert cluster.image.topics.count == MANY + 1
+    assert cluster.codes("many") == {0} and cluster.codes("behind") == {0, Errors.TOPIC_ALREADY_EXISTS}
+
+
+def test_all_records_of_a_request_count_or_none_wherever_the_log_of_a_standby_ends() -> None:
+    cluster = Cluster()
+    begin = cluster.image.end_offset
+    names = [f"a-topic-with-quite-a-long-name-{number}" for number in range(3 * MANY)]
+    cluster.create(names, "many")
+    data = cluster.node.log.read(0, 1 << 30, cluster.node.log.end_offset)
+    batches = split_batches(data, check_crc=False)[0]
+    large = [each for each in batches if each.base_offset >= begin]
+    assert len(large) > 1 and all(len(each.data) <= BATCH_BYTES for each in large)
+    standby = ClusterImage()
+    for each in batches:
+        replay(standby, decode_records(bytes(each.data)))
+        assert standby.topics.count == (len(names) if each is batches[-1] else 0)
+        assert standby.in_transaction == (each in large[:-1])
+    assert standby == cluster.image
+
+
+def requests() -> list[tuple[Message, int]]:
+    """Each for MANY topics, or partitions of `big`, that a cluster has."""
+    replicas = [ReassignablePartition(partition_index=index, replicas=[1, 2]) for index in range(MANY)]
+    return [
+        (CreateTopicsRequest(topics=[a_topic(f"u{name}") for name in NAMES]), 7),
+        (
+            CreatePartitionsRequest(
+                topics=[CreatePartitionsTopic(name=name, count=2, assignments=None) for name in NAMES]
+            ),
+            3,
+        ),
+        (DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]), 6),
+        (ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="big", partitions=list(range(MANY)))]), 2),
+        (AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="big", partitions=replicas)]), 1),
+    ]
+
+
+def test_every_request_for_many_is_decided_in_parts_as_it_is_at_once() -> None:
+    """One that comes whole has the same records and response: nothing that a decision reads changes between parts."""
+    for place in range(len(requests())):
+        whole, parts = Cluster(), Cluster()
+        for cluster in (whole, parts):
+            big = CreatableTopic(name="big", num_partitions=MANY, replication_factor=2, assignments=[], configs=[])
+            cluster.create(NAMES, "names")
+            cluster.ask(CreateTopicsRequest(topics=[big]), "big", 7)
+            cluster.commit()
+        request, version = requests()[place]
+        parts.works_on = False
+        for cluster in (whole, parts):
+            cluster.ask(request, "it", version)
+        assert parts.controller.is_busy, type(request)
+        while parts.parts_wanted:
+            assert parts.beat(1, f"beat {parts.parts_wanted} {len(parts.answers)}") in parts.answers
+            parts.work()
+        for cluster in (whole, parts):
+            cluster.commit()
+        assert whole.answers["it"] == parts.answers["it"]
+        assert whole.image == parts.image and whole.node.log.end_offset == parts.node.log.end_offset
+
+
+def test_a_leader_hears_its_followers_between_parts() -> None:
+    """The node is no part of the decision: its own events come whenever the loop has them."""
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(["a"], "before")
+    cluster.create(NAMES, "many")
+    cluster.commit()  # A flush, and the fetch of a follower.
+    assert cluster.codes("before") == {0} and cluster.controller.is_busy
