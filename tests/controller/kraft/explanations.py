@@ -133,7 +133,7 @@ def _record_limits(difference: Difference, story: Json, step: Json) -> bool:
 
 
 def _clean_bounce(difference: Difference, story: Json, step: Json) -> bool:
-    """The broker's last accepted heartbeat told it that it may stop."""
+    """The broker had begun to shut down, and was fenced: told that it may stop, or at its own wish."""
     if step["kind"] != "request" or step["api"] != "BrokerRegistration":
         return False
     if step["response"]["errorCode"] != Errors.DUPLICATE_BROKER_REGISTRATION:
@@ -147,15 +147,18 @@ def _clean_bounce(difference: Difference, story: Json, step: Json) -> bool:
 
 
 def _may_stop(story: Json, place: int, broker_id: int) -> bool:
-    for step in reversed(story["steps"][:place]):
-        request = step.get("request") or {}
-        if request.get("brokerId") != broker_id or not step.get("response") or step["response"].get("errorCode"):
-            continue
-        if step["api"] == "BrokerHeartbeat" and step["response"]["shouldShutDown"]:
-            return True
-        if step["api"] in ("BrokerRegistration", "UnregisterBroker"):
-            return False
-    return False
+    accepted = [
+        step
+        for step in story["steps"][:place]
+        if (step.get("request") or {}).get("brokerId") == broker_id
+        and (step.get("response") or {"errorCode": 1}).get("errorCode") == Errors.NONE
+    ]
+    epochs = [each["response"]["brokerEpoch"] for each in accepted if each["api"] == "BrokerRegistration"]
+    return any(
+        each["request"]["wantShutDown"] or each["response"]["shouldShutDown"]
+        for each in accepted
+        if each["api"] == "BrokerHeartbeat" and each["request"]["brokerEpoch"] == epochs[-1]
+    )
 
 
 def _fences_one_by_one(difference: Difference, story: Json, step: Json) -> bool:
