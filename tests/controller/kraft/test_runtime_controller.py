@@ -111,6 +111,22 @@ def test_a_control_record_in_between_has_all_behind_it_decided_anew(handle: Any)
     assert replayed(stage) == stage.controller.image
 
 
+def test_a_decision_goes_behind_a_control_record_that_is_committed(handle: Any) -> None:
+    """Such as that of a voter who is removed: it came when nothing was being decided."""
+    stage = Stage()
+    stage.commit()
+    stage.node.leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
+    stage.commit()
+    stage.commit()  # The first had nothing to flush yet.
+    assert stage.node.high_watermark == stage.node.next_offset
+    assert stage.controller.image.end_offset == stage.node.next_offset
+    handle(decides(GOOD, setting("a")))
+    stage.ask(ASK(), "next")
+    stage.commit()
+    assert stage.answers == {"next": GOOD}
+    assert replayed(stage) == stage.controller.image
+
+
 def _leader_change(stage: Stage) -> Any:
     return leader_change(stage.node.local.id, stage.node.voters, [])
 

@@ -311,6 +311,8 @@ class KraftController:
             return ()
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
+        # What is committed behind the last decision is a control record of the node's: the next decision goes behind it.
+        self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
         outputs: list[Output] = []
         while self._open and self._open[0].offset <= self.stable:
