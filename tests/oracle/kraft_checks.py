@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -163,7 +164,7 @@ def complaints_of(nodes: Sequence[Node]) -> list[str]:
         lines = [*node.log.read_text(errors="replace").splitlines(), ""]
         for line, following in pairwise(lines):
             text = f"{line} | {following}"
-            is_error = "] ERROR " in line or "] FATAL " in line or line.startswith("Traceback")
+            is_error = re.search(r"\] (ERROR|FATAL|CRITICAL) ", line) or line.startswith("Traceback")
             if is_error and not any(each in text for each in KNOWN):
                 found.append(f"{node.name}: {text}")
     return found

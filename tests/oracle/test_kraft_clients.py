@@ -1,6 +1,7 @@
 """Clients that are not Java's, of real brokers under kcore's controllers: librdkafka (Python) and franz-go (Go)."""
 
 import json
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -175,6 +176,7 @@ def test_transactions_of_librdkafka(cluster: KraftCluster, admin: AdminClient) -
 
 def test_a_go_client(cluster: KraftCluster) -> None:
     """franz-go: topics, settings, records, a group that copies in transactions, and all is taken away again."""
+    assert shutil.which("go") is not None, "Go is needed here"
     binary = cache_directory() / "oracle-go" / "client"
     build = ("go", "build", "-mod=readonly", "-trimpath", "-o", str(binary), ".")
     subprocess.run(build, cwd=GO, check=True, timeout=600)

@@ -5,12 +5,21 @@ from functools import partial
 
 import pytest
 
-from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS
-from oracle.kcore_brokers import Seen, topic_at, until
+from oracle.kafka_tools import CONSOLE_CONSUMER, METADATA_QUORUM, TOPICS
+from oracle.kcore_brokers import topic_at, until
+from oracle.kraft_checks import (
+    ALL,
+    SMALL_SNAPSHOTS,
+    active_controller,
+    assert_no_complaints,
+    await_isr,
+    brokers,
+    described,
+    writing,
+)
 from oracle.kraft_clusters import KraftCluster, Node
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"  # 4.x has it there.
-ALL = frozenset({1, 2, 3})
 
 
 @pytest.fixture
@@ -41,33 +50,7 @@ def test_a_topic_lives_through_the_crash_of_a_broker(cluster: KraftCluster) -> N
         *("--max-messages", 200, "--timeout-ms", 60_000),
     ).split()
     assert sorted(found) == sorted(f"{run}{k}" for run in "ab" for k in range(100))
-    cluster.stop()
     assert_no_complaints(cluster)
-
-
-def await_isr(address: str, isr: frozenset[int]) -> dict[int, Seen]:
-    """Every partition of the topic has this ISR."""
-    found: dict[int, Seen] = {}
-
-    def there() -> bool:
-        found.update(topic_at(address, "t"))
-        return bool(found) and all(each.isr == isr for each in found.values())
-
-    until(there, lambda: found)
-    return found
-
-
-def assert_no_complaints(cluster: KraftCluster, but: tuple[str, ...] = ()) -> None:
-    """Nothing failed in the controllers, and brokers logged no error, `but` those."""
-    for node in cluster.controllers:
-        assert "Traceback" not in node.log_text() and "ERROR" not in node.log_text(), node.log_text()
-    for node in cluster.brokers:
-        errors = [line for line in node.log_text().splitlines() if "] ERROR " in line]
-        errors = [line for line in errors if not any(each in line for each in but)]
-        assert errors == [], errors
-
-
-SMALL_SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots=4000\n"
 
 
 def test_three_controllers_take_turns() -> None:
@@ -88,8 +71,31 @@ def test_three_controllers_take_turns() -> None:
         listed = cluster.tool(TOPICS, *at, "--list").split()
         assert set(listed) == {f"t{turn}{which}" for turn in range(3) for which in ("", "-after")}
         assert any("snapshot" in each.log_text() and "is written" in each.log_text() for each in cluster.controllers)
-        cluster.stop()
-        assert_no_complaints(cluster, but=("NOT_CONTROLLER", "Disconnected", "disconnected"))
+        assert_no_complaints(cluster)
+
+
+def test_a_fresh_controller_fetches_the_snapshot() -> None:
+    """One that lost its directory is removed, comes back empty, is added; it then stands in for another one."""
+    with KraftCluster(controllers=3, properties=SMALL_SNAPSHOTS) as cluster:
+        at = brokers(cluster)
+        cluster.tool(TOPICS, *at, "--create", "--topic", "t", "--partitions", 60, "--replication-factor", 3)
+        with writing(cluster, run=1):
+            active = active_controller(cluster)
+            lost, other = (each for each in cluster.controllers if each is not active)
+            lost.kill()
+            named = ("--controller-id", lost.node_id, "--controller-directory-id", lost.directory_id)
+            cluster.tool(METADATA_QUORUM, *at, "remove-controller", *named)
+            cluster.format_anew(lost)
+            lost.start()
+            lost.await_log("is loaded", timeout_s=120)
+            config = ("--command-config", lost.properties)
+            cluster.tool(METADATA_QUORUM, *at, *config, "add-controller")
+            until(lambda: len(described(cluster).current_voters) == 3, lambda: described(cluster))
+            other.kill()
+            cluster.tool(TOPICS, *at, "--create", "--topic", "after", "--replication-factor", 3)
+            await_isr(cluster.brokers[0].address, ALL, "after")
+        assert "snapshot" in lost.log_text()
+        assert_no_complaints(cluster)
 
 
 def any_active(nodes: list[Node]) -> bool:
