@@ -115,9 +115,10 @@ def create_partitions(own: Own) -> Step:
     chosen = _some(own, own.topics)
     counts = [own.dice.choice((2, 4, 35, 40)) for _ in chosen]
     request = CreatePartitionsRequest(
+        timeout_ms=60_000,
         topics=[
             CreatePartitionsTopic(name=topic.name, count=count) for topic, count in zip(chosen, counts, strict=True)
-        ]
+        ],
     )
     request.topics.sort(key=lambda each: each.name)
     parts = [

@@ -16,6 +16,7 @@ from typing import Final
 
 from kcore.processes.jars import kafka_jars
 from kcore.processes.zk_cluster import LIGHT
+from kcore.protocol_errors import Errors
 from oracle.kafka_tools import RELEASE, tool_command
 from oracle.kraft_chaos import Chaos, Controllers, Story
 from oracle.kraft_clusters import Node
@@ -84,6 +85,12 @@ class MixedChaos(Chaos):
 
     cluster: MixedControllers
     story: Turns
+
+    def __init__(self, cluster: MixedControllers, story: Turns) -> None:
+        super().__init__(cluster, story)
+        for token in (each for own in self.owners for each in own.tokens):
+            # Kafka looks tokens up in a cache that follows the log a little later (DelegationTokenPublisher).
+            token.anyway = frozenset({Errors.DELEGATION_TOKEN_NOT_FOUND})
 
     async def turn(self, node: Node) -> None:
         """That node becomes the active one: whoever is, is killed or stopped until then; then it works for a while."""

@@ -7,6 +7,6 @@ from oracle.kraft_mixed import run
 
 @pytest.mark.parametrize(("kcore", "real"), [(2, 1), (1, 2)])
 def test_they_take_turns_and_agree(kcore: int, real: int) -> None:
-    story = run(1, kcore=kcore, real=real, rounds=3)
-    assert len(story.active) == 3 and min(story.active.values()) >= 3, story.active
+    story = run(1, kcore=kcore, real=real, rounds=2)
+    assert len(story.active) == 3 and min(story.active.values()) >= 2, story.active
     assert story.real_snapshots > 3, "hardly any image of Kafka's was compared"
