@@ -88,11 +88,12 @@ def scram_users(admin: AdminClient) -> set[str]:
 def test_records_and_groups_of_librdkafka(cluster: KraftCluster, admin: AdminClient) -> None:
     """An idempotent producer, and the two kinds of groups."""
     finish(admin.create_topics([NewTopic("c", 3, 3)]))
-    values = {f"v{number}" for number in range(RECORDS)}
+    values = [f"v{number}" for number in range(RECORDS)]
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
     lost: list[object] = []
-    for value in values:
-        producer.produce("c", value, on_delivery=lambda error, _: lost.append(error) if error else None)
+    for number, value in enumerate(values):
+        told = {"on_delivery": lambda error, _: lost.append(error) if error else None}
+        producer.produce("c", value, partition=number % 3, **told)
     assert (producer.flush(WAIT_S), lost) == (0, [])
     for protocol in ("classic", "consumer"):
         consumer = reader(cluster, f"c-{protocol}", **{"group.protocol": protocol})
