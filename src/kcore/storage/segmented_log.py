@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
-from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, remove, sync_folder
 from kcore.storage.live_segment import LiveSegment
