@@ -311,6 +311,7 @@ def _perform(files: FileSystem, root: Path, handles: list[int], kind: str, *args
 @settings(max_examples=400, deadline=None)
 @given(operations=st.lists(OPERATIONS, max_size=30))
 @example([("open", "a", "anew"), ("write", 0, b"x"), ("open", "a", "anew"), ("write", 0, b"")])
+@example([("open", "a", "anew"), ("dup", 0), ("write", 0, b"x"), ("write", 1, b"y")])
 def test_without_a_crash_it_is_as_the_operating_systems(operations: list[tuple[object, ...]]) -> None:
     folder = Path(tempfile.mkdtemp())
     try:

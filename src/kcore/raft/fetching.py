@@ -41,6 +41,14 @@ class WaitingFetch(NamedTuple):
     deadline_ms: int
 
 
+class Found(NamedTuple):
+    """What there is for a fetch: an error, or records that follow its offset, or another way to go."""
+
+    error: Errors
+    records: bytes = b""
+    valid: ValidOffsetAndEpoch | None = None
+
+
 def on_fetch_request(
     node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
@@ -54,10 +62,9 @@ def on_fetch_request(
     fetch = WaitingFetch(request, partition, version, now_ms + wait_ms)
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
-    response = answer(node, fetch, now_ms)
-    data = response.responses[0].partitions[0]
-    if request.max_wait_ms == 0 or has_news(data, partition) or has_early_news(node, fetch, data):
-        return remember_sent_watermark(node, fetch, response)
+    found = find(node, fetch, now_ms)
+    if request.max_wait_ms == 0 or has_news(node, partition, found) or has_early_news(node, fetch):
+        return remember_sent_watermark(node, fetch, response_of(node, fetch, found))
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
         _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
@@ -82,19 +89,25 @@ def is_sane(partition: FetchPartition) -> bool:
     return partition.last_fetched_epoch <= partition.current_leader_epoch
 
 
-def has_news(data: PartitionData, partition: FetchPartition) -> bool:
+def has_news(node: NodeContext, partition: FetchPartition, found: Found) -> bool:
     """An error, records, another way to go, or a high watermark that the follower does not know (KIP-1166)."""
-    if data.error_code or data.records or data.diverging_epoch.epoch >= 0 or data.snapshot_id.epoch >= 0:
+    if found.error or found.records or (found.valid is not None and found.valid.kind != "VALID"):
         return True
-    return data.high_watermark > partition.high_watermark
+    return known_high_watermark(node) > partition.high_watermark
 
 
-def has_early_news(node: NodeContext, fetch: WaitingFetch, data: PartitionData) -> bool:
+def has_early_news(node: NodeContext, fetch: WaitingFetch) -> bool:
     """An option: replicas whose version cannot send the high watermark they know get a new one at once, too."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
     progress = node.leading.known(replica_key(fetch))
-    return progress is not None and data.high_watermark > progress.sent_high_watermark
+    return progress is not None and known_high_watermark(node) > progress.sent_high_watermark
+
+
+def known_high_watermark(node: NodeContext) -> int:
+    """As a response has it: -1 if unknown."""
+    known = node.quorum.high_watermark
+    return -1 if known is None else known
 
 
 def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
@@ -106,19 +119,19 @@ def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: Fe
     return response
 
 
-def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> FetchResponse:
-    """The response as of now.
+def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> Found:
+    """What there is for it as of now.
 
     The leader's epoch is checked first, then where the logs diverge, then the high watermark. A fetch that has waited
     (not `is_new`) may have an older flushed offset than a later fetch.
     """
-    partition, version = fetch.partition, fetch.version
+    partition = fetch.partition
     error = leader_only_error(node, partition.current_leader_epoch)
     key = replica_key(fetch)
     if error is Errors.NONE and key.id == node.local.id:
         error = Errors.UNKNOWN_SERVER_ERROR  # A fetch from this node's own id: answered as Kafka does.
     if error is not Errors.NONE:
-        return error_response(node, version, error)
+        return Found(error)
     valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
     records = b""
     if valid.kind == "VALID":
@@ -126,10 +139,7 @@ def answer(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool 
         records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
         if is_new or partition.log_start_offset < 0:
             node.leading.on_fetch(node, key, flushed_end_offset(partition), now_ms)
-    response = fetch_response(node, version, Errors.NONE, records, valid)
-    if partition.log_start_offset >= 0:
-        response.responses[0].partitions[0].last_stable_offset = flushed_end_offset(partition)
-    return response
+    return Found(Errors.NONE, records, valid)
 
 
 def flushed_end_offset(partition: FetchPartition) -> int:
@@ -159,15 +169,23 @@ def replica_key(fetch: WaitingFetch) -> ReplicaKey:
 # The response.
 
 
+def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
+    """The response to a fetch, with the flushed offset that was counted if it names one."""
+    response = fetch_response(node, fetch.version, *found)
+    if found.error is Errors.NONE and fetch.partition.log_start_offset >= 0:
+        response.responses[0].partitions[0].last_stable_offset = flushed_end_offset(fetch.partition)
+    return response
+
+
 def fetch_response(
     node: NodeContext, version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
 ) -> FetchResponse:
     """The error response, with the leader's id, and from version 17 on its endpoint."""
-    state, known = node.quorum.state, node.quorum.high_watermark
+    state = node.quorum.state
     data = PartitionData(
         partition_index=PARTITION,
         error_code=error,
-        high_watermark=-1 if known is None or error else known,
+        high_watermark=-1 if error else known_high_watermark(node),
         log_start_offset=node.log.start_offset,
         current_leader=LeaderIdAndEpoch(leader_id=state.leader_id, leader_epoch=state.epoch),
         aborted_transactions=None,
@@ -199,7 +217,8 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
-            node.answer(reply_to, remember_sent_watermark(node, fetch, answer(node, fetch, now_ms, is_new=False)))
+            response = response_of(node, fetch, find(node, fetch, now_ms, is_new=False))
+            node.answer(reply_to, remember_sent_watermark(node, fetch, response))
 
 
 def fail(node: NodeContext, error: Errors) -> None:

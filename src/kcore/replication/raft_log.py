@@ -26,7 +26,7 @@ class ValidOffsetAndEpoch(NamedTuple):
     offset_and_epoch: OffsetAndEpoch
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RaftLog:
     """What the rules need of a metadata log: its epochs, where it starts and ends, its snapshots.
 

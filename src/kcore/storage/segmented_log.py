@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
-from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, remove, sync_folder
 from kcore.storage.live_segment import LiveSegment
@@ -64,6 +63,7 @@ class SegmentedLog:
         self._writer = LogWriter(
             self.folder, start_offset=start_offset, end_offset=end_offset, files=self._files, **settings
         )
+        self.epochs = self._writer.epochs
         self.segments = [self._live(path) for path in segment_files(self.folder, self._files)]
 
     def _live(self, path: Path) -> LiveSegment:
@@ -93,10 +93,6 @@ class SegmentedLog:
     @property
     def end_offset(self) -> int:
         return self._writer.end_offset
-
-    @property
-    def epochs(self) -> EpochCache:
-        return self._writer.epochs
 
     @property
     def base_offsets(self) -> list[int]:

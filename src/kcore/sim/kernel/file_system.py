@@ -118,12 +118,20 @@ class SimFolder:
         return {name for names in self.unsynced for name, _ in names}
 
 
+class _Position:
+    """Where the next write goes: one for a descriptor and all that `dup` makes of it."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class _Descriptor:
     __slots__ = ("covers", "file", "flags", "position")
 
-    def __init__(self, file: SimFile, flags: int) -> None:
-        self.file, self.flags = file, flags
-        self.position = 0
+    def __init__(self, file: SimFile, flags: int, position: _Position) -> None:
+        self.file, self.flags, self.position = file, flags, position
         self.covers = NEVER  # Changes that an fsync of it makes durable; NEVER: all that there are then.
 
 
@@ -269,7 +277,7 @@ class SimFileSystem:
         if flags & os.O_TRUNC and file.data:
             self._before_change()
             self._change(file, 0, bytes(file.data), b"")
-        self._open[self._next] = _Descriptor(file, flags)
+        self._open[self._next] = _Descriptor(file, flags, _Position())
         self._next += 1
         return self._next - 1
 
@@ -290,8 +298,8 @@ class SimFileSystem:
     def dup(self, file: int) -> int:
         """An fsync of the new one covers what was written before: it stands for one that begins now, and takes time."""
         found = self._of(file)
-        twin = _Descriptor(found.file, found.flags)
-        twin.position, twin.covers = found.position, found.file.count_synced + len(found.file.unsynced)
+        twin = _Descriptor(found.file, found.flags, found.position)
+        twin.covers = found.file.count_synced + len(found.file.unsynced)
         self._open[self._next] = twin
         self._next += 1
         return self._next - 1
@@ -321,9 +329,9 @@ class SimFileSystem:
             data = data[: len(data) // 2]
         if not data:
             return 0
-        at = len(found.file.data) if found.flags & os.O_APPEND else found.position
+        at = len(found.file.data) if found.flags & os.O_APPEND else found.position.bytes
         self._change(found.file, at, bytes(found.file.data[at : at + len(data)]), data)
-        found.position = at + len(data)
+        found.position.bytes = at + len(data)
         return len(data)
 
     def _change(self, file: SimFile, position: int, before: bytes, data: bytes | memoryview) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kcore.sim.raft.run import EVENTS, replay_command, run_seed
 
+COLLECTION_EVERY: Final = 100_000  # Objects: little in a world refers to itself before the world has ended.
 Row = dict[str, Any]
 SCHEMA: Final = pa.schema(
     [
@@ -56,6 +57,7 @@ def cores() -> int:
 def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
     """In the order of the seeds, as they come; who stops listening stops the campaign."""
     gc.freeze()  # What the imports made stays: no collection need look at it.
+    gc.set_threshold(COLLECTION_EVERY)
     if processes == 1 or len(campaign.seeds) == 1:
         yield from map(campaign.row, campaign.seeds)
         return

@@ -40,11 +40,16 @@ CHECKERS: Final[tuple[type[Checker], ...]] = (
 )
 
 
-def _all(checkers: list[Checker], hook: str) -> Callable[..., None]:
-    """Calls the hook of those checkers that have one of their own, in order."""
-    own: list[Callable[..., None]] = [
+def _own(checkers: list[Checker], hook: str) -> list[Callable[..., None]]:
+    """The hook of those checkers that have one of their own, in order."""
+    return [
         getattr(checker, hook) for checker in checkers if getattr(type(checker), hook) is not getattr(Checker, hook)
     ]
+
+
+def _all(checkers: list[Checker], hook: str) -> Callable[..., None]:
+    """Calls the hook of those checkers."""
+    own = _own(checkers, hook)
     if len(own) == 1:
         return own[0]
 
@@ -84,7 +89,7 @@ class Checkers:
         self.at_end = _all(checkers, "at_end")
         self._on_boot = _all(checkers, "on_boot")
         self._on_state = _all(checkers, "on_state")
-        self.after_event = _all(checkers, "after_event")
+        self._after_event = _own(checkers, "after_event")
         self.on_crash_in_event = _all(checkers, "on_crash_in_event")
 
     def watcher(self, machine: Machine) -> LogWatcher:
@@ -103,6 +108,11 @@ class Checkers:
         if state is not before:
             self._states[machine.index] = state
             self._on_state(machine, before, state)
+
+    def after_event(self, machine: Machine) -> None:
+        """As Checker has it: the hook that is called most often."""
+        for check in self._after_event:
+            check(machine)
 
 
 class _Watcher(LogWatcher):

@@ -77,28 +77,30 @@ class Consumers(Checker):
         if high_watermark is not None and high_watermark != consumer.high_watermark:
             told = f"node {machine.index} is at {high_watermark}, and has told {consumer.high_watermark}"
             raise Violation("CommittedIsTold", told)
-        if consumer.reader is None and max(consumer.high_watermark, 0) > consumer.position:
+        if consumer.high_watermark > consumer.position and consumer.reader is None:
             told = f"node {machine.index} is at {consumer.high_watermark}, its state machine at {consumer.position}"
             raise Violation("CommittedIsTold", told)
         if machine.node.is_stopped:
             return
-        if consumer.epoch is not None or type(state) is Leader:
-            self._check_epoch(machine, consumer, state)
-        if type(state) is Leader and high_watermark is None:
+        leads = type(state) is Leader
+        if consumer.epoch is None:
+            if leads:
+                self._check_leads(machine, consumer)
+        elif not leads or state.epoch != consumer.epoch:
+            told = f"node {machine.index} is {state}, its state machine leads {consumer.epoch}"
+            raise Violation("LeaderIsTold", told)
+        if leads and high_watermark is None:
             return
         leader = -1 if type(state) is Resigned else state.leader_id, state.epoch
         if leader != consumer.leader:
             raise Violation("LeaderIsTold", f"node {machine.index} is {state}, and has told {consumer.leader}")
 
-    def _check_epoch(self, machine: Machine, consumer: Consumer, state: State) -> None:
+    def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
         """The state machine leads what the node leads, as soon as it has all that is in the log."""
-        epoch = consumer.epoch
-        leads = type(state) is Leader
-        if epoch is not None and not (leads and state.epoch == epoch):
-            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, its state machine leads {epoch}")
-        has_all = machine.node.high_watermark is not None and consumer.position == machine.node.next_offset
-        if epoch is None and leads and has_all and consumer.reader is None:
-            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, its state machine does not lead")
+        node = machine.node
+        has_all = node.high_watermark is not None and consumer.position == node.next_offset
+        if has_all and consumer.reader is None:
+            raise Violation("LeaderIsTold", f"node {machine.index} is {node.state}, its state machine does not lead")
 
     def _check_given(self, machine: Machine, consumer: Consumer) -> None:
         committed = self.facts.committed

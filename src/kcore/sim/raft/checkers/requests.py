@@ -1,5 +1,6 @@
 """What passes between nodes, as traffic: every request is answered once and in time, and nothing grows or spins."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kcore.protocol_errors import Errors
@@ -27,6 +28,7 @@ MOST_OUTSIDE_US: Final = 4_000_000  # Of one from outside: a change of the voter
 # span and will be the last of the next is silent for two of them; and a little.
 PROGRESS_US: Final = 6_400_000
 BURST_US: Final = 100_000
+OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # A leader hears of one by these.
 LONGEST_BURST: Final = 20  # Requests of one kind to one node that ask for the same: one in 20 ms is the back-off.
 
 
@@ -62,7 +64,7 @@ class Requests(Checker):
         if call.is_answered or call.served_by != machine.incarnation or call.destination is not machine:
             raise Violation("AnsweredOnce", f"node {machine.index} answers {call.request} again with {response}")
         call.is_answered = True
-        if type(response).__name__ != type(call.request).__name__.replace("Request", "Response"):
+        if not _is_answer(type(response), type(call.request)):
             raise Violation("AnsweredOnce", f"node {machine.index} answers {call.request} with {response}")
         if type(response) is FetchSnapshotResponse and call.source is not None:
             self._on_snapshot_answer(call.source, call.request, response)
@@ -138,7 +140,7 @@ class Requests(Checker):
     def on_request(self, machine: Machine, call: Call) -> None:
         if call.source is None:
             self._alarmed[machine.index] = "a stranger"
-        elif isinstance(call.request, FetchRequest | FetchSnapshotRequest | UpdateRaftVoterRequest):
+        elif type(call.request) in OF_REPLICAS:
             self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
@@ -186,6 +188,12 @@ class Requests(Checker):
         heard = sum(heard_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
         if heard < voters.majority:
             raise Violation("LeaderProgress", f"node {machine.index} leads on, but {heard} of {voters.ids} fetch")
+
+
+@cache
+def _is_answer(response: type[Message], request: type[Message]) -> bool:
+    """Whether one is the other's response, by their names."""
+    return response.__name__ == request.__name__.replace("Request", "Response")
 
 
 def _may_be_answered(call: Call) -> bool:
