@@ -6,7 +6,7 @@ from controller.kraft.runtime import BEGIN_MS, BOOTSTRAP, controller_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
-from kcore.controller.kraft.outputs import LogLine, Outputs, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.outputs import LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.raft.log import SnapshotPiece
@@ -38,6 +38,8 @@ class Active:
                 self.answers[each.reply_to] = each.response
             elif isinstance(each, LogLine):
                 self.told.append(each)
+            elif isinstance(each, WorkOn):
+                self.take(self.controller.on_work())
 
     def ask(self, request: Message, name: Any = None, version: int | None = None, **info: Any) -> Any:
         """`name` is that under which it is answered; the answer, where it depends on no commit."""

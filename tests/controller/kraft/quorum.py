@@ -9,7 +9,7 @@ from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
-from kcore.controller.kraft.outputs import LogLine, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.outputs import LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
@@ -96,6 +96,8 @@ class Controllers(Cluster):
             self.answers[each.reply_to] = each.response
         elif isinstance(each, ReadSnapshotSlice):
             host.pending += host.controller.on_read_slice()
+        elif isinstance(each, WorkOn):
+            host.pending += host.controller.on_work()
         else:
             assert isinstance(each, LogLine) and each.level < logging.WARNING, each
 

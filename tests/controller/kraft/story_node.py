@@ -16,7 +16,7 @@ from kcore.cli.kraft_run import RAFT_LEVELS
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
-from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer
+from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig
@@ -169,6 +169,8 @@ class StoryNode:
             elif isinstance(each, ReadSnapshotSlice):
                 self._submit(self.controller.on_read_slice())
         self._perform(effects)
+        for _ in range(sum(isinstance(each, WorkOn) for each in own)):
+            self._submit(self.controller.on_work())
 
     # What a story does to it.
 
@@ -193,10 +195,10 @@ class StoryNode:
             quiet = quiet + 1 if self.disk.log.end_offset == before else 0
 
     def _run_due(self) -> None:
-        due_ms = self.controller.periodic.next_due_ms
+        due_ms = self.controller.next_due_ms
         while due_ms is not None and due_ms <= self.now_ms:
             self._submit(self.controller.on_timer())
-            due_ms = self.controller.periodic.next_due_ms
+            due_ms = self.controller.next_due_ms
         self._perform(self.node.on_timer(self.now_ms))
 
     def elect_again(self) -> None:

@@ -172,7 +172,7 @@ def test_e17_nothing_is_told_that_is_not_committed() -> None:
     assert "lost" not in active.controller.image.topics
     active.take(active.controller.on_leader(3, active.controller.image.end_offset))
     active.answer(created("kept"))
-    assert [each.text for each in active.told if "topic" in each.text] == ["topic kept created by 1 partitions"]
+    assert [each.text for each in active.told if "topic" in each.text] == ["topic kept created with 1 partitions"]
 
 
 # E18: what is deleted survives a snapshot.
