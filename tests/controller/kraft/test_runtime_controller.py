@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controller.kraft.active import Active
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
@@ -217,6 +218,17 @@ def test_the_first_leader_writes_the_bootstrap_records() -> None:
     again = Stage(controller_of(), stage.node)
     assert again.node.next_offset == stage.node.next_offset, "nothing more"
     assert again.controller.image == stage.controller.image
+
+
+@pytest.mark.parametrize("release", ["3.9.1", "4.1.2", "4.3.1"])
+def test_bootstrap_records_that_were_taken_back_are_written_by_the_next_leader(release: str) -> None:
+    """Though this node has written them once: the log is empty again."""
+    active = Active(bootstrap=Bootstrap.of_features({"metadata.version": 21}, "a test"), release=release)
+    assert active.controller.image.features == {"metadata.version": 21}
+    active.resign()
+    assert active.controller.image.features == {}
+    active.take(active.controller.on_leader(3, active.controller.image.end_offset))
+    assert active.controller.image.features == {"metadata.version": 21}
 
 
 def test_a_transaction_that_a_leader_left_open_is_aborted(handle: Any) -> None:

@@ -115,7 +115,7 @@ class KraftController:
         self.periodic = PeriodicTasks(tasks)
         self._notices = Notices()
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
-        self._is_empty = True  # No record was replayed yet.
+        self._is_empty = True  # No record is committed but control records.
         self._pending: deque[_Pending] = deque()  # In the order of their offsets.
         self._uncommitted: deque[_Uncommitted] = deque()
         self._work: _Work | None = None
@@ -222,7 +222,6 @@ class KraftController:
             transaction = made.batches if made.is_transaction else b""
             self._uncommitted.append(_Uncommitted(made.begin, made.end, transaction))
             self.snapshots.count(len(made.batches))
-            self._is_empty = False
             outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
         pending.offset = self.image.end_offset
         if self._uncommitted and (pending.request is not None or made is not None):
@@ -374,6 +373,7 @@ class KraftController:
             return ()
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
+            self._is_empty = False
         if not self._uncommitted:  # Control records of the node's may have come behind all that was decided.
             self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
