@@ -1,5 +1,6 @@
 """The version that each request has between two nodes, by their releases; and messages as bytes and back."""
 
+from functools import cache
 from typing import Any, Final
 
 from kcore.constants import KRAFT_VERSION
@@ -36,6 +37,7 @@ WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
 )
 
 
+@cache
 def version_between(request: type[Message], level: str, other: str) -> int:
     """The newest that both know."""
     return min(VERSIONS[level][request], VERSIONS[other][request])
