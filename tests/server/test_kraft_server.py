@@ -12,6 +12,7 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.errors import NetworkError
+from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.processes.machine import free_ports
@@ -89,6 +90,29 @@ def test_api_versions_tell_what_is_finalized(port: int) -> None:
         assert 0 < told.finalized_features_epoch < server.controller.stable
 
     served(story, port)
+
+
+@pytest.mark.parametrize(("release", "oldest"), [("4.3.1", 7), ("3.9.1", 1)])
+def test_the_oldest_metadata_version_is_shown_until_one_is_committed(port: int, release: str, oldest: int) -> None:
+    """As FeaturesPublisher begins; two voters of three never come, so that nothing is."""
+
+    async def run() -> None:
+        config = KraftControllerConfig(7, CLUSTER, release=release, supported_features=dict(FEATURES[release]))
+        where = {"CONTROLLER": Address("127.0.0.1", port)}
+        voters = tuple(Voter(ReplicaKey(node_id), where) for node_id in (7, 8, 9))
+        raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=voters)
+        bootstrap = Bootstrap.of_features(LEVELS, "a test")
+        async with (
+            KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port) as server,
+            asyncio.timeout(30),
+            await connect("127.0.0.1", server.port) as connection,
+        ):
+            server._take(lambda now_ms: [])
+            told = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
+            assert {each.name: each.max_version_level for each in told.finalized_features} == {FEATURE_NAME: oldest}
+            assert told.finalized_features_epoch == -1
+
+    asyncio.run(run())
 
 
 def test_a_broker_registers_and_lives(port: int) -> None:

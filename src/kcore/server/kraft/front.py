@@ -102,7 +102,8 @@ class ControllerFront(QuorumFront):
     def show_decided(self, controller: KraftController) -> None:
         """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).
 
-        Their epoch is the end of the batch with the last FeatureLevelRecord, be it one that changes nothing.
+        Their epoch is the end of the batch with the last FeatureLevelRecord, be it one that changes nothing; before the
+        first one it is -1, and metadata.version is the release's oldest.
         """
         image, (count, end_offset) = controller.image, self._decided
         if image.feature_records != count or end_offset > image.end_offset:
@@ -111,7 +112,8 @@ class ControllerFront(QuorumFront):
             level = controller.kraft_version
             if self._release == "3.9.1":  # It takes its own record for raft's level (KAFKA-18979).
                 level = level or image.written_kraft_version
-            self._show({**image.features, KRAFT_VERSION: level}, self._decided[1] - 1)
+            oldest = {} if image.features else {FEATURE_NAME: controller.context.version.feature_level}
+            self._show({**oldest, **image.features, KRAFT_VERSION: level}, -1 if oldest else self._decided[1] - 1)
 
     def _show(self, finalized: Mapping[str, int], offset: int) -> None:
         if self._server is None or self._told == (dict(finalized), offset):
