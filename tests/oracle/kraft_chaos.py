@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -80,14 +80,14 @@ class Story:
 
 
 class Controllers(KraftCluster):
-    """No real brokers. `real`: which of the controllers are Kafka's own."""
+    """No real brokers."""
 
-    real: frozenset[int] = frozenset()
-
-    def __init__(self, controllers: int = 3, properties: str = PROPERTIES) -> None:
-        super().__init__(controllers=controllers, brokers=0, properties=properties)
+    def __init__(self, controllers: int = 3, properties: str = PROPERTIES, real: Collection[int] = ()) -> None:
+        super().__init__(controllers=controllers, brokers=0, properties=properties, real=real)
 
     def _controller(self, node_id: int, port: int) -> Node:
+        if node_id in self.real:
+            return super()._controller(node_id, port)
         place = self.folder / f"controller-{node_id}"
         command = ["controller", "kraft", "run", "-c", place / "server.properties"]
         return ForkedNode(node_id, port, place, command, f"controller {node_id} listens")

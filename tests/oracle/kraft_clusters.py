@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Final
@@ -49,6 +49,7 @@ auto.create.topics.enable=false
 """
 HEAP: Final = "384m"
 SERVER_STARTED: Final = "Kafka Server started"
+FIRST_CONTROLLER: Final = 101
 REAL: Final = os.environ.get("KCORE_ORACLE_CONTROLLERS") == "kafka"
 """Whether the clusters of this run have Kafka's own controllers, to see what the tests make of them."""
 
@@ -86,22 +87,25 @@ class KraftCluster(Started):
         of_brokers: str = "",
         options: Sequence[str] = (),
         log_dirs: int = 1,
-        real: bool = REAL,
+        real: Collection[int] | None = None,
     ) -> None:
         """`properties`: of the controllers; `options`: of their format; `log_dirs`: of each broker.
 
         `of_brokers`: their further properties, with `{address}`, and `{second}` for a second listener.
 
-        `real`: Kafka's own controllers in place of kcore's, to see what a test makes of them.
+        `real`: ids of controllers that are Kafka's own; by default none, or all where KCORE_ORACLE_CONTROLLERS is
+        `kafka`, to see what a test makes of them.
         """
-        self.real, self._options = real, options
+        ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
+        self.real = frozenset((ids if REAL else ()) if real is None else real)
+        self._options = options
         self._of_brokers, self._log_dirs = of_brokers, log_dirs
         self.cluster_id, self.folder = random_uuid(), Path(tempfile.mkdtemp(prefix="kcore-kraft-"))
         for name, text in LOGS.items():
             (self.folder / name).write_text(text)
         ports = free_ports(controllers + 2 * brokers)
         self._properties = properties
-        self.controllers = [self._controller(101 + at, ports[at]) for at in range(controllers)]
+        self.controllers = [self._controller(*each) for each in zip(ids, ports, strict=False)]
         pairs = zip(ports[controllers::2], ports[controllers + 1 :: 2], strict=True)
         self.brokers = [self._broker(node_id, *pair) for node_id, pair in enumerate(pairs, 1)]
 
@@ -137,7 +141,7 @@ class KraftCluster(Started):
 
     def _controller(self, node_id: int, port: int) -> Node:
         place = self.folder / f"controller-{node_id}"
-        if self.real:
+        if node_id in self.real:
             return Node(node_id, port, place, self._java(place), SERVER_STARTED)
         command = [*KCORE, "run", "-c", place / "server.properties"]
         return Node(node_id, port, place, command, f"controller {node_id} listens")
@@ -168,7 +172,7 @@ class KraftCluster(Started):
     def format_anew(self, node: Node) -> None:
         """A controller that has lost its directory, and is no voter yet."""
         rmtree(node.data)
-        self._run_format(node, ["-N"] if self.real else [])
+        self._run_format(node, ["-N"] if node.node_id in self.real else [])
 
     def _format(self, node: Node) -> None:
         self._write_properties(node)
@@ -187,7 +191,7 @@ class KraftCluster(Started):
 
     def _run_format(self, node: Node, options: Sequence[str]) -> None:
         of_kafka = tool_command("kafka.tools.StorageTool", "format", release=RELEASE)
-        program = of_kafka if self.real else [*KCORE, "format"]
+        program = of_kafka if node.node_id in self.real else [*KCORE, "format"]
         command = [*program, "-c", str(node.properties), "-t", self.cluster_id, *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr

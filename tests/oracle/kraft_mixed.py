@@ -7,20 +7,15 @@ Kafka's and kcore's states are compared with each other.
 
 import asyncio
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kcore.processes.jars import kafka_jars
-from kcore.processes.zk_cluster import LIGHT
 from kcore.protocol_errors import Errors
-from oracle.kafka_tools import RELEASE, tool_command
 from oracle.kraft_chaos import Chaos, Controllers, Story
-from oracle.kraft_clusters import Node
-from oracle.raft_quorums import HEAP
+from oracle.kraft_clusters import FIRST_CONTROLLER, Node
 
 PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=4000
 metadata.max.idle.interval.ms=300
@@ -33,7 +28,6 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 listener.security.protocol.map=CONTROLLER:PLAINTEXT
 """
-FIRST: Final = 101  # The id of the first controller.
 # An error with the exception in the next line, and what a fault handler tells.
 FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", re.MULTILINE)
 # Errors that real controllers log where all are Kafka's, too: a request to one that is not active.
@@ -44,32 +38,12 @@ class MixedControllers(Controllers):
     """kcore's have the first ids."""
 
     def __init__(self, *, kcore: int, real: int) -> None:
-        self.real = frozenset(range(FIRST + kcore, FIRST + kcore + real))
-        super().__init__(controllers=kcore + real, properties=PROPERTIES)
+        first = FIRST_CONTROLLER + kcore
+        super().__init__(controllers=kcore + real, properties=PROPERTIES, real=range(first, first + real))
 
     def is_real(self, node: Node) -> bool:
         """Kafka's."""
         return node.node_id in self.real
-
-    def _controller(self, node_id: int, port: int) -> Node:
-        if node_id not in self.real:
-            return super()._controller(node_id, port)
-        place = self.folder / f"kafka-{node_id}"
-        java = tool_command("", release=RELEASE)[0]
-        logs = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
-        command = [java, "-XX:-UsePerfData", f"-Xmx{HEAP}", *LIGHT, logs, "-cp", f"{kafka_jars(RELEASE)}/*"]
-        command += ["kafka.Kafka", str(place / "server.properties")]
-        return Node(node_id, port, place, command, "Kafka Server started")
-
-    def _format(self, node: Node) -> None:
-        if not self.is_real(node):
-            super()._format(node)
-            return
-        self._write_properties(node)
-        arguments = ["format", "-c", node.properties, "-t", self.cluster_id, "-I", self._voters]
-        command = tool_command("kafka.tools.StorageTool", *arguments, release=RELEASE)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
 @dataclass
