@@ -30,8 +30,12 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT
 """
 # An error with the exception in the next line, and what a fault handler tells.
 FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", re.MULTILINE)
-# Errors that real controllers log where all are Kafka's, too: a request to one that is not active.
-HARMLESS: Final = re.compile(r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected")
+# Errors that real controllers log where all are Kafka's, too: a request to one that is not active; and a broker that
+# registers and is unregistered within one delta (ControllerMetricsChanges.handleBrokerChange asks null for its id).
+HARMLESS: Final = re.compile(
+    r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected"
+    r'|Failed to publish controller metrics.*\n.*"next" is null'
+)
 
 
 class MixedControllers(Controllers):
