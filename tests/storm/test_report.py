@@ -102,7 +102,7 @@ def test_the_terminal_and_the_page_show_all_and_escape_what_others_wrote():
 
 def test_the_page_says_where_the_controllers_of_two_targets_are_not_the_same():
     pages = {target: report.render([row()], {"targets": ["kafka-4.3.1", target]}, []) for target in ("a:1", KCORE)}
-    for told in ("25 ms in case more comes", "10,000 records; kcore writes them", "one by one"):
+    for told in ("25 ms in case more comes", "10,000 records, some with error -1; kcore writes them", "one by one"):
         assert told in pages[KCORE] and told not in pages["a:1"]
 
 
