@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from controller.kraft.contexts import CLUSTER_ID, a_context
+from controller.kraft.contexts import CLUSTER_ID, a_context, decision_of
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.controller.kraft.handlers import HANDLERS
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.partition_values import PartitionCreations, records_of_creation
@@ -89,7 +88,7 @@ def a_topic(
 
 def ask(context: ControllerContext, request: Message, now_ms: int = BEGIN_MS, version: int = 4) -> Decision:
     """What is decided of a request; nothing takes effect."""
-    return HANDLERS[type(request)](context, request, RequestInfo(version, now_ms))
+    return decision_of(context, request, RequestInfo(version, now_ms))
 
 
 def take_effect(context: ControllerContext, decision: Decision, now_ms: int = BEGIN_MS) -> Decision:

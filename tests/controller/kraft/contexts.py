@@ -3,12 +3,14 @@
 from typing import Any
 
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.handlers import HANDLERS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.schema.structure import Message
 from kcore.types import Uuid
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -25,6 +27,18 @@ def a_context(level: int = 29, **settings: Any) -> ControllerContext:
     )
     context.image.apply(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
     return context
+
+
+def decision_of(context: ControllerContext, request: Message, info: RequestInfo) -> Decision:
+    """What the handler of the request decides, at once where it does so part by part; nothing takes effect."""
+    decided = HANDLERS[type(request)](context, request, info)
+    if isinstance(decided, Decision):
+        return decided
+    while True:
+        try:
+            next(decided)
+        except StopIteration as done:
+            return done.value
 
 
 def applied(context: ControllerContext, decision: Decision) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import kcore
 from controller.kraft.advances import Advances
+from controller.kraft.contexts import decision_of
 from controller.kraft.differences import Difference
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -116,14 +117,14 @@ class Follower:
         if step["api"] in OF_THE_NODE or _refused_before(step):
             return
         message = message_class(step["api"] + "Request")
-        if (handler := HANDLERS.get(message)) is None:
+        if message not in HANDLERS:
             yield Difference(self.story["story"], place, step["api"], "no handler", step["response"], None)
             return
         request = kcore.from_json(message, step["version"], step["request"])
         name = self.story["story"], place, step["api"]
         dice = self.context.random.state
         try:
-            decision = handler(self.context, request, info_of(step, self.now_ms, self.wall_ms))
+            decision = decision_of(self.context, request, info_of(step, self.now_ms, self.wall_ms))
             response = None if decision.response is None else kcore.to_json(decision.response, step["version"])
             found = [each for each in self._records(decision) if each["type"] not in SKIPPED]
         except ApiException as error:  # A handler answers with a response of its own.
@@ -140,7 +141,7 @@ class Follower:
         if differs and self.kafka_way != KAFKA_WAY:  # A departure may have thrown the dice otherwise.
             self.context.random.state = dice
             self.context.config = config_of(self.story, KAFKA_WAY)
-            handler(self.context, request, info_of(step, self.now_ms, self.wall_ms))
+            decision_of(self.context, request, info_of(step, self.now_ms, self.wall_ms))
             self.context.config = config_of(self.story, self.kafka_way)
 
     def _records(self, decision: Decision) -> Iterator[Json]:

@@ -3,11 +3,11 @@
 import pytest
 
 from controller.kraft.broker_clusters import BEGIN_MS, a_cluster, put
+from controller.kraft.contexts import decision_of
 from controller.kraft.test_topics_bulk import a_topic, create, written
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
-from kcore.controller.kraft.handlers import HANDLERS
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.protocol_errors import Errors
 from kcore.schema import configs as schema
@@ -24,7 +24,7 @@ CORDONED = "cordoned.log.dirs"
 
 
 def decided(context: ControllerContext, request: Message, *, is_forwarded: bool = False) -> Decision:
-    return HANDLERS[type(request)](context, request, RequestInfo(1, BEGIN_MS, is_forwarded=is_forwarded))
+    return decision_of(context, request, RequestInfo(1, BEGIN_MS, is_forwarded=is_forwarded))
 
 
 def alter(

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from controller.kraft.broker_clusters import a_cluster
+from controller.kraft.contexts import decision_of
 from kcore.controller.kraft.admin.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.writing import take_effect, written
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -41,7 +41,7 @@ def ask(
 ) -> Any:
     principal = KafkaPrincipal(user)
     info = RequestInfo(version, BEGIN_MS + at_ms, principal=principal, client_id=client)
-    decision = HANDLERS[type(request)](context, request, info)
+    decision = decision_of(context, request, info)
     if (made := written(context, decision, epoch=1, wall_ms=0)) is not None:
         take_effect(context, made, decision, 1, BEGIN_MS)
     return decision.response

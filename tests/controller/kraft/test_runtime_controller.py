@@ -10,7 +10,7 @@ from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, se
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.controller.kraft.handlers import HANDLERS, SLICERS
+from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.slices import snapshot_slices
@@ -40,7 +40,6 @@ LARGE = 700  # Settings of 30 kB: three batches.
 @pytest.fixture
 def handle(monkeypatch: pytest.MonkeyPatch) -> Any:
     def patched(handler: Any, request: type[Message] = ASK) -> None:
-        monkeypatch.delitem(SLICERS, request, raising=False)
         monkeypatch.setitem(HANDLERS, request, handler)
 
     return patched

@@ -100,8 +100,8 @@ def _no_problem(kraft_version: int) -> str | None:
     return None
 
 
-Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision]  # Any: a request of its type.
-Slicer: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Steps]
+Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision | Steps]
+"""Decides a request, of its own type; one that may name many topics or partitions, part by part."""
 
 
 @lru_cache(maxsize=64)

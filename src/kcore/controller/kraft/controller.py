@@ -24,7 +24,7 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.kraft.handlers import HANDLERS, SLICERS
+from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, Notices, notice_of
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
@@ -158,7 +158,7 @@ class KraftController:
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
         """A request that has a handler in HANDLERS. It is answered once: now, at a commit, or at a resignation."""
-        handler = SLICERS.get(type(request)) or HANDLERS[type(request)]
+        handler = HANDLERS[type(request)]
         if self.epoch is None and not isinstance(request, READS):
             return [RequestAnswer(reply_to, self._not_controller(request))]
         name = type(request).__name__

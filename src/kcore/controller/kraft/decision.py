@@ -50,16 +50,6 @@ def pause_if_many(count: int) -> Generator[None, None, None]:
         yield
 
 
-def whole(steps: Steps) -> Decision:
-    """The decision, without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            decision: Decision = done.value
-            return decision
-
-
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
     """The values of records, in their order; `image` is the state that they were decided upon."""
     singles: list[bytes] = []

@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Steps, pause_if_many, whole
+from kcore.controller.kraft.decision import Decision, Steps, pause_if_many
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     in_runs,
@@ -51,12 +51,7 @@ _MESSAGES: Final[dict[int, str | None]] = {
 }
 
 
-def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Decision:
-    """As `leaders_elected_as_asked`."""
-    return whole(leaders_elected_as_asked(context, request, info))
-
-
-def leaders_elected_as_asked(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Steps:
+def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Steps:
     """An administrator asks for elections; a request without partitions asks for all. One bulk decision."""
     if not is_authorized(context, info, ALTER):
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))

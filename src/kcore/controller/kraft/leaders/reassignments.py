@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many, whole
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
@@ -88,12 +88,7 @@ _OVER_LIMIT: Final = _Problem(Errors.UNKNOWN_SERVER_ERROR)
 
 def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
-) -> Decision:
-    """As `reassigned`."""
-    return whole(reassigned(context, request, info))
-
-
-def reassigned(context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo) -> Steps:
+) -> Steps:
     """Reassignments without a problem are one bulk decision, or several where the request's order asks for them."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))

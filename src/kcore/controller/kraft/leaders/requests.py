@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from kcore.controller.kraft.context import Handler, Slicer
+from kcore.controller.kraft.context import Handler
 from kcore.controller.kraft.leaders.directories import on_assign_replicas_to_dirs
-from kcore.controller.kraft.leaders.elections import leaders_elected_as_asked, on_elect_leaders
+from kcore.controller.kraft.leaders.elections import on_elect_leaders
 from kcore.controller.kraft.leaders.isrs import on_alter_partition
 from kcore.controller.kraft.leaders.reassigning import on_list_partition_reassignments
-from kcore.controller.kraft.leaders.reassignments import on_alter_partition_reassignments, reassigned
+from kcore.controller.kraft.leaders.reassignments import on_alter_partition_reassignments
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.schema.partitions import (
@@ -23,8 +23,4 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     AlterPartitionReassignmentsRequest: on_alter_partition_reassignments,
     ListPartitionReassignmentsRequest: on_list_partition_reassignments,
     AssignReplicasToDirsRequest: on_assign_replicas_to_dirs,
-}
-SLICERS: Final[dict[type[Message], Slicer]] = {
-    ElectLeadersRequest: leaders_elected_as_asked,
-    AlterPartitionReassignmentsRequest: reassigned,
 }

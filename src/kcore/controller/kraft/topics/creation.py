@@ -12,7 +12,7 @@ from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import CREATE, DESCRIBE_CONFIGS, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, whole
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
@@ -36,12 +36,7 @@ _STRICT_FROM: Final = 6  # The version from which on a quota on mutations refuse
 _FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
 
 
-def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Decision:
-    """As `topics_created`."""
-    return whole(topics_created(context, request, info))
-
-
-def topics_created(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Steps:
+def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Steps:
     """Needs CREATE of the cluster, or of each topic that is to be created."""
     names, repeated = distinct_names(each.name for each in request.topics)
     allowed = {*names} - {METADATA_TOPIC}

@@ -7,7 +7,7 @@ from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import DELETE, DESCRIBE, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, whole
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.creation import distinct_names
@@ -21,12 +21,7 @@ _STRICT_FROM: Final = 5  # The version from which on a quota on mutations refuse
 _FIRST_WITH_ITS_ERROR: Final = 3  # The version that knows TOPIC_DELETION_DISABLED.
 
 
-def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Decision:
-    """As `topics_deleted`."""
-    return whole(topics_deleted(context, request, info))
-
-
-def topics_deleted(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
+def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
     """Topics by name or id. A principal that may not describe a topic does not learn whether it exists."""
     if context.config.static_configs.get(ENABLED, "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR

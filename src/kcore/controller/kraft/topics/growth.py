@@ -8,7 +8,7 @@ from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import ALTER, TOPIC, filter_by_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, whole
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, records_of
@@ -29,12 +29,7 @@ from kcore.types import Int32s
 _STRICT_FROM: Final = 3  # The version from which on a quota on mutations refuses (KIP-599).
 
 
-def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Decision:
-    """As `partitions_created`."""
-    return whole(partitions_created(context, request, info))
-
-
-def partitions_created(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
+def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
     """Adds partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)

@@ -4,10 +4,10 @@ from typing import Final
 
 from kcore.controller.kraft.admin.config_descriptions import HANDLERS as DESCRIPTIONS
 from kcore.controller.kraft.admin.configs import HANDLERS as CONFIGS
-from kcore.controller.kraft.context import Handler, Slicer
-from kcore.controller.kraft.topics.creation import on_create_topics, topics_created
-from kcore.controller.kraft.topics.deletion import on_delete_topics, topics_deleted
-from kcore.controller.kraft.topics.growth import on_create_partitions, partitions_created
+from kcore.controller.kraft.context import Handler
+from kcore.controller.kraft.topics.creation import on_create_topics
+from kcore.controller.kraft.topics.deletion import on_delete_topics
+from kcore.controller.kraft.topics.growth import on_create_partitions
 from kcore.schema.partitions import CreatePartitionsRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreateTopicsRequest, DeleteTopicsRequest
@@ -18,9 +18,4 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     CreateTopicsRequest: on_create_topics,
     CreatePartitionsRequest: on_create_partitions,
     DeleteTopicsRequest: on_delete_topics,
-}
-SLICERS: Final[dict[type[Message], Slicer]] = {
-    CreateTopicsRequest: topics_created,
-    CreatePartitionsRequest: partitions_created,
-    DeleteTopicsRequest: topics_deleted,
 }
