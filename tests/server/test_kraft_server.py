@@ -31,6 +31,7 @@ from kcore.schema.partitions import ListPartitionReassignmentsRequest, ListParti
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.sasl import SaslHandshakeRequest
 from kcore.schema.structure import Message
+from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.server.kraft.apis import APIS, FEATURES
 from kcore.server.kraft.process import KraftServer
 from kcore.server.quorum.process import MemoryElections
@@ -199,6 +200,25 @@ def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:
             await connection.send(listing)
 
     served(story, port)
+
+
+def test_a_fault_that_a_client_repeats_does_not_fill_the_log(
+    port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def falls_over(*_: Any) -> Decision:
+        raise ValueError("a bug")
+
+    monkeypatch.setitem(HANDLERS, CreateTopicsRequest, falls_over)
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for _ in range(100):
+            told = await connection.send(CreateTopicsRequest(topics=[CreatableTopic(name="x")]))
+            assert Errors(told.topics[0].error_code) is Errors.UNKNOWN_SERVER_ERROR
+
+    served(story, port)
+    lines = [each.message for each in caplog.records if "CreateTopicsRequest failed" in each.message]
+    assert 0 < len(lines) < 30
+    assert "ValueError: a bug; in falls_over (" in lines[0]
 
 
 def test_a_request_that_makes_no_sense_costs_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

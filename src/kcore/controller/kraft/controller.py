@@ -13,7 +13,6 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 """
 
 import logging
-import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.long_messages import fitting
-from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, Notices, notice_of
+from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, Notices, fault_line, notice_of
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
@@ -237,10 +236,10 @@ class KraftController:
         pending.response, pending.notice = None, NOTHING_TOLD
         try:
             decided = pending.decide()
-        except Exception:
+        except Exception as error:
             if pending.is_vital:
                 raise
-            return Decision(self._failed(pending, outputs))
+            return Decision(self._failed(pending, error, outputs))
         return decided if isinstance(decided, Decision) else self._part(_Work(pending, decided), outputs)
 
     def _part(self, work: _Work, outputs: list[Output]) -> Decision | None:
@@ -249,8 +248,8 @@ class KraftController:
         except StopIteration as done:
             decision: Decision = done.value
             return decision
-        except Exception:
-            return Decision(self._failed(work.pending, outputs))
+        except Exception as error:
+            return Decision(self._failed(work.pending, error, outputs))
         self._work = work
         outputs.append(WorkOn())
         return None
@@ -290,16 +289,15 @@ class KraftController:
             if pending.is_vital:
                 raise
             if not isinstance(error, LevelError):
-                pending.response = self._failed(pending, outputs)
+                pending.response = self._failed(pending, error, outputs)
             elif pending.request is not None:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
         self.image.revert_to(begin)
         self.image.end_offset = begin
         return None
 
-    def _failed(self, pending: _Pending, outputs: list[Output]) -> Message | None:
-        text = traceback.format_exc().strip().replace("\n", " | ")
-        outputs.append(LogLine(logging.ERROR, f"{pending.name} failed and wrote nothing: {text}"))
+    def _failed(self, pending: _Pending, error: Exception, outputs: list[Output]) -> Message | None:
+        outputs.append(LogLine(logging.ERROR, f"{pending.name} failed and wrote nothing: {fault_line(error)}"))
         if pending.request is None:
             return None
         return refused(pending.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED_ERROR)

@@ -1,7 +1,9 @@
 """Lines of the operator's log: one for each thing that happened, whatever the number of records."""
 
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -82,6 +84,13 @@ class Notices:
         """What is in no line yet."""
         later, self._later = self._later, Counter()
         return _of_effects(later)
+
+
+def fault_line(error: Exception) -> str:
+    """A fault of our own with the places in the source that led to it, the innermost first."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    places = " < ".join(f"{each.name} ({Path(each.filename).name}:{each.lineno})" for each in frames)
+    return f"{type(error).__name__}: {error}; in {places}"
 
 
 def _of_effects(effects: Counter[str]) -> list[str]:

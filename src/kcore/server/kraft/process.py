@@ -18,6 +18,7 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.net.bounded_log import BoundedLog
 from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig
 from kcore.raft.driver import MachineEffect
@@ -62,6 +63,7 @@ class KraftServer(QuorumServer):
             JavaRandom(dice.getrandbits(48)),
             random_directory_id,
         )
+        self._faults = BoundedLog(logger)  # Any client may ask again for what fails.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         super().__init__(
@@ -156,7 +158,10 @@ class KraftServer(QuorumServer):
         if isinstance(effect, RequestAnswer):
             self._front.answer_to(effect.reply_to, effect.response)
         elif isinstance(effect, LogLine):
-            logger.log(effect.level, "%s", effect.text)
+            if effect.level >= logging.ERROR:
+                self._faults.error("%s", effect.text)
+            else:
+                logger.log(effect.level, "%s", effect.text)
         elif isinstance(effect, ReadSnapshotSlice):
             asyncio.get_running_loop().call_soon(self._control, self.controller.on_read_slice)
         elif isinstance(effect, WorkOn):
