@@ -5,14 +5,17 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kcore import schema as s
-from kcore.errors import TargetError
+from kcore._ext import hollow as kernel
+from kcore.errors import DisconnectedError, NetworkError, TargetError
 from kcore.hollow.fleet import Fleet, Options, State
 from kcore.hollow.quorum import Quorum
+from kcore.net.connection import Connection
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import topics
@@ -29,6 +32,7 @@ APIS = {
     "DeleteTopics": (6, 6),
 }
 OPTIONS = Options(heartbeat_s=0.01)
+SECOND = 1_000_000_000  # In nanoseconds.
 
 
 class Controller:
@@ -225,6 +229,93 @@ async def test_a_broker_told_to_shut_down_while_it_registers_anew_does_so() -> N
         release.set()
         await leaving
         assert broker.state is State.OFF
+
+
+class Behind:
+    """A loop whose clock is a second behind Python's: its thread lost its processor while the clocks were compared."""
+
+    def __init__(self, **options: int) -> None:
+        self._loop = kernel.Loop(**options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def connect(self, row: int, which: int, address: str) -> int:
+        return self._loop.connect(row, which, address) - SECOND
+
+    def drain(self) -> Any:
+        notices, *rest = self._loop.drain()
+        return [(row, which, kind, when_ns - SECOND, detail) for row, which, kind, when_ns, detail in notices], *rest
+
+
+@story
+async def test_brokers_run_whatever_the_clock_of_the_loop_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told of a new connection was taken for news of the one before, and never told again."""
+    monkeypatch.setattr("kcore.hollow.fleet.kernel", SimpleNamespace(**{**vars(kernel), "Loop": Behind}))
+    async with controllers(1) as (_, quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        brokers = [fleet.add(at + 1) for at in range(5)]
+        await fleet.start(brokers)
+        await fleet.unfenced(brokers, 10)
+
+
+@story
+async def test_what_an_earlier_life_was_about_to_reconnect_does_not_keep_the_new_one_from_it() -> None:
+    async with registering_anew() as (_, _, broker, release):
+        broker.reconnecting.add(kernel.FETCHES)  # It is looking for the active controller.
+        release.set()
+        await until(lambda: broker.epoch == 2 and broker.state is State.RUNNING)
+        assert broker.reconnecting == set()
+
+
+@story
+async def test_a_broker_fetches_on_where_an_answer_to_its_earlier_life_is_seen_to_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
+    partition = PartitionData(error_code=Errors.UNKNOWN_LEADER_EPOCH, high_watermark=-1, records=None)
+    async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+
+        async def late(row: int, frame: bytes) -> bool:
+            begun.set()
+            await release.wait()
+            fleet._loop.fetch(row, False, offset=0)
+            return False
+
+        monkeypatch.setattr(fleet.observer, "on_unusual", late)
+        node.answers[s.FetchRequest] = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
+        await started(fleet, 1)
+        await begun.wait()
+        del node.answers[s.FetchRequest]
+        fleet.kill(fleet.brokers.values())
+        await fleet.start(fleet.brokers.values())
+        await fleet.unfenced(fleet.brokers.values(), 60)
+        asked = node.asked["FetchRequest"]
+        release.set()
+        fleet._loop.close(0, kernel.FETCHES)
+        await asyncio.sleep(0.05)
+        fleet._connect(fleet.brokers[1], kernel.FETCHES)
+        await until(lambda: node.asked["FetchRequest"] > asked)
+
+
+@story
+async def test_connections_beside_one_that_fails_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look-up opens as many again."""
+    monkeypatch.setattr("kcore.hollow.quorum._RETRY_S", 0.3)
+    async with controllers(1) as (_, quorum):
+        open_one, opened = quorum._connect, list[Connection]()
+
+        async def sometimes(address: str) -> Connection:
+            opened.append(await open_one(address))
+            if len(opened) % 10 == 0:
+                raise DisconnectedError("no more")
+            return opened[-1]
+
+        await quorum.close()
+        monkeypatch.setattr(quorum, "_connect", sometimes)
+        with pytest.raises(NetworkError):
+            await quorum.find_leader()
+        assert len(opened) > 64
+        assert [each for each in opened[:9] if not each.closed] == []
 
 
 @story

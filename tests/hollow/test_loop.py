@@ -1,6 +1,7 @@
 """The loop in Rust: what it sends, what it tells, and what no peer can do to it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from kcore.schema.structure import Message
 from net.loops import QUICK, raw_server, story, until
 
 APIS = {"BrokerHeartbeat": (1, 1), "Fetch": (17, 17)}
+MILLISECOND = 1_000_000  # In nanoseconds.
 
 
 @story
@@ -84,6 +86,28 @@ async def test_a_state_is_told_when_it_changes_and_anew_in_another_life() -> Non
         watched.beat(0, epoch=6, interval_ns=1_000_000)
         await until(lambda: len(watched.told("state")) == 2)
         assert {each.broker_epoch for each in asked} == {5, 6}
+
+
+@story
+async def test_a_state_is_told_anew_on_another_connection() -> None:
+    """What was told on the one before may have been passed over."""
+    async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, _), watching(port) as watched:
+        watched.beat(0)
+        await until(lambda: len(watched.told("state")) == 1)
+        watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
+        watched.beat(0)
+        await until(lambda: len(watched.told("state")) == 2)
+
+
+@story
+async def test_a_connection_and_its_notices_have_the_time_of_pythons_clock() -> None:
+    async with served(s.BrokerHeartbeatResponse()) as (port, _), watching(port, links=()) as watched:
+        before = time.monotonic_ns()
+        begun = watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
+        assert before - MILLISECOND < begun < time.monotonic_ns() + MILLISECOND
+        await until(lambda: watched.told("connected"))
+        [when] = watched.times
+        assert begun <= when < time.monotonic_ns() + MILLISECOND
 
 
 @story

@@ -28,9 +28,9 @@ class Watched:
     """A loop that runs, and all that it has told."""
 
     def __init__(self, *, timeout_ns: int = MINUTE, frame_bytes: int = 1 << 20) -> None:
-        now = time.monotonic_ns()
-        self.loop = kernel.Loop(now, frame_bytes=frame_bytes, timeout_ns=timeout_ns)
+        self.loop = kernel.Loop(frame_bytes=frame_bytes, timeout_ns=timeout_ns)
         self.notices: list[Notice] = []
+        self.times: list[int] = []  # Of the notices, in nanoseconds.
         self.bytes, self.batches, self.arrivals = b"", b"", b""
 
     def add(self, interval_ns: int = MINUTE) -> int:
@@ -43,6 +43,7 @@ class Watched:
     def drain(self) -> None:
         notices, *rest = self.loop.drain()
         self.notices += [(row, which, kind, detail) for row, which, kind, _, detail in notices]
+        self.times += [when_ns for _, _, _, when_ns, _ in notices]
         self.bytes, self.batches, self.arrivals = (
             before + more for before, more in zip((self.bytes, self.batches, self.arrivals), rest, strict=True)
         )

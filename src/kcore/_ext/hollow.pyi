@@ -19,7 +19,7 @@ class Loop:
     A broker is a row, in the order of `add`; a connection is HEARTBEATS or FETCHES. IndexError for others.
     """
 
-    def __new__(cls, now_ns: int, *, frame_bytes: int, timeout_ns: int) -> Loop: ...
+    def __new__(cls, *, frame_bytes: int, timeout_ns: int) -> Loop: ...
     def run(self) -> None:
         """Works until `stop`, without the GIL."""
 
@@ -32,8 +32,8 @@ class Loop:
     def add(self, heartbeat: Frame, fetch: Frame, interval_ns: int) -> int:
         """One more broker: the frames of its requests, and the places of what changes in them; its row."""
 
-    def connect(self, row: int, which: int, address: str) -> None:
-        """Begins a connection to "address:port"; a notice tells how it ends."""
+    def connect(self, row: int, which: int, address: str) -> int:
+        """Begins a connection to "address:port", and says when; a later notice tells how it ends."""
 
     def close(self, row: int, which: int) -> None:
         """Ends a connection at once, as a killed process does; no notice."""

@@ -93,7 +93,6 @@ class Fleet:
         self._random = random
         self._by_row: list[HollowBroker] = []
         self._loop = kernel.Loop(
-            time.monotonic_ns(),
             frame_bytes=self.options.frame_bytes,
             timeout_ns=int(self.options.timeout_s * _NANOS),
         )
@@ -272,6 +271,7 @@ class Fleet:
         is_leaving = broker.state is State.SHUTTING_DOWN
         if not is_leaving:
             self._set(broker, State.FENCED)
+        broker.reconnecting.clear()  # Of the life before: it comes to nothing.
         for which in (kernel.HEARTBEATS, kernel.FETCHES):
             self._connect(broker, which)
         self._loop.fetch(broker.row, True)
@@ -291,8 +291,8 @@ class Fleet:
         return _UNKNOWN_EPOCH
 
     def _connect(self, broker: HollowBroker, which: int) -> None:
-        broker.lookups[which], broker.begun_ns[which] = self.quorum.lookups, time.monotonic_ns()
-        self._loop.connect(broker.row, which, self.quorum.leader_address)
+        broker.lookups[which] = self.quorum.lookups
+        broker.begun_ns[which] = self._loop.connect(broker.row, which, self.quorum.leader_address)
 
     def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
         features = [
@@ -381,9 +381,9 @@ class Fleet:
         """A Fetch was answered by an error, a divergence or a snapshot; the broker fetches on after this."""
         incarnation_id = broker.incarnation_id
         elsewhere = await self.observer.on_unusual(broker.row, frame)
-        if broker.state is State.OFF or broker.incarnation_id != incarnation_id:
+        if broker.state is State.OFF:
             return
-        if elsewhere:
+        if elsewhere and broker.incarnation_id == incarnation_id:
             await self._reconnect(broker, kernel.FETCHES)
         self._loop.fetch(broker.row, True)
 

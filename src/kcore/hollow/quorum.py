@@ -140,13 +140,22 @@ class Quorum:
         leader = await _resolved(leaders[0].host, leaders[0].port)
         old = self._connections
         kept = [each for each in old if not each.closed] if leader == self.leader_address else []
-        fresh = await asyncio.gather(*(self._connect(leader) for _ in range(_CONNECTIONS - len(kept))))
-        self._connections = kept + fresh
+        self._connections = kept + await self._several(leader, _CONNECTIONS - len(kept))
         self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
         self.leader_id, self.leader_address = answer.controller_id, leader
         self.controller_ids |= {node.broker_id for node in answer.brokers}
         gone = (each.close() for each in old if each not in kept)
         await asyncio.gather(*gone, return_exceptions=True)
+
+    async def _several(self, address: str, count: int) -> list[Connection]:
+        """So many connections; none stays open where one of them fails."""
+        found = await asyncio.gather(*(self._connect(address) for _ in range(count)), return_exceptions=True)
+        opened = [each for each in found if isinstance(each, Connection)]
+        for each in found:
+            if isinstance(each, BaseException):
+                await asyncio.gather(*(connection.close() for connection in opened), return_exceptions=True)
+                raise each
+        return opened
 
     async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")

@@ -77,6 +77,9 @@ impl Engine {
 
     pub fn connect(&mut self, row: usize, which: usize, address: SocketAddr, registry: &Registry, now: i64) {
         let token = Token(row * LINKS + which);
+        if which == HEARTBEATS {
+            self.brokers[row].flags = 0; // The first answer is told, whatever was told before.
+        }
         if let Err(error) = self.brokers[row].links[which].connect(address, token, registry, now) {
             self.fail(row, which, error.to_string(), now);
         }
