@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.sim.raft.campaign import Campaign, rows
+from kcore.cli.sim_command import summary
+from kcore.sim.raft.campaign import Campaign, Row, rows
 from kcore.sim.raft.planted import PLANTED
 from kcore.spark.session import start
 from kcore.spark.simulation import simulate
@@ -25,7 +26,18 @@ def test_seeds_over_processes(tmp_path: Path) -> None:
     kept = pq.read_table(tmp_path / "results.parquet").to_pylist()
     assert [row["seed"] for row in told] == [row["seed"] for row in kept] == [1, 2, 3]
     assert [row["hash"] for row in told] == [row["hash"] for row in kept]
+    assert all({"events", "committed", "simulated_ms", "seconds"} <= row.keys() for row in told)
     assert "3 seeds, 0 failed" in done.stderr and "fault: " in done.stderr
+
+
+def test_the_summary_says_how_much_work_the_events_were() -> None:
+    rows: list[Row] = [
+        {"invariant": None, "events": 20_000, "committed": 1_500, "simulated_ms": 1_800_000, "seconds": 1.0},
+        {"invariant": "SingleLeader", "events": 40_000, "committed": 300, "simulated_ms": 5_400_000, "seconds": 2.0},
+    ]
+    told = summary(rows, 2.5)
+    assert told.startswith("2 seeds, 1 failed: 60,000 events, 1,800 records committed, 2.0 simulated hours in 2.5 s;")
+    assert told.endswith("a minute a core: 1.20 million events, 36,000 records, 40.0 simulated hours")
 
 
 def test_one_seed_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,19 +176,30 @@ def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s:
         console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {counts}\n", soft_wrap=True)
     if len(found) > 1:
         console.print(_coverage(found))
-    events, seconds = sum(row["events"] for row in found), sum(row["seconds"] for row in found)
-    simulated_s = sum(row["simulated_ms"] for row in found) / 1000
-    console.print(
-        f"{len(found):,} seeds, {len(failed)} failed: {events:,} events, {simulated_s / 3600:,.1f} simulated hours "
-        f"in {elapsed_s:,.1f} s; {events / seconds * 60 / 1e6:.2f} million events a minute a core",
-        soft_wrap=True,
-    )
+    console.print(summary(found, elapsed_s), soft_wrap=True)
     if campaign.plant is not None:
         plant, last = PLANTED[campaign.plant], found[-1]
         caught = f"caught by seed {last['seed']}: {last['invariant']}" if _is_catch(campaign, last) else "not caught"
         if _is_broken(last):
             caught = f"broken: {last['invariant']} is no invariant"
         console.print(f"planted bug {plant.name}, which {plant.invariant} must catch: {caught}", soft_wrap=True)
+
+
+def summary(found: Sequence[Row], elapsed_s: float) -> str:
+    """What was simulated, and how much of it in a minute of one core.
+
+    Events alone compare no two versions: an event that commits a record is more work than one that polls. Records and
+    simulated time say how much work the events were.
+    """
+    events, records, simulated_ms = (
+        sum(row[name] for row in found) for name in ("events", "committed", "simulated_ms")
+    )
+    minutes, hours = sum(row["seconds"] for row in found) / 60, simulated_ms / 3_600_000
+    return (
+        f"{len(found):,} seeds, {len(_failed(found))} failed: {events:,} events, {records:,} records committed, "
+        f"{hours:,.1f} simulated hours in {elapsed_s:,.1f} s; a minute a core: {events / minutes / 1e6:.2f} million "
+        f"events, {records / minutes:,.0f} records, {hours / minutes:.1f} simulated hours"
+    )
 
 
 def _coverage(found: Sequence[Row]) -> Table:

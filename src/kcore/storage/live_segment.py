@@ -46,6 +46,7 @@ class LiveSegment:
         self._offsets: list[int] = []
         self._positions: list[int] = []
         self._size = -1
+        self._read_to = -1, 0  # Where the last read ended, offset and position: most readers go on there.
 
     def close(self) -> None:
         if self._file >= 0:
@@ -127,7 +128,7 @@ class LiveSegment:
         Nothing where no batch fits, or where one is met that is none.
         """
         data = self._bytes(position, FEW_BYTES)
-        begin, at = -1, 0
+        begin, at, next_offset = -1, 0, offset
         while len(data) - at >= HEADER_END:
             base_offset, length = _HEADER.unpack_from(data, at)
             last_offset = base_offset + int.from_bytes(data[at + LAST_DELTA : at + LAST_DELTA_END], signed=True)
@@ -138,8 +139,11 @@ class LiveSegment:
                 begin = at
             if begin >= 0 and end - begin > max_bytes:
                 break
-            at = end
-        return data[begin:at] if begin >= 0 else b""
+            at, next_offset = end, last_offset + 1
+        if begin < 0 or at == begin:
+            return b""
+        self._read_to = next_offset, position + at
+        return data[begin:at]
 
     def cut(self, offset: int) -> None:
         """The batch that reaches `offset`, and all behind it, go; on the disk when this returns."""
@@ -182,6 +186,7 @@ class LiveSegment:
         """It is empty, as far as is known."""
         self._offsets.clear()
         self._positions.clear()
+        self._read_to = -1, 0
         self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
 
     def _believe_indexes(self, segment: Segment) -> int:
@@ -216,7 +221,9 @@ class LiveSegment:
 
     def _entry_before(self, offset: int) -> int:
         """Where a batch begins that is a few before the one with that offset, or it itself."""
-        return self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
+        indexed = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
+        read_offset, read_position = self._read_to
+        return max(indexed, read_position) if read_offset <= offset else indexed
 
     def _batch_that_reaches(self, offset: int) -> int:
         """Where it begins; the segment reaches `offset`."""

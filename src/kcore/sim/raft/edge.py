@@ -93,7 +93,7 @@ class Edge:
         world = self._world
         if machine.timer_us != due_us:
             return
-        machine.timer_us = NEVER_US
+        machine.forget_timer()
         now_ms = machine.clock.ms(world.now_us)
         deadline_ms = machine.node.next_deadline_ms
         if deadline_ms is not None and deadline_ms <= now_ms:
@@ -105,14 +105,13 @@ class Edge:
             self.arm(machine)
 
     def arm(self, machine: Machine) -> None:
-        """A later deadline leaves the timer as it is: it then sets the next one."""
+        """Sets the timer to the node's deadline, unless it is set to an earlier one: that event then sets the next."""
         deadline_ms = machine.node.next_deadline_ms
-        if deadline_ms is None:
+        if deadline_ms is None or deadline_ms >= machine.timer_ms:
             return
         due_us = max(machine.clock.when_us(deadline_ms), self._world.now_us + 1)
-        if due_us < machine.timer_us:
-            machine.timer_us = due_us
-            self._world.push(due_us, TIMER, machine, due_us)
+        machine.timer_us, machine.timer_ms = due_us, deadline_ms
+        self._world.push(due_us, TIMER, machine, due_us)
 
     def _on_expiry(self, machine: Machine, due_us: int) -> None:
         if machine.expiry_us != due_us:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from kcore.raft.state_machine import Resign
 from kcore.raft.states import Follower, Leader
-from kcore.sim.kernel.process import NEVER_US, PAUSED
+from kcore.sim.kernel.process import PAUSED
 from kcore.sim.raft import processes, traps
 from kcore.sim.raft.clients import alive
 from kcore.sim.raft.disk import WatchedLog
@@ -165,7 +165,7 @@ def clock_jump(world: "World") -> None:
     if machine is not None:
         note(world, "clock_jump")
         machine.clock.jump(world.now_us, world.random.choice((100, 1_000, 10_000)))
-        machine.timer_us = NEVER_US
+        machine.forget_timer()
         world.edge.arm(machine)
 
 

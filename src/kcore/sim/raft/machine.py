@@ -123,7 +123,8 @@ class Machine(Process):
         """All that a process takes with it."""
         self.reset_gate()
         self.open: dict[int, Call] = {}  # By correlation id.
-        self.expiry_us = self.timer_us = NEVER_US
+        self.expiry_us = NEVER_US
+        self.forget_timer()
         self.is_stopping = False
         self.storing: PendingStore | None = None
         self.fsync: Flush | None = None  # What the one under way was asked for by.
@@ -132,6 +133,11 @@ class Machine(Process):
         self.is_told = True  # Something was said that its state machine may have to be told.
         self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
         self.resumed_us = 0
+
+    def forget_timer(self) -> None:
+        """No timer is set; an event of an earlier one is passed over."""
+        self.timer_us = NEVER_US  # When it is due, by the world's time,
+        self.timer_ms = NEVER_US  # and the node's deadline for which it was set, by the node's clock.
 
     @property
     def address(self) -> Address:

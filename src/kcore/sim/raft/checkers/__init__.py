@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kcore.raft.batches import StoredBatch
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.sim.raft.checkers.base import Checker
+from kcore.schema.structure import Message
+from kcore.sim.raft.checkers.base import Checker, is_for
 from kcore.sim.raft.checkers.commits import Commits
 from kcore.sim.raft.checkers.consumers import Consumers
 from kcore.sim.raft.checkers.elections import Elections
@@ -30,7 +31,7 @@ from kcore.sim.raft.checkers.snapshots import Snapshots
 from kcore.sim.raft.checkers.voter_changes import VoterChanges
 from kcore.sim.raft.checkers.votes import Votes
 from kcore.sim.raft.disk import LogWatcher
-from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.machine import Call, Machine, Reply
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
@@ -60,6 +61,17 @@ def _all(checkers: list[Checker], hook: str) -> Callable[..., None]:
     return call
 
 
+class _ByKind(dict[type[Any], tuple[Callable[..., None], ...]]):
+    """The hooks for messages of each kind, in order; learnt at the first message of that kind."""
+
+    def __init__(self, checkers: list[Checker], hook: str) -> None:
+        self._hooks = _own(checkers, hook)
+
+    def __missing__(self, kind: type[Any]) -> tuple[Callable[..., None], ...]:
+        self[kind] = hooks = tuple(hook for hook in self._hooks if is_for(hook, kind))
+        return hooks
+
+
 class Checkers:
     """All of them, as one: each hook of Checker calls those that have it."""
 
@@ -80,13 +92,13 @@ class Checkers:
         self.on_replaced = _all(checkers, "on_replaced")
         self.on_frozen = _all(checkers, "on_frozen")
         self.on_asked = _all(checkers, "on_asked")
-        self.on_send = _all(checkers, "on_send")
-        self.on_request = _all(checkers, "on_request")
-        self.on_answer = _all(checkers, "on_answer")
-        self.before_response = _all(checkers, "before_response")
         self.on_expired = _all(checkers, "on_expired")
         self.audit = _all(checkers, "audit")
         self.at_end = _all(checkers, "at_end")
+        self._on_send = _ByKind(checkers, "on_send")
+        self._on_request = _ByKind(checkers, "on_request")
+        self._on_answer = _ByKind(checkers, "on_answer")
+        self._before_response = _ByKind(checkers, "before_response")
         self._on_boot = _all(checkers, "on_boot")
         self._on_state = _all(checkers, "on_state")
         self._after_event = _own(checkers, "after_event")
@@ -113,6 +125,28 @@ class Checkers:
         """As Checker has it: the hook that is called most often."""
         for check in self._after_event:
             check(machine)
+
+    # Messages, as Checker has them.
+
+    def on_send(self, machine: Machine, call: Call) -> None:
+        """A node's request leaves."""
+        for check in self._on_send[type(call.request)]:
+            check(machine, call)
+
+    def on_request(self, machine: Machine, call: Call) -> None:
+        """A request arrives."""
+        for check in self._on_request[type(call.request)]:
+            check(machine, call)
+
+    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
+        """An answer leaves."""
+        for check in self._on_answer[type(response)]:
+            check(machine, call, response)
+
+    def before_response(self, machine: Machine, reply: Reply) -> None:
+        """An answer arrives."""
+        for check in self._before_response[type(reply.call.request)]:
+            check(machine, reply)
 
 
 class _Watcher(LogWatcher):

@@ -1,6 +1,7 @@
 """What a checker may hear of a world."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kcore.raft.batches import StoredBatch
 from kcore.raft.effects import Committed, LeaderChanged, Notice, SnapshotLoaded
@@ -12,6 +13,25 @@ from kcore.sim.raft.machine import Call, Machine, Reply
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
+
+Hook = TypeVar("Hook", bound=Callable[..., None])
+_KINDS: Final = "kinds_of_messages"  # The attribute of a hook that is not for all of them.
+
+
+def only_for(*kinds: type[Message]) -> Callable[[Hook], Hook]:
+    """The hook is called for messages of these kinds alone: for requests, or, of `on_answer`, for responses."""
+
+    def mark(hook: Hook) -> Hook:
+        setattr(hook, _KINDS, kinds)
+        return hook
+
+    return mark
+
+
+def is_for(hook: Callable[..., None], kind: type[Any]) -> bool:
+    """Whether the hook is called for messages of that kind."""
+    kinds: tuple[type[Message], ...] | None = getattr(hook, _KINDS, None)
+    return kinds is None or kind in kinds
 
 
 class Checker:
@@ -84,7 +104,7 @@ class Checker:
     def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
         """A snapshot is whole, made or loaded."""
 
-    # Messages.
+    # Messages. `only_for` says of which kinds; most messages are Fetches, and most rules are not about these.
 
     def on_asked(self, call: Call) -> None:
         """A request from outside is on its way."""

@@ -1,13 +1,12 @@
 """The high watermark: what is below it is durable at a majority, the same everywhere, and there for ever."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.states import Leader, State
 from kcore.schema.fetch import FetchResponse
-from kcore.schema.structure import Message
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.machine import Call, Machine
 
 if TYPE_CHECKING:
@@ -89,11 +88,11 @@ class Commits(Checker):
             if machine.is_up and high_watermark > log.start_offset:
                 self.facts.committed.check(log, log.start_offset, high_watermark, machine.index)
 
-    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
+    @only_for(FetchResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
         """Nobody is told more than the node knows."""
-        if type(response) is FetchResponse:
-            for topic in response.responses:
-                known = machine.node.high_watermark
-                if topic.partitions[0].high_watermark > (-1 if known is None else known):
-                    told = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
-                    raise Violation("ReadsBelowHighWatermark", told)
+        for topic in response.responses:
+            known = machine.node.high_watermark
+            if topic.partitions[0].high_watermark > (-1 if known is None else known):
+                told = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
+                raise Violation("ReadsBelowHighWatermark", told)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.raft.states import Candidate, Leader, Prospective, Resigned, State
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
-from kcore.schema.structure import Message
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.machine import Call, Machine
 
 if TYPE_CHECKING:
@@ -129,16 +128,16 @@ class Elections(Checker):
 
     # Messages.
 
+    @only_for(VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
         """A candidate that asks for votes has given its own."""
-        if type(call.request) is VoteRequest:
-            data = call.request.topics[0].partitions[0]
-            if not data.pre_vote:
-                self._vote(machine, data.replica_epoch, machine.index)
+        request: Any = call.request
+        data = request.topics[0].partitions[0]
+        if not data.pre_vote:
+            self._vote(machine, data.replica_epoch, machine.index)
 
-    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
-        if type(response) is not VoteResponse:
-            return
+    @only_for(VoteResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
         request: Any = call.request
         for topic in response.topics:
             asked = request.topics[0].partitions[0]

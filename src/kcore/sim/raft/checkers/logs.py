@@ -10,7 +10,7 @@ from kcore.raft.states import Leader
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.machine import Call, Machine
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Logs(Checker):
             )
             raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
 
+    @only_for(FetchRequest, VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
         """A majority is counted by what its members say that they have on their disks."""
         request = call.request

@@ -17,7 +17,7 @@ from kcore.schema.raft_voters import (
 )
 from kcore.schema.structure import Message
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.machine import Call, Machine
 from kcore.sim.raft.voters_said import Said, VotersSaid
 
@@ -110,6 +110,7 @@ class VoterChanges(Checker):
     def on_asked(self, call: Call) -> None:
         self._remember(call.request)
 
+    @only_for(AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
         self._remember(call.request)
 
@@ -118,14 +119,13 @@ class VoterChanges(Checker):
         if kind is AddRaftVoterRequest or kind is RemoveRaftVoterRequest or kind is UpdateRaftVoterRequest:
             self._asked.add((kind, ReplicaKey(request.voter_id, request.voter_directory_id)))
 
-    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
+    @only_for(AddRaftVoterResponse, RemoveRaftVoterResponse, UpdateRaftVoterResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
         """Done is what the log says, and committed where that was asked for."""
-        kind, request = type(response), call.request
-        if kind is AddRaftVoterResponse or kind is RemoveRaftVoterResponse or kind is UpdateRaftVoterResponse:
-            assert isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest)
-            assert isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse)
-            if response.error_code == 0:
-                self._check_done(machine, request)
+        request = call.request
+        assert isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest)
+        if response.error_code == 0:
+            self._check_done(machine, request)
 
     def _check_done(
         self, machine: Machine, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest

@@ -11,10 +11,9 @@ from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.states import Candidate, Follower, Leader, Prospective, State, Unattached
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteResponse
-from kcore.schema.structure import Message
 from kcore.sim.kernel.process import NEVER_US
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.machine import Call, Machine, Reply
 
 if TYPE_CHECKING:
@@ -50,11 +49,13 @@ class Votes(Checker):
 
     # What a voter answers.
 
+    @only_for(VoteRequest)
     def on_request(self, machine: Machine, call: Call) -> None:
         self._asked[machine.index] = machine.node.quorum.state
 
-    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
-        if type(response) is not VoteResponse or not response.topics:
+    @only_for(VoteResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
+        if not response.topics:
             return
         request: Any = call.request
         asked, answered = request.topics[0].partitions[0], response.topics[0].partitions[0]
@@ -94,12 +95,14 @@ class Votes(Checker):
 
     # Who hears from a leader.
 
+    @only_for(FetchRequest, VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
         if type(call.request) is FetchRequest:
             self._last_fetch[machine.index] = call
         elif type(call.request) is VoteRequest and call.request.topics[0].partitions[0].pre_vote:
             call.note = self._rounds.setdefault(machine.index, Round(self.world.now_us))
 
+    @only_for(FetchRequest, VoteRequest)
     def before_response(self, machine: Machine, reply: Reply) -> None:
         call, response, state = reply.call, reply.response, machine.node.quorum.state
         if type(response) is VoteResponse and response.error_code == Errors.UNSUPPORTED_VERSION:
