@@ -250,10 +250,12 @@ class StoryNode:
         self.perform(self.node.upgrade_kraft_version(1, self.controller.epoch, self._raft_ms)[1])
 
     def snapshot(self) -> OffsetAndEpoch:
-        """Writes one of what is committed, as the process does."""
+        """Writes one of what is committed, as the process does; there may be one already."""
         controller, log = self.controller, self.disk.log
         offset = controller.stable
         snapshot = OffsetAndEpoch(offset, log.epoch_at(offset - 1))
+        if snapshot in log.snapshots:
+            return snapshot
         controller.snapshots.begin(offset, self._clocks.wall_ms)
         controller.hold(offset)
         writer = self.node.begin_snapshot(snapshot, self._clocks.wall_ms, self._raft_ms)

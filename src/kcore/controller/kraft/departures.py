@@ -20,6 +20,7 @@ LISTENERS: Final = "unreadable-listeners"
 BROKER_SETTINGS: Final = "unreadable-broker-settings"
 KRAFT_VERSION: Final = "refused-kraft-version"
 STALE_ELIGIBLE: Final = "stale-eligible-replicas"
+SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
 SIZES: Final = "sizes"
 
 
@@ -110,6 +111,12 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "what is cleared or deleted is gone",
         "a change may be there once in place of twice, and such a request is carried out; where kcore runs on its own "
         "log the story ends there",
+    ),
+    SNAPSHOT_ENDS: Departure(
+        "halts at each start from a snapshot that ends where a metadata transaction begins",
+        "starts; its own transactions begin one record later, so that Kafka's controllers start, too",
+        "a controller must start from its own disk",
+        "no recorded story has it",
     ),
     SIZES: Departure(
         "has no limit",
