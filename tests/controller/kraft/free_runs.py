@@ -27,6 +27,7 @@ PATH: Final = re.compile(r"([A-Za-z]+)|\[(\d+|\*)\]")
 PAIRED: Final = frozenset({"uuid", "token"})
 MASKED: Final = frozenset({"timestamp", "message"})
 ISSUED: Final = "issueTimestampMs"
+STATE: Final = frozenset({"batches", "snapshot"})
 NAMED: Final = frozenset({"features", "endPoints"})
 INCARNATION: Final = "incarnationId"
 
@@ -60,7 +61,7 @@ class FreeRun:
                 for each in differences:
                     yield each
                 explained = [explanation(each, self.story, self.kafka_way) for each in differences]
-                if any(explained) and any(each.what == "batches" for each in differences):
+                if any(explained) and any(each.what in STATE for each in differences):
                     return  # From here on the states differ, as a departure says.
 
     def _bootstrap(self) -> Iterator[Difference]:
@@ -91,7 +92,7 @@ class FreeRun:
             world.active.upgrade_kraft_version()
             self._has_refused_level = False
         self._has_refused_level |= _refuses_level(step)
-        answer = await world.ask(self._request(step))
+        answer = await world.ask(self._request(step), step.get("node"))
         found = _answered(step, answer)
         if step.get("renounced"):
             world.elect_again(step.get("leader", -1))
@@ -212,6 +213,7 @@ class Epochs:
 
     def level(self, side: Json) -> None:
         """Puts their numbers in place of them."""
+        side["batches"] = [part for batch in side["batches"] for part in _registrations_apart(batch)]
         for batch in side["batches"]:
             batch["epoch"] = self._number(batch["epoch"])
             for record in batch["records"]:
@@ -237,6 +239,13 @@ class Epochs:
 
     def _number(self, epoch: int) -> int:
         return self._known.setdefault(epoch, len(self._known))
+
+
+def _registrations_apart(batch: Json) -> list[Json]:
+    """Controllers that register at the same time may share a batch."""
+    if any(each["type"] != "RegisterControllerRecord" for each in batch["records"]):
+        return [batch]
+    return [{**batch, "baseOffset": each["offset"], "records": [each]} for each in batch["records"]]
 
 
 def _of_snapshot(record: Json) -> Json:

@@ -238,8 +238,8 @@ def config_of(story: Json, given: Json, kafka_way: frozenset[str]) -> KraftContr
 
 
 def _refused_before(step: Json) -> bool:
-    """Whether nothing came to be decided: the connection was closed, or the envelope was refused."""
-    return bool(step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
+    """Whether nothing came to be decided: a standby was asked, the connection closed, or the envelope refused."""
+    return bool("node" in step or step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
 
 
 def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:

@@ -142,9 +142,10 @@ class StoryWorld:
 
     # What a story does.
 
-    async def ask(self, data: bytes) -> bytes | None:
-        """The answer of the active controller; None where the connection was closed instead."""
-        asked = asyncio.create_task(self.active.ask(data))
+    async def ask(self, data: bytes, node_id: int | None = None) -> bytes | None:
+        """The answer of that controller, or of the active one; None where the connection was closed instead."""
+        node = self.active if node_id is None else self.nodes[node_id]
+        asked = asyncio.create_task(node.ask(data))
         while self.is_quorum and not asked.done():
             done, _ = await asyncio.wait({asked}, timeout=ANSWER_S)
             if not done:

@@ -191,7 +191,7 @@ class Story:
 
     def send(self, step: Json, data: bytes) -> None:
         """Takes the answer into the step, and what was appended."""
-        answer = self.connection.exchange(data)
+        answer = self._exchange(step, data)
         step["response"] = None
         if answer is None:
             step["closed"] = True
@@ -204,6 +204,9 @@ class Story:
             if said != step["version"]:
                 step["responseVersion"] = said
         self._after(step)
+
+    def _exchange(self, step: Json, data: bytes) -> bytes | None:
+        return self.connection.exchange(data)
 
     def advance(self, ms: int, note: str = "") -> None:
         """Time passes at once, and after that some more, until nothing more happens."""

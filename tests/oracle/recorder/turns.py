@@ -6,6 +6,7 @@ Their steps have kinds beside "request" and "advance":
   batch (`leftoverData`: its bytes) that was put behind its log before, as by a leader that ends in a transaction.
 - "snapshot": `node` writes a `snapshot` of what is committed: its `offset`, `epoch` and `records`.
 - "resign": `node` leads, and gives up its epoch.
+A request with a `node` went to that standby.
 Each has the id of the `leader` at its end (none while there is none), as have requests over which one renounced.
 The story has `nodes`, each with `controllerId`, `directoryId`, `port` and `config`.
 """
@@ -47,6 +48,7 @@ class TurnsStory(Story):
             machine.directory_id = self.directory_id if machine is machines[0] else self._uuid()
         self.active = machines[0]
         self._clock_ms = 0
+        self.asks: int | None = None  # The standby that the next requests go to.
 
     walk = Turns
 
@@ -119,6 +121,18 @@ class TurnsStory(Story):
         for node_id in self.up:
             if node_id != self.active.node_id:
                 self.machines[node_id].jvm.must("clock", self._clock_ms)
+
+    def _exchange(self, step: Json, data: bytes) -> bytes | None:
+        if self.asks is None:
+            return super()._exchange(step, data)
+        machine = self.machines[self.asks]
+        machine.jvm.must("sync", self.log.end_offset, 5000)
+        step["node"] = self.asks
+        connection = Connection(machine.port)
+        try:
+            return connection.exchange(data)
+        finally:
+            connection.close()
 
     # Steps.
 

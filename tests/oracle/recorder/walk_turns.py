@@ -5,6 +5,7 @@ from typing import Any, Final
 from oracle.recorder.walk import Walk
 
 OFTEN: Final = {1: 0.09, 3: 0.14}  # By how many controllers there are.
+STANDBYS: Final = 0.1  # So often a standby is asked.
 CHANGES: Final[dict[str, list[str]]] = {
     "num.partitions": ["1", "2", "4"],
     "default.replication.factor": ["1", "2", "3"],
@@ -32,6 +33,12 @@ class Turns(Walk):
     """What it does with controllers is chosen between requests."""
 
     def go_on(self) -> Any:
+        standbys = [i for i in self.s.up if i != self.s.active.node_id]
+        if standbys and self.chance(STANDBYS):
+            self.s.asks = self.r.choice(standbys)
+            super().go_on()
+            self.s.asks = None
+            return True
         if not self.chance(OFTEN[len(self.s.machines)]):
             return super().go_on()
         self.turn()
