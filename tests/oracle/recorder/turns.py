@@ -166,7 +166,7 @@ class TurnsStory(Story):
         records = [
             (NoOpRecord(), 0),
             (BeginTransactionRecord(name="left over"), 0),
-            (TopicRecord(name="left-over", topic_id=Uuid(self.random.randbytes(16))), 0),
+            (TopicRecord(name=f"left-over-{self.log.end_offset}", topic_id=Uuid(self.random.randbytes(16))), 0),
         ]
         values = [bytes(encode_metadata_record(record, version)) for record, version in records]
         stamp = time.time_ns() // 1_000_000
