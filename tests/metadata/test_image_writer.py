@@ -16,6 +16,8 @@ from kcore.metadata.image_writer import records_of
 from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
 from kcore.metadata.replay import replay
 from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.metadata_records_log import ZkMigrationStateRecord
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.wire.metadata_frames import decode_metadata_record
 from metadata.stories import Story, assert_same, log_of
 from reference import record_values as twin
@@ -194,6 +196,29 @@ def test_the_level_is_the_images_own_by_default() -> None:
     assert written(image) == written(image, "3.7-IV2")
     with pytest.raises(LevelError, match=r"no metadata\.version"):
         written(ClusterImage())
+
+
+def test_the_level_is_that_of_the_offset() -> None:
+    """An upgrade that is not committed is in no snapshot before it."""
+    image = ClusterImage()
+    image.keep_journal()
+    levels = [FeatureLevelRecord(name="metadata.version", feature_level=level) for level in (17, 21)]
+    for offset, record in enumerate(levels):
+        image.begin(offset)
+        image.apply(record, offset)
+    [value] = written(image, offset=1)
+    assert decode_metadata_record(value)[0] == levels[0]
+
+
+def test_a_release_writes_what_its_own_snapshots_have() -> None:
+    """3.9.1 says in each that it does not migrate from ZooKeeper, and has a kraft.version in the log (KAFKA-18979)."""
+    image = ClusterImage(features={"metadata.version": 21})
+    level = FeatureLevelRecord(name="kraft.version", feature_level=1)
+    image.apply(level)
+    state = ZkMigrationStateRecord(zk_migration_state=0)
+    for release, has in (("3.9.1", True), ("4.3.1", False), (None, False)):
+        records = [decode_metadata_record(value)[0] for value in written(image, release=release)]
+        assert (state in records) == (level in records) == has
 
 
 def test_the_image_may_change_while_it_is_written() -> None:

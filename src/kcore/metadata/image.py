@@ -119,7 +119,7 @@ class ClusterImage(ImageState):
             setattr(twin, part, dict(self.dict_of(part)))
         twin.next_producer_id, twin.zk_migration_state = self.next_producer_id, self.zk_migration_state
         twin.end_offset, twin.epoch = self.end_offset, self.epoch
-        twin.written_kraft_version = self.written_kraft_version
+        twin.written_kraft_version, twin.registered_at = self.written_kraft_version, dict(self.registered_at)
         twin._transaction = None if self._transaction is None else list(self._transaction)
         return twin
 

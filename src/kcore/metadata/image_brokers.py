@@ -33,6 +33,7 @@ def _register_broker(image: ImageState, record: records.RegisterBrokerRecord) ->
             cordoned_directories=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
         )
     )
+    image.set_registered_at(record.broker_id, image.end_offset - 1)
 
 
 def _sorted(directories: list[Uuid]) -> tuple[Uuid, ...]:
@@ -46,6 +47,7 @@ def _longs(uuid: Uuid) -> tuple[int, int]:
 
 def _unregister_broker(image: ImageState, record: records.UnregisterBrokerRecord) -> None:
     image.brokers.unregister(_registered(image, record.broker_id, record.broker_epoch))
+    image.set_registered_at(record.broker_id, None)
 
 
 def _fence_broker(image: ImageState, record: records.FenceBrokerRecord) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from kcore.constants import KRAFT_VERSION
 from kcore.metadata.broker_registration import BrokerRegistration
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
@@ -19,11 +20,14 @@ _MIGRATION_STATES: Final = {0: "NONE", 1: "PRE_MIGRATION", 2: "MIGRATION", 3: "P
 
 def features(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
     """FeaturesImage.write: metadata.version first, for readers need it to understand what follows."""
-    others = sorted(name for name in image.features if name != FEATURE_NAME)
+    levels = {name: value for name, value in image.features.items() if name != FEATURE_NAME}
+    if level.release == "3.9.1" and image.written_kraft_version:  # KAFKA-18979
+        levels[KRAFT_VERSION] = image.written_kraft_version
+    others = sorted(levels)
     if level.feature_levels_in_log:
         yield setting_records.FeatureLevelRecord(name=FEATURE_NAME, feature_level=level.feature_level), 0
         for name in others:
-            yield setting_records.FeatureLevelRecord(name=name, feature_level=image.features[name]), 0
+            yield setting_records.FeatureLevelRecord(name=name, feature_level=levels[name]), 0
     elif others:
         lose(f"feature flag(s): {', '.join(others)}")
     state = image.zk_migration_state

@@ -55,6 +55,7 @@ class ImageState:
     next_producer_id: int = -1
     zk_migration_state: int = 0
     written_kraft_version: int = 0  # By a FeatureLevelRecord of 3.9.1, by mistake (KAFKA-18979): raft's own one rules.
+    registered_at: dict[int, int] = field(default_factory=dict)  # The offset of each broker's RegisterBrokerRecord.
     feature_records: int = field(default=0, compare=False)  # That were applied, reverted or not.
     end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
     epoch: int = -1  # Of the last batch, or of the snapshot.
@@ -117,6 +118,17 @@ class ImageState:
         if self._recorder is not None:
             self._recorder.tell(name, value)
         setattr(self, name, value)
+
+    def set_registered_at(self, broker_id: int, offset: int | None) -> None:
+        """Where its RegisterBrokerRecord stands; of a snapshot's, where the last record before it does."""
+        self._undo(ImageState._put_registered_at, broker_id, self.registered_at.get(broker_id))
+        self._put_registered_at(broker_id, offset)
+
+    def _put_registered_at(self, broker_id: int, offset: int | None) -> None:
+        if offset is None:
+            self.registered_at.pop(broker_id, None)
+        else:
+            self.registered_at[broker_id] = offset
 
     def _at(self, offset: int) -> None:
         self.end_offset = offset + 1

@@ -46,19 +46,21 @@ def records_of(
     *,
     on_loss: OnLoss = refuse,
     offset: int | None = None,
+    release: str | None = None,
 ) -> Iterator[EncodedRecords]:
     """Slices of records; replay of all of them gives the image, but for what `on_loss` let go.
 
-    `version`: as MetadataVersion.parse has it, by default the image's own. `offset`: the image as it was before the
+    `version`: as MetadataVersion.parse has it, by default the image's own at `offset`, as `release` writes it, by
+    default the newest one. `offset`: the image as it was before the
     batch at this offset, by its journal; by default as it is when the first slices, which are empty, have been taken.
     An open transaction is left out. LevelError without a metadata.version, UnwritableMetadataError by default for a
     loss.
     """
-    level = _level_of(image, version)
     freezer = Freezer(image)
     for _ in freezer.prepare():
         yield _NOTHING
     frozen = freezer.freeze(offset)
+    level = _level_of(frozen, version, release)
     yield _NOTHING
 
     def lose(what: str) -> None:
@@ -72,14 +74,14 @@ def records_of(
     yield from _encoded(security(frozen, level, lose))
 
 
-def _level_of(image: ClusterImage, version: MetadataVersion | str | None) -> MetadataVersion:
+def _level_of(image: ClusterImage, version: MetadataVersion | str | None, release: str | None) -> MetadataVersion:
     if isinstance(version, MetadataVersion):
         return version
     if version is not None:
         return MetadataVersion.parse(version)
     if FEATURE_NAME not in image.features:
         raise LevelError("the image has no metadata.version: one must be given")
-    return MetadataVersion.of_level(image.features[FEATURE_NAME])
+    return MetadataVersion.of_level(image.features[FEATURE_NAME], release)
 
 
 def _encoded(records: Iterator[tuple[MetadataRecord, int]]) -> Iterator[EncodedRecords]:

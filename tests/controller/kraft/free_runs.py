@@ -17,8 +17,9 @@ import kcore
 from controller.kraft.differences import Difference
 from controller.kraft.explanations import explanation
 from controller.kraft.stories import NESTED
-from controller.kraft.story_node import BEGIN_MS, StoryNode
+from controller.kraft.story_node import BEGIN_MS
 from controller.kraft.story_wire import NAMES, Json, request_bytes, response_json
+from controller.kraft.story_world import TURNS, StoryWorld, registered
 from kcore.schema.headers import RequestHeader
 from kcore.wire.codec import decode_from, encode
 
@@ -26,6 +27,8 @@ PATH: Final = re.compile(r"([A-Za-z]+)|\[(\d+|\*)\]")
 PAIRED: Final = frozenset({"uuid", "token"})
 MASKED: Final = frozenset({"timestamp", "message"})
 ISSUED: Final = "issueTimestampMs"
+STATE: Final = frozenset({"batches", "snapshot"})
+NAMED: Final = frozenset({"features", "endPoints"})
 INCARNATION: Final = "incarnationId"
 
 
@@ -44,10 +47,11 @@ class FreeRun:
     def __init__(self, story: Json, kafka_way: frozenset[str]) -> None:
         self.story, self.kafka_way = story, kafka_way
         self.ids: dict[str, str] = {}  # Kafka's to kcore's.
+        self._epochs = Epochs(), Epochs()
         self._has_refused_level = False  # Of kraft.version; Kafka may write it all the same ("refused-kraft-version").
 
     async def differences(self) -> AsyncIterator[Difference]:
-        async with StoryNode(self.story, self.kafka_way) as self.node:
+        async with StoryWorld(self.story, self.kafka_way) as self.world:
             for each in self._bootstrap():
                 yield each
                 return
@@ -57,16 +61,17 @@ class FreeRun:
                 for each in differences:
                     yield each
                 explained = [explanation(each, self.story, self.kafka_way) for each in differences]
-                if any(explained) and any(each.what == "batches" for each in differences):
+                if any(explained) and any(each.what in STATE for each in differences):
                     return  # From here on the states differ, as a departure says.
 
     def _bootstrap(self) -> Iterator[Difference]:
         """What was written before the first step."""
-        wanted, given = {"batches": self.story["bootstrap"]}, {"batches": self.node.written()}
+        wanted, given = {"batches": self.story["bootstrap"]}, {"batches": self.world.written()}
         for left, right in zip(_records(wanted), _records(given), strict=False):
             if INCARNATION in left["json"] and INCARNATION in right["json"]:
                 self.ids[left["json"][INCARNATION]] = right["json"][INCARNATION]
         wanted = self._known(wanted)
+        self._level(wanted, given)
         if wanted != given:
             yield Difference(self.story["story"], -1, "bootstrap", "batches", wanted["batches"], given["batches"])
 
@@ -74,22 +79,25 @@ class FreeRun:
 
     async def _taken(self, step: Json) -> Json:
         """What kcore answers and writes."""
-        node = self.node
+        world, clocks = self.world, self.world.clocks
         if step["kind"] == "advance":
-            node.advance(step["ms"])
-            return {"batches": node.written()}
+            world.advance(step["ms"])
+            return {"batches": world.written()}
+        if step["kind"] in TURNS:
+            found = await world.turn(step)
+            return {**found, "batches": world.written()}
         stamp = (step["response"] or {}).get(ISSUED, 0)
-        node.wall_ms = max(node.wall_ms, stamp, *_times(step), BEGIN_MS)
+        clocks.wall_ms = max(clocks.wall_ms, stamp, *_times(step), BEGIN_MS)
         if self._has_refused_level and _writes_level(step):
-            node.upgrade_kraft_version()
+            world.active.upgrade_kraft_version()
             self._has_refused_level = False
         self._has_refused_level |= _refuses_level(step)
-        answer = await node.ask(self._request(step))
+        answer = await world.ask(self._request(step), step.get("node"))
         found = _answered(step, answer)
         if step.get("renounced"):
-            node.elect_again()
-        await node.register()
-        found["batches"] = node.written()
+            world.elect_again(step.get("leader", -1))
+        await world.register(registered(step["batches"]))
+        found["batches"] = world.written()
         return found
 
     def _request(self, step: Json) -> bytes:
@@ -122,7 +130,7 @@ class FreeRun:
     def _compared(self, place: int, step: Json, found: Json) -> Iterator[Difference]:
         name = self.story["story"], place, step.get("api") or step["kind"]
         self._learn(step, found)
-        keys = [key for key in ("response", "closed", "responseVersion") if key in step or key in found]
+        keys = [key for key in ("response", "closed", "responseVersion", "snapshot") if key in step or key in found]
         envelope = step.get("envelope")
         wanted: Json = self._known({key: step.get(key) for key in (*keys, "batches")})
         if envelope is not None:
@@ -131,6 +139,7 @@ class FreeRun:
             if free["kind"] in MASKED:
                 _put(wanted, free["path"], "masked")
                 _put(found, free["path"], "masked")
+        self._level(wanted, found)
         if step["kind"] == "advance":
             for side in (wanted, found):
                 side["batches"] = [{"records": [*_records(side)]}]
@@ -139,6 +148,14 @@ class FreeRun:
         for what in wanted:
             if wanted[what] != found.get(what):
                 yield Difference(*name, what, wanted[what], found.get(what), step.get("note"))
+
+    def _level(self, wanted: Json, found: Json) -> None:
+        """In a quorum epochs are counted as they appear, for an election may need several; and who voted is chance."""
+        for side in (wanted, found):
+            if "snapshot" in side:
+                side["snapshot"]["records"] = sorted(map(_of_snapshot, side["snapshot"]["records"]), key=_text)
+            if self.world.is_quorum:
+                self._epochs[side is wanted].level(side)
 
     def _learn(self, step: Json, found: Json) -> None:
         for free in step["free"]:
@@ -186,6 +203,57 @@ def _refuses_level(step: Json) -> bool:
     return not request.get("validateOnly") and any(
         each["feature"] == "kraft.version" for each in request["featureUpdates"]
     )
+
+
+class Epochs:
+    """Raft's epochs of one side, by the order in which they appear in the log."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def level(self, side: Json) -> None:
+        """Puts their numbers in place of them."""
+        side["batches"] = [part for batch in side["batches"] for part in _registrations_apart(batch)]
+        for batch in side["batches"]:
+            batch["epoch"] = self._number(batch["epoch"])
+            for record in batch["records"]:
+                if record["type"] == "LeaderChangeMessage":
+                    del record["json"]["grantingVoters"]
+                    record["json"]["voters"].sort(key=_text)  # In Kafka the order of a hash table.
+        if "snapshot" in side:
+            side["snapshot"]["epoch"] = self._number(side["snapshot"]["epoch"])
+        response = side.get("response") or {}
+        response.get("nodes", []).sort(key=_text)
+        for topic in response.get("topics", []):
+            for partition in topic.get("partitions", []) if isinstance(topic, dict) else []:
+                if "currentVoters" in partition:
+                    self._describe(partition)
+
+    def _describe(self, quorum: Json) -> None:
+        """Of DescribeQuorum; how far the followers are is chance."""
+        quorum["leaderEpoch"] = self._number(quorum["leaderEpoch"])
+        for replica in (*quorum["currentVoters"], *quorum["observers"]):
+            for name in ("logEndOffset", "lastFetchTimestamp", "lastCaughtUpTimestamp"):
+                replica.pop(name, None)
+        quorum["currentVoters"].sort(key=_text)
+
+    def _number(self, epoch: int) -> int:
+        return self._known.setdefault(epoch, len(self._known))
+
+
+def _registrations_apart(batch: Json) -> list[Json]:
+    """Controllers that register at the same time may share a batch."""
+    if any(each["type"] != "RegisterControllerRecord" for each in batch["records"]):
+        return [batch]
+    return [{**batch, "baseOffset": each["offset"], "records": [each]} for each in batch["records"]]
+
+
+def _of_snapshot(record: Json) -> Json:
+    """Without a token's times, which are the recorder's; what Kafka keeps in maps has no order."""
+    body = {key: value for key, value in record["json"].items() if not key.endswith("Timestamp")}
+    for name in NAMED & {*body}:
+        body[name] = sorted(body[name], key=_text)
+    return {**record, "json": body}
 
 
 # Places in a step.

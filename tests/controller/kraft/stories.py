@@ -7,13 +7,16 @@ tokens, time stamps) is masked by the step's own `free` list; placements are com
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import kcore
 from controller.kraft.advances import Advances
 from controller.kraft.contexts import decision_of
 from controller.kraft.differences import Difference
+from controller.kraft.story_node import nodes_of
+from controller.kraft.story_world import TURNS
+from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, encoded
@@ -60,34 +63,54 @@ class Follower:
 
     story: Json
     kafka_way: frozenset[str] = KAFKA_WAY
-    context: ControllerContext = field(init=False)
+    contexts: dict[int, ControllerContext] = field(init=False)  # Of the controllers that run.
+    context: ControllerContext = field(init=False)  # Of the active one.
     now_ms: int = BEGIN_MS
     wall_ms: int = BEGIN_MS  # Tokens have the system's time, whatever the recorder does to the controller's clock.
 
     def __post_init__(self) -> None:
+        self.past = list[Json]()
+        self.snapshots: dict[int, Json] = {}  # The last one of each controller.
+        self.kraft_version = 0
+        seed = self.story["placementSeed"]
+        self.contexts = {each["controllerId"]: self._context(each["config"], seed) for each in nodes_of(self.story)}
+        self._replay(self.story["bootstrap"])
+        self._led_by(self.story.get("leader", self.story["controllerId"]))
+
+    def _context(self, config: Json, placement_seed: int) -> ControllerContext:
+        """Of a controller that starts."""
         ids = iter(range(1, 1 << 62))
-        self.context = ControllerContext(
-            config_of(self.story, self.kafka_way),
+        return ControllerContext(
+            config_of(self.story, config, self.kafka_way),
             ClusterImage(),
-            JavaRandom(self.story["placementSeed"]),
+            JavaRandom(placement_seed),
             lambda: Uuid(next(ids).to_bytes(16, "big")),
         )
-        self._replay(self.story["bootstrap"])
+
+    def _led_by(self, node_id: int) -> None:
+        """A controller has become the active one."""
+        self.context = self.contexts[node_id]
         self.context.activate(self.now_ms)
         self.advances = Advances(self.context, self.now_ms)
 
     def _replay(self, batches: list[Json]) -> None:
+        self.past += batches
+        for context in self.contexts.values():
+            self._replay_in(context, batches)
+
+    def _replay_in(self, context: ControllerContext, batches: list[Json]) -> None:
         for each in records_in(batches):
             record = kcore.from_json(each["type"], each["version"], each["json"])
             assert isinstance(record, MetadataRecord)
             if isinstance(record, DelegationTokenRecord):
                 self.wall_ms = max(self.wall_ms, record.issue_timestamp)
-            self.context.apply(record, each["offset"], self.now_ms)
+            context.apply(record, each["offset"], self.now_ms)
         for batch in batches:  # Control records take offsets, too.
             for each in batch["records"]:
                 if each["type"] == "KRaftVersionRecord":
-                    self.context.kraft_version = each["json"]["kRaftVersion"]
-            self.context.image.end_offset = max(self.context.image.end_offset, batch["records"][-1]["offset"] + 1)
+                    self.kraft_version = each["json"]["kRaftVersion"]
+            context.image.end_offset = max(context.image.end_offset, batch["records"][-1]["offset"] + 1)
+        context.kraft_version = self.kraft_version
 
     def differences(self, apis: frozenset[str] | None = None) -> Iterator[Difference]:
         """All of the story; of the requests in `apis` alone, if given."""
@@ -98,10 +121,11 @@ class Follower:
             elif step.get("request") is not None:
                 differences = self._compared(place, step) if apis is None or step["api"] in apis | VOLATILE else ()
                 yield from (each for each in differences if apis is None or each.api in apis)
+            elif step["kind"] in TURNS:
+                yield from self._turned(place, step)
             self._replay(step["batches"])
-            if step.get("renounced"):
-                self.context.activate(self.now_ms)
-                self.advances.activate(self.now_ms)
+            if step.get("renounced") or (step["kind"] in TURNS and _elects(step)):
+                self._led_by(step.get("leader", self.story["controllerId"]))
             self.advances.on_change(self.now_ms)
 
     def _advanced(self, place: int, step: Json) -> Iterator[Difference]:
@@ -112,6 +136,31 @@ class Follower:
         left, right = sorted(wanted, key=repr), sorted(given, key=repr)
         if left != right:
             yield Difference(self.story["story"], place, "advance", "records", left, right, step.get("note"))
+
+    def _turned(self, place: int, step: Json) -> Iterator[Difference]:
+        """A controller that starts has nothing but its disk. The active one writes what `activation` says first."""
+        node_id = step["node"]
+        if step["kind"] == "snapshot":
+            self.snapshots[node_id] = step["snapshot"]
+        elif step["kind"] == "stop":
+            del self.contexts[node_id]
+        elif step["kind"] == "start":
+            context = self._context(step["config"], step["placementSeed"])
+            if snapshot := self.snapshots.get(node_id):
+                last = snapshot["offset"] - 1  # Kafka replays all of a snapshot as if it stood there.
+                self._replay_in(context, [{"records": [{**each, "offset": last} for each in snapshot["records"]]}])
+            begin = context.image.end_offset
+            self._replay_in(context, [each for each in self.past if each["baseOffset"] >= begin])
+            self.contexts[node_id] = context
+            self._replay(step.get("leftover", []))
+        if "leader" not in step or not _elects(step):
+            return
+        context = self.contexts[step["leader"]]
+        made = activation(context.image, context.config, Bootstrap([], ""), is_empty=False)
+        expected = [each for each in records_in(step["batches"]) if each["type"] != "RegisterControllerRecord"]
+        wanted, given = ([{**each, "offset": 0} for each in side] for side in (expected, self._records(made.decision)))
+        if wanted != given:
+            yield Difference(self.story["story"], place, step["kind"], "records", wanted, given)
 
     def _compared(self, place: int, step: Json) -> Iterator[Difference]:
         if step["api"] in OF_THE_NODE or _refused_before(step):
@@ -130,7 +179,9 @@ class Follower:
         except ApiException as error:  # A handler answers with a response of its own.
             yield Difference(*name, type(error).__name__, step["response"], str(error), step.get("note"))
             return
-        answered = step["batches"][:-1] if step.get("after") else step["batches"]  # After: the controller's own.
+        answered = step["batches"]
+        while step.get("after") and answered and _registers(answered[-1]):  # The controllers' own, after the response.
+            answered = answered[:-1]
         expected = [each for each in records_in(answered) if each["type"] not in SKIPPED]
         wanted, given = masked(step, step["response"], expected), masked(step, response, found)
         differs = False
@@ -140,9 +191,10 @@ class Follower:
                 yield Difference(*name, what, left, right, step.get("note"))
         if differs and self.kafka_way != KAFKA_WAY:  # A departure may have thrown the dice otherwise.
             self.context.random.state = dice
-            self.context.config = config_of(self.story, KAFKA_WAY)
+            config = self.context.config
+            self.context.config = replace(config, kafka_way=KAFKA_WAY)
             decision_of(self.context, request, info_of(step, self.now_ms, self.wall_ms))
-            self.context.config = config_of(self.story, self.kafka_way)
+            self.context.config = config
 
     def _records(self, decision: Decision) -> Iterator[Json]:
         context, values = self.context, []
@@ -153,11 +205,19 @@ class Follower:
             yield {"type": type(record).__name__, "version": version, "json": kcore.to_json(record, version)}
 
 
-def config_of(story: Json, kafka_way: frozenset[str]) -> KraftControllerConfig:
-    """The properties that the recorded controller had."""
-    given = story["config"]
+def _registers(batch: Json) -> bool:
+    return bool(batch["records"][0]["type"] == "RegisterControllerRecord")
+
+
+def _elects(step: Json) -> bool:
+    """Whether there is a new epoch."""
+    return any(each["type"] == "LeaderChangeMessage" for batch in step["batches"] for each in batch["records"])
+
+
+def config_of(story: Json, given: Json, kafka_way: frozenset[str]) -> KraftControllerConfig:
+    """Of a controller with these properties."""
     return KraftControllerConfig(
-        node_id=story["controllerId"],
+        node_id=int(given["node.id"]),
         cluster_id=story["clusterId"],
         release=story["release"],
         supported_features={name: tuple(bounds) for name, bounds in story["supportedFeatures"].items()},
@@ -173,14 +233,14 @@ def config_of(story: Json, kafka_way: frozenset[str]) -> KraftControllerConfig:
         super_users=tuple(filter(None, given.get("super.users", "").split(";"))),
         allow_everyone_if_no_acl_found=given.get("allow.everyone.if.no.acl.found") == "true",
         static_configs=given,
-        metadata_max_idle_interval_ms=0,
+        metadata_max_idle_interval_ms=int(given["metadata.max.idle.interval.ms"]),
         kafka_way=kafka_way,
     )
 
 
 def _refused_before(step: Json) -> bool:
-    """Whether nothing came to be decided: the connection was closed, or the envelope was refused."""
-    return bool(step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
+    """Whether nothing came to be decided: a standby was asked, the connection closed, or the envelope refused."""
+    return bool("node" in step or step.get("closed") or (step.get("envelope") or {}).get("errorCode"))
 
 
 def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:

@@ -1,44 +1,52 @@
-"""kcore's controller as the only voter of its quorum, set up as a recorded one was; clients reach it over the wire.
+"""One of kcore's controllers, set up as a recorded one was; clients reach it over the wire.
 
 Its clock stands still but for what a story says, its disk is memory, and its dice are the story's placement seed.
 """
 
 import asyncio
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, Self
+from typing import Any, Final
 
-import kcore
-from controller.kraft.story_wire import Json, batches_of, plain, request_bytes
+from controller.kraft.story_wire import Json, batches_of
 from kcore.cli.kraft_format import features_of
 from kcore.cli.kraft_run import RAFT_LEVELS
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
+from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.driver import StateMachineDriver
-from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, SendResponse, SnapshotLoaded, StoreElection
+from kcore.raft.effects import (
+    Committed,
+    Effect,
+    Flush,
+    LeaderChanged,
+    Send,
+    SendResponse,
+    SnapshotLoaded,
+    StoreElection,
+)
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ElectionState, ReplicaKey, Voter
+from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.raft.voters import VoterSet
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.server.kraft.front import ControllerFront
 from kcore.server.kraft.registration import Registration
-from kcore.server.kraft.settings import KraftSettings, settings_of
+from kcore.server.kraft.settings import settings_of
 from kcore.types import Uuid
 
 BEGIN_MS: Final = 1_700_000_000_000
 ANSWER_S: Final = 60  # After that long a request counts as not answered.
-STEP_MS: Final = 100  # As the recorder lets time pass once more, until nothing was written twice.
-QUIET_STEPS: Final = 5
 
 
 class Disk:
@@ -48,38 +56,84 @@ class Disk:
         self.log = MemoryLog()
         self.election: ElectionState | None = None
 
+    def crash(self) -> None:
+        """The process has ended: what was not flushed is lost."""
+        self.log = self.log.crash()
 
-def formatted(story: Json, settings: KraftSettings) -> Disk:
+
+def nodes_of(story: Json) -> list[Json]:
+    """The controllers of a story: id, directory, port and properties."""
+    own = {name: story[name] for name in ("controllerId", "directoryId", "port", "config")}
+    found: list[Json] = story.get("nodes", [own])
+    return found
+
+
+def formatted(story: Json, listener: str) -> Disk:
     """As `kafka-storage format` leaves it."""
     disk = Disk()
     if story["format"]["voters"] == "dynamic":
-        key = ReplicaKey(story["controllerId"], Uuid(story["directoryId"]))
-        voter = Voter(key, {settings.listener: settings.advertised}, 0, 1)
+        voters = [
+            Voter(
+                ReplicaKey(each["controllerId"], Uuid(each["directoryId"])),
+                {listener: Address("127.0.0.1", each["port"])},
+                *(0, 1),
+            )
+            for each in nodes_of(story)
+        ]
         first = OffsetAndEpoch(0, 0)
-        records = [kraft_version_record(1), VoterSet.of([voter]).to_record()]
+        records = [kraft_version_record(1), VoterSet.of(voters).to_record()]
         disk.log.begin_snapshot(first)
         disk.log.append_snapshot(first, control_batch(records, 0, 0, 0))
         disk.log.freeze_snapshot(first)
     return disk
 
 
-class StoryNode:
-    """`async with` it: then it is the active controller."""
+class StoryClocks:
+    """Of all nodes. A story moves the controllers' own; raft's moves while somebody waits for an election."""
 
-    def __init__(self, story: Json, kafka_way: frozenset[str], disk: Disk | None = None) -> None:
-        self.now_ms = self.wall_ms = BEGIN_MS
-        settings = settings_of(story["config"])
-        self.disk = disk or formatted(story, settings)
+    def __init__(self) -> None:
+        self.now_ms = self.wall_ms = self.raft_ms = BEGIN_MS
+
+
+@dataclass
+class Edge:
+    """What nodes share: clocks, the network among them, and which of them shall win the next election."""
+
+    send: Callable[["StoryNode", Send], None]
+    answer: Callable[[SendResponse], None]
+    clocks: StoryClocks = field(default_factory=StoryClocks)
+    preferred: int = -1
+
+
+@dataclass(frozen=True)
+class RaftReply:
+    """Whom a node answers that was asked by another."""
+
+    node: "StoryNode"
+    correlation_id: int
+
+
+class StoryNode:
+    """One process, from its start to its end."""
+
+    def __init__(
+        self, story: Json, kafka_way: frozenset[str], disk: Disk, edge: Edge, node: Json, placement_seed: int
+    ) -> None:
+        """`node`: one of `nodes_of`, with the properties that this process has."""
+        self.disk, self.edge, self._clocks = disk, edge, edge.clocks
+        settings = settings_of(node["config"])
+        self.node_id, self.config = settings.node_id, node["config"]
         release = story["release"]
-        ids = Random(story["placementSeed"])
+        ids = Random(f"{placement_seed}/{settings.node_id}")
+        own_config = settings.controller_config(story["clusterId"], release, kafka_way)
         self.controller = KraftController(
-            settings.controller_config(story["clusterId"], release, kafka_way),
+            own_config,
             Bootstrap.of_features(
                 features_of(release, story["format"]["releaseVersion"], story["format"]["features"]), "a story"
             ),
-            all_tasks(settings.controller_config(story["clusterId"], release, kafka_way)),
-            Clocks(lambda: self.now_ms, lambda: self.wall_ms),
-            JavaRandom(story["placementSeed"]),
+            all_tasks(own_config),
+            Clocks(lambda: self._clocks.now_ms, lambda: self._clocks.wall_ms),
+            JavaRandom(placement_seed),
             lambda: Uuid(ids.randbytes(16)),
         )
         self.controller.leader_id = -1
@@ -87,9 +141,9 @@ class StoryNode:
         config = RaftConfig(
             story["clusterId"],
             settings.node_id,
-            Uuid(story["directoryId"]),
+            Uuid(node["directoryId"]),
             {settings.listener: settings.advertised},
-            lambda bound: 0,
+            lambda bound: 0 if self.edge.preferred in (-1, self.node_id) else bound - 1,
             voters=settings.voters,
             bootstrap_servers=settings.bootstrap,
             listener=settings.listener,
@@ -104,52 +158,51 @@ class StoryNode:
             release,
             level,
             settings.listener,
-            lambda request, version, to: self._perform(self.node.on_request(request, version, to, self.now_ms)),
+            lambda request, version, to: self.perform(self.node.on_request(request, version, to, self._raft_ms)),
             self._control,
             lambda: self.controller.context,
-            lambda: (self.now_ms, self.wall_ms),
+            lambda: (self._clocks.now_ms, self._clocks.wall_ms),
             lambda: self.node.leader_id,
         )
-        self._read_to = self.disk.log.end_offset
         self._client = Client()
 
+    @property
+    def _raft_ms(self) -> int:
+        return self._clocks.raft_ms
+
     def _why_no_kraft_version(self, version: int) -> str | None:
-        problem = kraft_version.upgrade(self.node, version, self.now_ms, validate_only=True)
+        problem = kraft_version.upgrade(self.node, version, self._raft_ms, validate_only=True)
         return None if problem is None else problem[1]
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
+        """Clients can reach it, and it takes part in the quorum."""
         self._client.port = await self.front.open("127.0.0.1", 0)
-        self._perform(self.node.start(self.disk.election, self.now_ms))
-        self._wait_for_leadership()
-        await self.register()
-        return self
+        self.perform(self.node.start(self.disk.election, self._raft_ms))
 
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
+        """The process ends."""
         self._client.close()
         await self.front.close()
-
-    def _wait_for_leadership(self) -> None:
-        while self.controller.epoch is None:
-            due_ms = self.node.next_deadline_ms
-            assert due_ms is not None, "nothing will make it the leader"
-            self.now_ms = max(self.now_ms, due_ms)
-            self._perform(self.node.on_timer(self.now_ms))
+        self.disk.crash()
 
     # What happens in it.
 
     def _control(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         self._submit(self.controller.on_request(request, info, reply_to))
 
-    def _perform(self, effects: Iterable[Effect]) -> None:
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """The effects of its raft node, and all that comes of them."""
         outputs: list[Any] = []
         for effect in effects:
-            if isinstance(effect, SendResponse):
-                self.front.answer(effect)
+            if isinstance(effect, Send):
+                self.edge.send(self, effect)
+            elif isinstance(effect, SendResponse):
+                self.edge.answer(effect) if isinstance(effect.reply_to, RaftReply) else self.front.answer(effect)
             elif isinstance(effect, StoreElection):
                 self.disk.election = effect.election
             elif isinstance(effect, Flush):
                 self.disk.log.flush()
-                self._perform(self.node.on_flushed(effect, self.now_ms))
+                self.perform(self.node.on_flushed(effect, self._raft_ms))
             elif isinstance(effect, Committed | LeaderChanged | SnapshotLoaded):
                 if isinstance(effect, LeaderChanged):
                     self.controller.leader_id = effect.leader_id
@@ -162,13 +215,13 @@ class StoryNode:
         self.front.show_decided(self.controller)
 
     def _submit(self, outputs: Sequence[Any]) -> None:
-        effects, own = self.driver.submit(outputs, self.now_ms)
+        effects, own = self.driver.submit(outputs, self._raft_ms)
         for each in own:
             if isinstance(each, RequestAnswer):
                 self.front.answer_to(each.reply_to, each.response)
             elif isinstance(each, ReadSnapshotSlice):
                 self._submit(self.controller.on_read_slice())
-        self._perform(effects)
+        self.perform(effects)
         for _ in range(sum(isinstance(each, WorkOn) for each in own)):
             self._submit(self.controller.on_work())
 
@@ -178,47 +231,46 @@ class StoryNode:
         """The answer to a request; None where the connection was closed instead."""
         return await self._client.exchange(data)
 
-    async def register(self) -> None:
-        """The controller registers itself, where metadata.version knows controllers."""
-        if self.registration.is_wanted():
-            body = plain(kcore.to_json(self.registration.request(), 0))
-            await self.ask(request_bytes("ControllerRegistration", 0, body, 0))
-
-    def advance(self, ms: int) -> None:
-        """Time passes at once, and what is due happens; then some more time, until nothing happens."""
-        self.now_ms += ms
-        self._run_due()
-        quiet = 0
-        while quiet < QUIET_STEPS:
-            self.now_ms, before = self.now_ms + STEP_MS, self.disk.log.end_offset
-            self._run_due()
-            quiet = quiet + 1 if self.disk.log.end_offset == before else 0
-
-    def _run_due(self) -> None:
+    def run_due(self) -> None:
+        """What is due of the controller happens."""
         due_ms = self.controller.next_due_ms
-        while due_ms is not None and due_ms <= self.now_ms:
+        while due_ms is not None and due_ms <= self._clocks.now_ms:
             self._submit(self.controller.on_timer())
             due_ms = self.controller.next_due_ms
-        self._perform(self.node.on_timer(self.now_ms))
+        self.perform(self.node.on_timer(self._raft_ms))
 
-    def elect_again(self) -> None:
-        """It gives up its leadership, and is elected: it is the only voter."""
-        epoch = self.controller.epoch
-        assert epoch is not None
-        self._perform(self.node.resign(epoch, self.now_ms))
-        self._wait_for_leadership()
+    def resign(self) -> None:
+        """It gives up its leadership."""
+        assert self.controller.epoch is not None
+        self.perform(self.node.resign(self.controller.epoch, self._raft_ms))
 
     def upgrade_kraft_version(self) -> None:
         """As raft does it for an UpdateFeatures that was accepted."""
         assert self.controller.epoch is not None
-        self._perform(self.node.upgrade_kraft_version(1, self.controller.epoch, self.now_ms)[1])
+        self.perform(self.node.upgrade_kraft_version(1, self.controller.epoch, self._raft_ms)[1])
 
-    def written(self) -> list[Json]:
-        """The batches of the log since the last call."""
-        log = self.disk.log
-        data = b"".join(each.data for each in log.batches if each.base_offset >= self._read_to)
-        self._read_to = log.end_offset
-        return list(batches_of(data))
+    def snapshot(self) -> OffsetAndEpoch:
+        """Writes one of what is committed, as the process does; there may be one already."""
+        controller, log = self.controller, self.disk.log
+        offset = controller.stable
+        snapshot = OffsetAndEpoch(offset, log.epoch_at(offset - 1))
+        if snapshot in log.snapshots:
+            return snapshot
+        controller.snapshots.begin(offset, self._clocks.wall_ms)
+        controller.hold(offset)
+        writer = self.node.begin_snapshot(snapshot, self._clocks.wall_ms, self._raft_ms)
+        assert writer is not None, "the log cannot begin there"
+        image, release, wall_ms = controller.image, controller.config.release, self._clocks.wall_ms
+        for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, controller.release, release):
+            writer.add(batches)
+        controller.release()
+        writer.flush()()
+        assert writer.freeze()
+        return snapshot
+
+    def written(self, offset: int) -> list[Json]:
+        """The batches of the log from there on."""
+        return list(batches_of(b"".join(each.data for each in self.disk.log.batches if each.base_offset >= offset)))
 
 
 class Client:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controller.kraft.active import read_snapshot
 from controller.kraft.broker_clusters import (
     BEGIN_MS,
     SESSION_MS,
@@ -21,11 +22,15 @@ from controller.kraft.broker_clusters import (
     records_of,
     take_effect,
 )
+from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
+from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.controller.kraft.slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
+from kcore.schema.metadata_records_log import NoOpRecord
 
 LATER_MS = BEGIN_MS + SESSION_MS + 1
 
@@ -190,3 +195,19 @@ def test_an_event_that_leaves_time_for_heartbeats_delays_no_fencing() -> None:
     context = a_cluster((1,))
     look(context, BEGIN_MS + SESSION_MS // 2)
     assert fence_stale_brokers(context, LATER_MS) is not None
+
+
+def test_a_new_active_controller_knows_where_brokers_were_registered() -> None:
+    """A broker that has applied its registration may be unfenced (ClusterControlManager.registerBrokerRecordOffset)."""
+    context = a_cluster((1, 2))
+    offset = context.image.registered_at[2]
+    for _ in range(10):
+        put(context, NoOpRecord())
+    context.heartbeats = BrokerHeartbeats(SESSION_MS, "4.3.1")
+    context.activate(BEGIN_MS)
+    assert context.heartbeats.brokers[2].registration_offset == offset < context.next_offset - 10
+    standby, end = controller_of(), context.next_offset
+    read_snapshot(standby, b"".join(snapshot_slices(context.image, end, 1, 0, lambda: None)), end)
+    assert standby.image.registered_at == {1: end - 1, 2: end - 1}, "as if all of the snapshot stood there"
+    put(context, UnregisterBrokerRecord(broker_id=2, broker_epoch=int(context.image.brokers[2].epoch)))
+    assert [*context.image.registered_at] == [1]

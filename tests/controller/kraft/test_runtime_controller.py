@@ -29,6 +29,7 @@ from kcore.schema.metadata_records_log import BeginTransactionRecord, EndTransac
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.wire.codec import encode
+from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 from raft.nodes import begin_request
 
@@ -195,6 +196,16 @@ def test_a_transaction_that_is_committed_is_answered(handle: Any) -> None:
     stage.commit()
     assert stage.answers == {"large": GOOD}
     assert replayed(stage) == stage.controller.image
+
+
+def test_a_transaction_begins_behind_a_record_of_its_first_batch(handle: Any) -> None:
+    """Else a Kafka controller whose snapshot ends there halts at every start."""
+    stage = _with_a_large_decision(handle)
+    begin = stage.node.next_offset
+    stage.ask(ASK(), "large")
+    first = decode_records(_batches(stage, begin)[0].data)
+    types = [type(decode_metadata_record(each.value)[0]) for each in list(first)[:2]]
+    assert types == [NoOpRecord, BeginTransactionRecord]
 
 
 def _with_a_large_decision(handle: Any) -> Stage:

@@ -39,6 +39,19 @@ def test_a_controller_runs_every_story_as_kafka_did(release: str, kafka_way: fro
     assert not found, f"{len(found)} steps differ; the first: {found[0]}"
 
 
+@pytest.mark.recorded
+@WAYS
+@pytest.mark.parametrize("release", RELEASES)
+def test_controllers_restart_and_take_over_as_kafkas_did(release: str, kafka_way: frozenset[str]) -> None:
+    """One controller, and quorums of three: stopped and killed, from logs and snapshots, and at their resignation."""
+    stories = cases.load(f"controller_turns_{release}")
+    assert {len(each["nodes"]) for each in stories} == {1, 3}
+    found: list[Difference] = []
+    for story in stories:
+        found += unexplained(all_differences(story, kafka_way), story, kafka_way)
+    assert not found, f"{len(found)} steps differ; the first: {found[0]}"
+
+
 # The comparison itself.
 
 
@@ -116,6 +129,58 @@ def test_a_departure_that_is_switched_back_explains_nothing(stories: list[Json])
     assert {"clean-bounce-waits", "fences-one-by-one", "acls-fail-together"} <= {*seen}
     for name, (difference, story) in seen.items():
         assert explanation(difference, story, frozenset({name})) is None
+
+
+@pytest.fixture(scope="module")
+def turns() -> list[Json]:
+    return cases.load("controller_turns_4.3.1-public")
+
+
+def first_step(story: Json, kind: str) -> int | None:
+    return next((place for place, each in enumerate(story["steps"]) if each["kind"] == kind), None)
+
+
+def test_another_state_after_a_restart_fails(turns: list[Json]) -> None:
+    """What the log has must be there again: here Kafka would have forgotten a broker."""
+    story = deepcopy(next(each for each in turns if first_step(each, "start") is not None))
+    place = first_step(story, "start")
+    step = next(
+        each
+        for each in story["steps"][place:]
+        if each.get("api") == "BrokerHeartbeat" and not each["response"]["errorCode"]
+    )
+    step["response"]["errorCode"] = 102
+    for found in (Follower(story, KAFKA_WAY).differences(), free_runs.differences(story, KAFKA_WAY)):
+        assert {each.step for each in found} == {story["steps"].index(step)}
+
+
+def test_another_record_in_a_snapshot_fails(turns: list[Json]) -> None:
+    story = deepcopy(next(each for each in turns if first_step(each, "snapshot") is not None))
+    place = first_step(story, "snapshot")
+    record = next(each for each in story["steps"][place]["snapshot"]["records"] if each["type"] == "PartitionRecord")
+    record["json"]["partitionEpoch"] += 1
+    assert [each.step for each in free_runs.differences(story, KAFKA_WAY)] == [place]
+
+
+def test_an_aborted_transaction_too_few_fails(turns: list[Json]) -> None:
+    story, place = next(
+        (deepcopy(story), place) for story in turns for place, step in enumerate(story["steps"]) if "leftover" in step
+    )
+    for batch in story["steps"][place]["batches"]:
+        for record in batch["records"]:
+            if record["type"] == "AbortTransactionRecord":
+                record["json"]["reason"] = "another"
+    for found in (Follower(story, KAFKA_WAY).differences(), free_runs.differences(story, KAFKA_WAY)):
+        assert [each.step for each in found] == [place]
+
+
+def test_another_leader_fails(turns: list[Json]) -> None:
+    """The story says who is elected; that it was elected the log must show."""
+    story = deepcopy(next(each for each in turns if len(each["nodes"]) == 3 and first_step(each, "resign") is not None))
+    place = first_step(story, "resign")
+    [message] = [each["json"] for batch in story["steps"][place]["batches"] for each in batch["records"]]
+    message["leaderId"] = next(each for each in (3000, 3010, 3020) if each != message["leaderId"])
+    assert [each.step for each in free_runs.differences(story, KAFKA_WAY)] == [place]
 
 
 def test_explanations_are_of_the_table() -> None:

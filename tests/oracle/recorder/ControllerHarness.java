@@ -39,6 +39,9 @@ public class ControllerHarness {
                     case "sync": say(sync(Long.parseLong(field[1]), Long.parseLong(field[2]))); break;
                     case "exits": say(exits.replace('\n', ' ')); exits = ""; break;
                     case "advance": say(advance(Long.parseLong(field[1]))); break;
+                    case "clock": clock.addedNs = Long.parseLong(field[1]) * 1000000L; say("ok"); break;
+                    case "snapshot": say(snapshot()); break;
+                    case "resign": say(resign()); break;
                     case "active": say(String.valueOf(controller != null && ((org.apache.kafka.controller.Controller) controller).isActive())); break;
                     case "settle": say(settle()); break;
                     case "stop": say(stop()); break;
@@ -71,11 +74,15 @@ public class ControllerHarness {
     }
 
     static Object field(Object of, String name) throws Exception {
+        return declared(of, name).get(of);
+    }
+
+    static Field declared(Object of, String name) throws Exception {
         for (Class<?> at = of.getClass(); at != null; at = at.getSuperclass()) {
             try {
                 Field found = at.getDeclaredField(name);
                 found.setAccessible(true);
-                return found.get(of);
+                return found;
             } catch (NoSuchFieldException next) { }
         }
         throw new NoSuchFieldException(name);
@@ -85,11 +92,12 @@ public class ControllerHarness {
         Properties properties = new Properties();
         try (FileInputStream stream = new FileInputStream(path)) { properties.load(stream); }
         server = new kafka.server.KafkaRaftServer(kafka.server.KafkaConfig.fromProps(properties, false), clock);
+        Object shared = field(server, "sharedServer");
+        declared(shared, "time").set(shared, Time.SYSTEM);  // Of raft, which is made later: the controller alone has `clock`.
         server.startup();
         Object option = field(server, "controller");
         Object controllerServer = option.getClass().getMethod("get").invoke(option);
         controller = controllerServer.getClass().getMethod("controller").invoke(controllerServer);
-        Object shared = field(server, "sharedServer");
         loader = (org.apache.kafka.image.loader.MetadataLoader) shared.getClass().getMethod("loader").invoke(shared);
         Object placer = field(field(controller, "clusterControl"), "replicaPlacer");
         ((Random) field(placer, "random")).setSeed(seed);
@@ -138,16 +146,35 @@ public class ControllerHarness {
         org.apache.kafka.queue.EventQueue queue = (org.apache.kafka.queue.EventQueue) field(controller, "queue");
         Object offsets = field(controller, "offsetControl");
         Method next = method(offsets, "nextWriteOffset"), committed = method(offsets, "lastCommittedOffset");
-        int quiet = 0;
+        org.apache.kafka.raft.KafkaRaftClient<?> raft = (org.apache.kafka.raft.KafkaRaftClient<?>) field(controller, "raftClient");
+        int quiet = 0, level = 0;
         for (int i = 0; i < 2000 && quiet < 3; i++) {
             java.util.concurrent.CompletableFuture<Boolean> done = new java.util.concurrent.CompletableFuture<>();
             org.apache.kafka.queue.EventQueue.Event event = () ->
                 done.complete(((Long) next.invoke(offsets)) == ((Long) committed.invoke(offsets)) + 1);
             queue.append(event);
             quiet = done.get(10, java.util.concurrent.TimeUnit.SECONDS) ? quiet + 1 : 0;
+            // Behind an election the controller does not hear that the control records of its epoch are committed.
+            level = raft.highWatermark().orElse(-1) == raft.logEndOffset() ? level + 1 : 0;
+            if (level == 30) return "ok";
             if (quiet < 3) Thread.sleep(1);
         }
         return quiet < 3 ? "late" : "ok";
+    }
+
+    /** Kafka's own generator of snapshots writes what the loader has published. */
+    static String snapshot() throws Exception {
+        org.apache.kafka.image.MetadataImage image = (org.apache.kafka.image.MetadataImage) field(loader, "image");
+        Object emitter = field(field(field(server, "sharedServer"), "snapshotGenerator"), "emitter");
+        ((org.apache.kafka.image.publisher.SnapshotGenerator.Emitter) emitter).maybeEmit(image);
+        return "ok\t" + image.provenance().snapshotId().offset() + "\t" + image.provenance().snapshotId().epoch();
+    }
+
+    /** The active controller gives up its epoch. */
+    static String resign() throws Exception {
+        Object raft = field(controller, "raftClient");
+        ((org.apache.kafka.raft.RaftClient<?>) raft).resign((Integer) field(controller, "curClaimEpoch"));
+        return "ok";
     }
 
     static Method method(Object of, String name) throws Exception {

@@ -22,6 +22,7 @@ from kcore.processes.machine import free_ports
 from oracle.recorder.real_controller import Jvm
 from oracle.recorder.settings import LEVELS, Setup
 from oracle.recorder.story import Story
+from oracle.recorder.turns import recorded_turns
 
 FIRST_SEED: Final = 20_001  # Lower ones are recorded already, or kept for other checks.
 
@@ -50,10 +51,12 @@ def main() -> int:
     parser.add_argument("--release", choices=sorted(LEVELS), default="4.3.1")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--turns", type=int, choices=(1, 3), help="so many controllers, which stop and start again")
     parser.add_argument("--out", type=Path, help="keep the stories in this file (*.jsonl.gz)")
     given = parser.parse_args()
     different = steps = 0
-    for story in recorded(given.release, given.first_seed, given.count):
+    which = given.release, given.first_seed, given.count
+    for story in recorded_turns(*which, given.turns) if given.turns else recorded(*which):
         if given.out is not None:
             with gzip.open(given.out, "at") as file:
                 file.write(json.dumps(story, separators=(",", ":")) + "\n")

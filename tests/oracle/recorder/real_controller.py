@@ -43,7 +43,7 @@ class Jvm:
         )
 
     def __enter__(self) -> Self:
-        assert self._answer() == ["ready"]
+        assert self.answer() == ["ready"]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,19 +51,24 @@ class Jvm:
         self._process.wait()
         self._log.close()
 
-    def _answer(self) -> list[str]:
+    def answer(self) -> list[str]:
+        """The next one."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("@"):
                 return line[1:].rstrip("\n").split("\t")
         raise RuntimeError("the JVM has ended")
 
-    def ask(self, *words: object) -> list[str]:
-        """The answer to a command, whatever it is."""
+    def tell(self, *words: object) -> None:
+        """Begins a command; `answer` waits for its end."""
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(map(str, words)) + "\n")
         self._process.stdin.flush()
-        return self._answer()
+
+    def ask(self, *words: object) -> list[str]:
+        """The answer to a command, whatever it is."""
+        self.tell(*words)
+        return self.answer()
 
     def must(self, *words: object) -> None:
         """A command that has to succeed."""
@@ -76,7 +81,7 @@ class LogFile:
     """The metadata log, read on as it grows."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._at, self.end_offset = path, 0, 0
+        self.path, self._at, self.end_offset, self.epoch = path, 0, 0, 0
 
     @property
     def size(self) -> int:
@@ -99,8 +104,19 @@ class LogFile:
         self._at += whole
         found = list(batches_of(data[:whole]))
         if found:
-            self.end_offset = found[-1]["records"][-1]["offset"] + 1
+            self.end_offset, self.epoch = found[-1]["records"][-1]["offset"] + 1, found[-1]["epoch"]
         return found
+
+    def skip_to(self, offset: int) -> None:
+        """Reads on with the batch at that offset."""
+        with self.path.open("rb") as file:
+            while head := file.read(12):
+                base, size = struct.unpack(">qi", head)
+                if base >= offset:
+                    break
+                file.seek(size, 1)
+                self._at = file.tell()
+        self.end_offset = offset
 
 
 class Connection:

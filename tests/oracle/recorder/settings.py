@@ -1,6 +1,7 @@
 """How the controller of a story is set up: drawn from its seed."""
 
 import random
+from collections.abc import Mapping
 from typing import Any, Final
 
 from controller.kraft.story_wire import Json
@@ -24,7 +25,7 @@ LONG_MS: Final = "2000000000"
 class Setup:
     """Of one story."""
 
-    def __init__(self, release: str, seed: int) -> None:
+    def __init__(self, release: str, seed: int | str) -> None:
         self.release, self.seed = release, seed
         self.random = r = random.Random(f"{release}/{seed}")
         self.theme = r.choice(THEMES)
@@ -57,13 +58,18 @@ class Setup:
         if r.random() < 0.2:
             yield f"group.version={r.choice([0, 1])}"
 
-    def properties(self, port: int) -> Json:
-        """Every line of the file but log.dirs."""
-        at = f"127.0.0.1:{port}"
-        voters = {"controller.quorum.voters": f"{NODE}@{at}"}
+    def properties(self, ports: Mapping[int, int], node_id: int = NODE) -> Json:
+        """Every line of the file but log.dirs. `ports`: of all controllers, by id."""
+        at = f"127.0.0.1:{ports[node_id]}"
+        everywhere = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in ports.items())
         return {
-            **{"process.roles": "controller", "node.id": str(NODE)},
-            **({"controller.quorum.bootstrap.servers": at} if self.dynamic else voters),
+            **{"process.roles": "controller", "node.id": str(node_id)},
+            **(
+                {"controller.quorum.bootstrap.servers": everywhere}
+                if self.dynamic
+                else {"controller.quorum.voters": voters}
+            ),
             **{"listeners": f"CONTROLLER://{at}", "controller.listener.names": "CONTROLLER"},
             **{"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"},
             **{"metadata.max.idle.interval.ms": "0", "controller.quorum.append.linger.ms": "0"},

@@ -23,8 +23,38 @@ QUIET_STEPS: Final = 5  # So often 100 ms more bring nothing: then an advance ha
 LATEST_S: Final = 20.0
 
 
+def log_of(folder: Path) -> Path:
+    """Of the controller in that folder."""
+    return folder / "log" / "__cluster_metadata-0" / f"{0:020}.log"
+
+
+def write_properties(folder: Path, properties: Json) -> Path:
+    """The file, with the directory of the log."""
+    path = folder / "node.properties"
+    lines = {**properties, "log.dirs": folder / "log"}.items()
+    path.write_text("".join(f"{name}={value}\n" for name, value in lines))
+    return path
+
+
+def formatted(jvm: Jvm, folder: Path, setup: Setup, cluster_id: str, properties: Json, voters: str) -> None:
+    """`voters`: as --initial-controllers; the directory of the controller that is formatted is among them."""
+    path = write_properties(folder, properties)
+    words = ["format", "-t", cluster_id, "-c", path, "--release-version", setup.level]
+    if setup.dynamic:
+        words += ["--initial-controllers", voters]
+    for each in setup.format_features:
+        words += ["--feature", each]
+    answer = jvm.ask("format", *words)
+    assert answer[:2] == ["ok", "0"], (words, answer)
+    [own] = [each for each in voters.split(",") if each.startswith(f"{properties['node.id']}@")]
+    meta = folder / "log" / "meta.properties"
+    meta.write_text(re.sub(r"directory\.id=\S+", f"directory.id={own.rsplit(':', 1)[1]}", meta.read_text()))
+
+
 class Story:
     """What the walk needs of it is public."""
+
+    walk: type[Walk] = Walk
 
     def __init__(self, setup: Setup, port: int, jvm: Jvm, folder: Path) -> None:
         self.setup, self.port, self._jvm, self._folder = setup, port, jvm, folder
@@ -48,19 +78,21 @@ class Story:
         """All of it."""
         head = self._start()
         try:
-            Walk(self).run()
+            self.walk(self).run()
         finally:
             self.connection.close()
-            self._jvm.must("stop")
+            self._end()
         assert not self.broken, self.broken
         return {**head, "steps": self.steps}
+
+    def _end(self) -> None:
+        self._jvm.must("stop")
 
     # Set-up.
 
     def _start(self) -> Json:
-        setup, properties = self.setup, self.setup.properties(self.port)
-        self._format(properties)
-        self._jvm.must("start", self._folder / "node.properties", setup.placement_seed)
+        setup, properties = self.setup, self.setup.properties({NODE: self.port})
+        self._launch(properties)
         body = {"clientSoftwareName": "story", "clientSoftwareVersion": "1"}
         data = self.connection.exchange(request_bytes("ApiVersions", 4, filled("ApiVersions", 4, body), 0))
         assert data is not None
@@ -85,28 +117,24 @@ class Story:
             **{"config": properties, "apiVersions": {name: [*self.api_versions[name]] for name in self.api_versions}},
             "supportedFeatures": {name: [*bounds] for name, bounds in sorted(self.supported.items())},
             "bootstrap": batches,
+            **self._head(),
         }
 
-    def _format(self, properties: Json) -> None:
-        folder, setup = emptied(self._folder), self.setup
-        path = folder / "node.properties"
-        lines = {**properties, "log.dirs": folder / "log"}.items()
-        path.write_text("".join(f"{name}={value}\n" for name, value in lines))
-        words = ["format", "-t", self.cluster_id, "-c", path, "--release-version", setup.level]
-        if setup.dynamic:
-            words += ["--initial-controllers", f"{NODE}@127.0.0.1:{self.port}:{self.directory_id}"]
-        for each in setup.format_features:
-            words += ["--feature", each]
-        answer = self._jvm.ask("format", *words)
-        assert answer[:2] == ["ok", "0"], (words, answer)
-        meta = folder / "log" / "meta.properties"
-        meta.write_text(re.sub(r"directory\.id=\S+", f"directory.id={self.directory_id}", meta.read_text()))
-        self.log = LogFile(folder / "log" / "__cluster_metadata-0" / f"{0:020}.log")
+    def _head(self) -> Json:
+        """More about the story."""
+        return {}
+
+    def _launch(self, properties: Json) -> None:
+        """The controller is formatted, and started."""
+        voters = f"{NODE}@127.0.0.1:{self.port}:{self.directory_id}"
+        formatted(self._jvm, emptied(self._folder), self.setup, self.cluster_id, properties, voters)
+        self._jvm.must("start", self._folder / "node.properties", self.setup.placement_seed)
+        self.log = LogFile(log_of(self._folder))
 
     def _bootstrap(self) -> list[Json]:
         """Until the controller is active, and has registered itself."""
         batches, end = list[Json](), time.monotonic() + LATEST_S
-        while not self.state.features or (self._registers and NODE not in self.state.controllers):
+        while not self.state.features or self._unregistered:
             assert time.monotonic() < end, "the controller was not activated"
             time.sleep(0.004)
             batches += self._read()
@@ -117,6 +145,11 @@ class Story:
     @property
     def _registers(self) -> bool:
         return self.state.features.get("metadata.version", 0) >= REGISTERS_FROM
+
+    @property
+    def _unregistered(self) -> set[int]:
+        """The controllers that have yet to register themselves."""
+        return {NODE} - self.state.controllers if self._registers else set()
 
     @property
     def end_offset(self) -> int:
@@ -158,7 +191,7 @@ class Story:
 
     def send(self, step: Json, data: bytes) -> None:
         """Takes the answer into the step, and what was appended."""
-        answer = self.connection.exchange(data)
+        answer = self._exchange(step, data)
         step["response"] = None
         if answer is None:
             step["closed"] = True
@@ -172,31 +205,37 @@ class Story:
                 step["responseVersion"] = said
         self._after(step)
 
+    def _exchange(self, step: Json, data: bytes) -> bytes | None:
+        return self.connection.exchange(data)
+
     def advance(self, ms: int, note: str = "") -> None:
         """Time passes at once, and after that some more, until nothing more happens."""
-        self._jvm.must("advance", ms)
+        self._pass(ms)
         quiet, size = 0, self.log.size
         while quiet < QUIET_STEPS:
             self._jvm.must("settle")
-            self._jvm.must("advance", 100)
+            self._pass(100)
             self._jvm.must("settle")
             time.sleep(0.012)  # A task that has more to do comes again after 10 ms.
             quiet, size = (quiet + 1 if self.log.size == size else 0), self.log.size
         self._after({"kind": "advance", "ms": ms, "note": note})
 
+    def _pass(self, ms: int) -> None:
+        self._jvm.must("advance", ms)
+
     def _after(self, step: Json) -> None:
         batches = self._read()
         self._synced()
-        if self._registers and NODE not in self.state.controllers:
+        if self._unregistered:
             end = time.monotonic() + LATEST_S
-            while NODE not in self.state.controllers and time.monotonic() < end:
+            while self._unregistered and time.monotonic() < end:
                 time.sleep(0.005)
                 batches += self._read()
             step["after"] = "the controller registered itself: the last of the batches, after the response"
             self.can_register_controller = True
         if self._jvm.ask("active")[0] != "true":
             self._await_election()
-            step["renounced"] = True
+            step.update({"renounced": True}, **self._leader())
             batches += self._read()
         self._synced()
         step.update(batches=batches, endOffset=self.log.end_offset)
@@ -211,6 +250,10 @@ class Story:
             assert time.monotonic() < end, "it did not come back"
             time.sleep(0.02)
         time.sleep(0.05)
+
+    def _leader(self) -> Json:
+        """What a step has of the controller that leads now."""
+        return {}
 
     def bad_envelope(self, kind: str, walk: Any) -> bool:
         """One that is wrong on purpose."""

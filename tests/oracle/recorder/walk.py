@@ -202,6 +202,11 @@ class Walk(Security):
         return self.s.wrong(kind, self)
 
     def run(self) -> Any:
+        self.begin()
+        while len(self.s.steps) < self.s.length and not self.s.broken:
+            self.go_on()
+
+    def begin(self) -> Any:
         story = self.s
         self.start_brokers(story.broker_count)
         for _ in range(2):
@@ -212,9 +217,10 @@ class Walk(Security):
                     "timeoutMs": 30000,
                 },
             )
-        weights = THEMES[story.theme]
+
+    def go_on(self) -> Any:
+        """One request, or a few that belong together."""
+        weights = THEMES[self.s.theme]
         names = sorted(weights)
-        values = [weights[n] for n in names]
-        while len(story.steps) < story.length and not story.broken:
-            name = self.r.choices(names, values)[0]
-            getattr(self, "g_" + name)()
+        name = self.r.choices(names, [weights[n] for n in names])[0]
+        getattr(self, "g_" + name)()

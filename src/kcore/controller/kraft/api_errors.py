@@ -10,6 +10,7 @@ DEFAULT_MESSAGES: Final = {
     Errors.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     Errors.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    Errors.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
     Errors.TOPIC_DELETION_DISABLED: "Topic deletion is disabled.",
     Errors.INVALID_REQUEST: (
         "This most likely occurs because of a request being malformed by the client library or the message was sent "

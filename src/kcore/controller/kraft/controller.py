@@ -473,6 +473,7 @@ class KraftController:
         if reader.is_lost:
             return ()
         loading.end_offset, loading.epoch = reader.snapshot.offset, reader.snapshot.epoch
+        loading.registered_at = dict.fromkeys(loading.registered_at, reader.snapshot.offset - 1)
         if self.config.release == "3.9.1" and not self._is_empty:  # Its oldest levels write no level into snapshots.
             loading.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
         self.committed = reader.snapshot.offset

@@ -20,6 +20,9 @@ LISTENERS: Final = "unreadable-listeners"
 BROKER_SETTINGS: Final = "unreadable-broker-settings"
 KRAFT_VERSION: Final = "refused-kraft-version"
 STALE_ELIGIBLE: Final = "stale-eligible-replicas"
+SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
+ABORTED_RECORDS: Final = "aborted-records-return"
+STANDBYS: Final = "standbys-check-first"
 SIZES: Final = "sizes"
 
 
@@ -110,6 +113,25 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "what is cleared or deleted is gone",
         "a change may be there once in place of twice, and such a request is carried out; where kcore runs on its own "
         "log the story ends there",
+    ),
+    SNAPSHOT_ENDS: Departure(
+        "halts at each start from a snapshot that ends where a metadata transaction begins",
+        "starts; its own transactions begin one record later, so that Kafka's controllers start, too",
+        "a controller must start from its own disk",
+        "no recorded story has it",
+    ),
+    ABORTED_RECORDS: Departure(
+        "takes records of an aborted metadata transaction into its snapshots where it reads further records along with "
+        "the abort",
+        "leaves them out",
+        "what was aborted must not happen",
+        "a snapshot may lack such topics; where kcore runs on its own log the story ends there",
+    ),
+    STANDBYS: Departure(
+        "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",
+        "answers NOT_CONTROLLER at once to what is not only read",
+        "a standby's ACLs may be old, and the client is to ask the active controller anyway",
+        "a standby's answer may be NOT_CONTROLLER in place of another error",
     ),
     SIZES: Departure(
         "has no limit",

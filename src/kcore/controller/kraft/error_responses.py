@@ -6,6 +6,7 @@ Source: `getErrorResponse` of Kafka's request classes.
 from collections.abc import Callable
 from typing import Any, Final
 
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, partitions, quotas, scram, topics
 from kcore.schema.index import message_class
@@ -85,11 +86,11 @@ def _describe_configs(request: configs.DescribeConfigsRequest, code: int, messag
 
 
 def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | None) -> Message:
-
+    """With the error's default message: AlterClientQuotasRequest.getErrorResponse passes over that of the exception."""
     rows = [
         quotas.AlterClientQuotasResponseEntryData(
             error_code=code,
-            error_message=message,
+            error_message=DEFAULT_MESSAGES.get(Errors(code), message),
             entity=[
                 quotas.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in each.entity
             ],

@@ -42,13 +42,19 @@ class SnapshotNeed:
 
 
 def snapshot_slices(
-    image: ClusterImage, offset: int, epoch: int, wall_ms: int, on_frozen: Callable[[], None]
+    image: ClusterImage,
+    offset: int,
+    epoch: int,
+    wall_ms: int,
+    on_frozen: Callable[[], None],
+    release: str | None = None,
 ) -> Iterator[bytes]:
     """Whole batches of the state before the record at `offset`, a few milliseconds of work each; some are empty.
 
-    The image may change between slices. Its journal must reach back to `offset` until `on_frozen` is called.
+    `release`: whose controllers' snapshots it resembles. The image may change between slices. Its journal must reach
+    back to `offset` until `on_frozen` is called.
     """
-    for records in records_of(image, offset=offset):
+    for records in records_of(image, offset=offset, release=release):
         if not len(records):
             yield b""
             continue

@@ -14,11 +14,16 @@ from kcore.controller.kraft.decision import Decision, Versioned, encoded
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.replay import replay, replay_values
 from kcore.metadata.transactions import atomic
+from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
-from kcore.wire.metadata_frames import decode_metadata_record
+from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
 FEW: Final = 16  # Up to so many records are replayed one by one: that is faster.
+# A transaction's first batch begins with it. Kafka's controllers halt, at each start, where a transaction begins at the
+# very offset at which their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
+# a batch does, so it never ends behind this record.
+_NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
 BATCH_BYTES: Final = 1 << 20  # A follower replays a batch at once, and serves nothing meanwhile.
 
 
@@ -29,7 +34,7 @@ class Written:
     begin: int
     end: int
     batches: bytes
-    records: EncodedRecords  # Without the records that begin and end the transaction.
+    records: EncodedRecords  # Without the NoOpRecord and those that begin and end the transaction.
     is_transaction: bool
 
 
@@ -46,9 +51,12 @@ def written(context: ControllerContext, decision: Decision, epoch: int, wall_ms:
     records = parts[0] if len(parts) == 1 else EncodedRecords.joined(parts)
     most = BATCH_BYTES if level.transactions_supported or not decision.is_atomic else MAX_BATCH_BYTES
     framed = atomic(records, level, max_bytes=most) if decision.is_atomic else records
+    is_transaction = framed is not records
+    if is_transaction:
+        framed = EncodedRecords.joined([_NO_OP, framed])
     begin = context.image.end_offset
     batches = b"".join(framed.batches(begin, epoch=epoch, timestamp=wall_ms, max_bytes=most))
-    return Written(begin, begin + len(framed), batches, records, framed is not records)
+    return Written(begin, begin + len(framed), batches, records, is_transaction)
 
 
 def _level_of(context: ControllerContext) -> MetadataVersion:
@@ -68,7 +76,7 @@ def take_effect(context: ControllerContext, made: Written, decision: Decision, e
         return
     if made.is_transaction:  # The whole transaction is decided, so its records take effect at once.
         image.begin(made.begin, epoch)
-        replay_values(image, made.records, np.arange(made.begin + 1, made.end - 1))
+        replay_values(image, made.records, np.arange(made.begin + 2, made.end - 1))
     else:
         replay(image, decode_records(made.batches))
     image.end_offset = made.end

@@ -188,7 +188,8 @@ class KraftServer(QuorumServer):
             controller.snapshots.begin(offset, wall_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
             controller.hold(offset)
-            slices = snapshot_slices(controller.image, offset, snapshot.epoch, wall_ms, controller.release)
+            release = controller.config.release
+            slices = snapshot_slices(controller.image, offset, snapshot.epoch, wall_ms, controller.release, release)
             try:
                 is_written = await self.write_snapshot(snapshot, wall_ms, slices)
             except Exception:

@@ -20,6 +20,7 @@ from kcore.controller.kraft.authorization import (
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
+from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,
@@ -45,10 +46,11 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
     if request.endpoint_type != EndpointType.CONTROLLER:
         why = "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
         return Decision(_mistaken(Errors.MISMATCHED_ENDPOINT_TYPE, why, info))
+    controllers = context.image.controllers
     nodes = [
         DescribeClusterBroker(broker_id=each, host=endpoint.host, port=endpoint.port)
-        for each, controller in sorted(context.image.controllers.items())
-        for endpoint in controller.end_points
+        for each in hash_map_order(controllers, int, capacity=1)  # ClusterDelta.apply sizes its map so.
+        for endpoint in controllers[each].end_points
         if endpoint.name == info.listener
     ]
     own_id = context.config.node_id

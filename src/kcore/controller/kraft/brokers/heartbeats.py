@@ -34,7 +34,7 @@ class BrokerHeartbeat:
     """The heartbeats of one registered broker (BrokerHeartbeatState)."""
 
     epoch: int  # Of the incarnation that all this is about.
-    registration_offset: int  # Of its RegisterBrokerRecord, or higher: it must apply that before it is unfenced.
+    registration_offset: int  # As ClusterImage.registered_at: it must apply that before it is unfenced.
     last_contact_ms: int = NEVER  # NEVER: there is no session.
     metadata_offset: int = NEVER  # That it has applied, by its last heartbeat since its registration changed.
     controlled_shutdown_offset: int = NEVER  # All others must have applied it before this broker may stop.
@@ -80,16 +80,12 @@ class BrokerHeartbeats:
 
         Sessions begin in the order of Kafka's hash table of brokers. Source: ClusterControlManager.activate.
         """
-        known = self.brokers
         self.brokers, self._deadlines, self._checked_ms = {}, [], now_ms
         self._contacts = self._new_contacts()
         table = image.brokers
         for broker_id in timeline_order(table):
             row = table.row(broker_id)
-            epoch, before = int(table.epochs[row]), known.get(broker_id)
-            is_known = before is not None and before.epoch == epoch
-            offset = before.registration_offset if before is not None and is_known else image.end_offset - 1
-            self.brokers[broker_id] = BrokerHeartbeat(epoch, offset)
+            self.brokers[broker_id] = BrokerHeartbeat(int(table.epochs[row]), _registered_at(broker_id, image))
             if not table.fenced__b[row]:
                 self.hear(broker_id, now_ms, fenced=False)
 
@@ -97,7 +93,8 @@ class BrokerHeartbeats:
         """What is known of a registered broker; nothing, where the registration came without `on_record`."""
         state = self.brokers.get(broker_id)
         if state is None or state.epoch != epoch:
-            state = BrokerHeartbeat(epoch, image.end_offset - 1, entry=0 if state is None else state.entry)
+            entry = 0 if state is None else state.entry
+            state = BrokerHeartbeat(epoch, _registered_at(broker_id, image), entry=entry)
             self.brokers[broker_id] = state
         return state
 
@@ -238,7 +235,7 @@ class BrokerHeartbeats:
         next heartbeat.
         """
         if isinstance(record, RegisterBrokerRecord):
-            self._on_registered(record, image.end_offset - 1, now_ms)
+            self._on_registered(record, _registered_at(record.broker_id, image), now_ms)
         elif isinstance(record, UnregisterBrokerRecord):
             self.brokers.pop(record.broker_id, None)
         elif isinstance(record, _CHANGES):
@@ -267,6 +264,11 @@ class BrokerHeartbeats:
             state.controlled_shutdown_offset = NEVER
         if self.is_of_3_9:
             self.hear(broker_id, now_ms, fenced=fenced)
+
+
+def _registered_at(broker_id: int, image: ClusterImage) -> int:
+    """The last known offset for a registration that came in no record of the log."""
+    return image.registered_at.get(broker_id, image.end_offset - 1)
 
 
 def _is_unfenced(broker_id: int, image: ClusterImage) -> bool:
