@@ -105,6 +105,14 @@ class Watched:
 
         await self.watch.until(checked, what, within_s)
 
+    async def until_none(self, lacking: Callable[[], Sequence[str]], what: str) -> None:
+        """Until the list is empty; a Violation shows what is still in it."""
+        try:
+            await self.until(lambda: not lacking(), what)
+        except Violation as violation:
+            left = lacking()
+            raise Violation(f"{violation}; {len(left)} lacking: {left[:5]}") from violation
+
     @property
     def active(self) -> Node | None:
         """The active controller, where it is known, and its process runs."""

@@ -287,9 +287,7 @@ def test_a_move_that_would_leave_nobody_in_sync_is_not_cancelled() -> None:
         ([3, 4], ([3, 4, 1, 2], [4], [1, 2]), ([3, 4, 1, 2], [3, 4], [1, 2])),
     ],
 )
-def test_a_move_that_replaces_another_forgets_it_but_in_kafkas_way(
-    target: list[int], kept: Any, forgotten: Any
-) -> None:
+def test_a_move_forgets_the_one_that_it_replaces(target: list[int], kept: Any, forgotten: Any) -> None:
     """From brokers 1 and 2 to 3 and 2, which replicas of broker 3 have not reached yet."""
     for way, expected in ((frozenset({EARLIER_MOVES}), kept), (frozenset[str](), forgotten)):
         context = a_cluster((1, 2, 3, 4), kafka_way=way)
