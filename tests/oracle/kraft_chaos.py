@@ -9,26 +9,21 @@ by hand.
 
 import argparse
 import asyncio
-import re
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kcore.raft.replicas import Address
-from kcore.server.quorum.describe import describe_quorum
-from oracle.forked import ForkedNode
 from oracle.kraft_clients import Asker, FakeBroker, Gate, administer
-from oracle.kraft_clusters import KraftCluster, Node
+from oracle.kraft_clusters import Node
 from oracle.kraft_large import Large, alter_large
 from oracle.kraft_own import STABLE, Own
 from oracle.kraft_registers import Given, Violation
-from oracle.kraft_states import NodeFiles, Reference
-from oracle.kraft_watch import Watch
+from oracle.kraft_watched import Controllers, Story, Watched, shown_at_failure
 
 PROPERTIES: Final = """controller.quorum.election.timeout.ms=400
 controller.quorum.fetch.timeout.ms=1000
@@ -45,24 +40,17 @@ super.users=User:ANONYMOUS
 """
 CLIENTS: Final = 6
 EVERY: Final = 10  # Moments between two checks.
-FAULT: Final = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
 
 
 @dataclass
-class Story:
-    """What happened so far."""
+class ChaosStory(Story):
+    """With the clients' requests."""
 
-    seed: int
     moments: int = 0  # At which the active controller was killed.
-    kills: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     checks: int = 0
     claims: int = 0
-    snapshots: int = 0  # Compared.
-    loaded: int = 0  # By controllers.
-    transactions: Counter[str] = field(default_factory=Counter)  # Of the log: ended, and aborted.
     longest_s: float = 0.0  # From a kill to the next commit.
-    committed: int = 0
 
     @property
     def told(self) -> str:
@@ -79,28 +67,14 @@ class Story:
         )
 
 
-class Controllers(KraftCluster):
-    """No real brokers."""
+class Chaos(Watched):
+    """With administrators and brokers that store nothing as its clients."""
 
-    def __init__(self, controllers: int = 3, properties: str = PROPERTIES, real: Collection[int] = ()) -> None:
-        super().__init__(controllers=controllers, brokers=0, properties=properties, real=real)
+    story: ChaosStory
 
-    def _controller(self, node_id: int, port: int) -> Node:
-        if node_id in self.real:
-            return super()._controller(node_id, port)
-        place = self.folder / f"controller-{node_id}"
-        command = ["controller", "kraft", "run", "-c", place / "server.properties"]
-        return ForkedNode(node_id, port, place, command, f"controller {node_id} listens")
-
-
-class Chaos:
-    """The cluster, who watches it, and its clients."""
-
-    def __init__(self, cluster: Controllers, story: Story) -> None:
-        self.cluster, self.story, self.dice = cluster, story, Random(story.seed)
-        self.addresses = {node.node_id: Address("127.0.0.1", node.port) for node in cluster.controllers}
-        self.watch = Watch(cluster.cluster_id, [*self.addresses.values()], Random(story.seed))
-        self.gate, self.given, self.reference = Gate(), Given(), Reference()
+    def __init__(self, cluster: Controllers, story: ChaosStory) -> None:
+        super().__init__(cluster, story)
+        self.gate, self.given = Gate(), Given()
         self.askers = [
             Asker(self.addresses, self.watch, Random(self.dice.random()), story.answers, cluster.real)
             for _ in range(1 + CLIENTS + len(STABLE))
@@ -115,7 +89,6 @@ class Chaos:
             for broker_id, asker in zip(STABLE, clients[CLIENTS:], strict=True)
         ]
         self._tasks: list[asyncio.Task[None]] = []
-        self._down = set[Node]()  # Killed, and not started again.
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -133,43 +106,22 @@ class Chaos:
                 for asker in self.askers:
                     await asker.close()
 
-    async def until(self, holds: Callable[[], object], what: str) -> None:
-        """Or until a client has found a fault."""
+    def check_clients(self) -> None:
+        for task in self._tasks:
+            if task.done():
+                task.result()
 
-        def checked() -> object:
-            for task in self._tasks:
-                if task.done():
-                    task.result()
-            self.check_running()
-            return holds()
-
-        await self.watch.until(checked, what)
+    async def work(self) -> None:
+        """Until so many requests were answered, and so many records written."""
+        answered, end = self.answered, self.watch.committed + 50
+        await self.until(lambda: self.answered > answered + 60 and self.watch.committed > end, "answers")
 
     @property
-    def active(self) -> Node | None:
-        """Where it is known, and its process runs."""
-        found = [node for node in self.cluster.controllers if node.node_id == self.watch.leader_id]
-        return found[0] if found and found[0].is_running else None
-
-    def check_running(self) -> None:
-        """No controller has ended by itself."""
-        for node in self.cluster.controllers:
-            if node not in self._down and not node.is_running:
-                raise Violation(f"{node.name} ended by itself: {self.faults(node, node.log_text())[:3]}")
+    def answered(self) -> int:
+        """So many requests so far."""
+        return sum(count for name, count in self.story.answers.items() if name.endswith(" answered"))
 
     # Moments.
-
-    def kill(self, node: Node, why: str) -> None:
-        self.check_running()
-        if node.is_running:
-            self._down.add(node)
-            node.kill()
-            self.story.kills[why] += 1
-
-    def start(self, node: Node) -> None:
-        """It is awaited by nobody."""
-        node.start(wait=False)
-        self._down.discard(node)
 
     async def moment(self) -> None:
         """One of them; a controller that was killed starts anew at once, or a little later."""
@@ -246,8 +198,6 @@ class Chaos:
             self.start(node)
         step.settle(await asked)
 
-    # Checks.
-
     async def check(self) -> None:
         """All clients pause; all is committed and at all nodes; what is there is right; all are killed and compared."""
         self.gate.close()
@@ -262,59 +212,14 @@ class Chaos:
             broker.check()
         self.given.check(image)
         self.story.claims += self.watch.partitions.check()
-        for node in self.cluster.controllers:
-            self.kill(node, "for a comparison")
-        self.compare()
+        await self.compare_all()
         self.story.checks += 1
-        for node in self.cluster.controllers:
-            self.start(node)
-        before = self.watch.committed
-        await self.until(lambda: self.watch.committed > before, "a commit after all were killed")
         self.gate.open()
 
-    async def caught_up(self) -> None:
-        """All voters have what was committed, and so has the watch."""
-        addresses = [*self.addresses.values()]
-        end_s = time.monotonic() + 60
-        while True:
-            told = await describe_quorum(addresses, controllers=True, timeout_s=60.0, random=self.dice)
-            partition = told.partition
-            ends = [each.log_end_offset for each in partition.current_voters]
-            if min(ends, default=0) >= partition.high_watermark > 0 and len(ends) == len(addresses):
-                break
-            if time.monotonic() > end_s:
-                raise Violation(f"not all voters catch up: {partition}")
-            await asyncio.sleep(0.1)
-        await self.until(lambda: self.watch.committed >= partition.high_watermark, "the watch up to the high watermark")
 
-    def compare(self) -> None:
-        """The nodes are dead."""
-        nodes = [
-            NodeFiles.read(node.name, node.data / "__cluster_metadata-0", is_real=node.node_id in self.cluster.real)
-            for node in self.cluster.controllers
-        ]
-        self.reference.begin_with(self.watch.base)
-        self.reference.compare(nodes, self.watch.log.batches, self.watch.committed)
-        self.story.snapshots = len(self.reference.compared_snapshots)
-        self.story.committed = self.watch.committed
-        self.story.transactions = self.watch.partitions.transactions
-
-    def check_logs(self) -> None:
-        """What the processes told, at the end."""
-        for node in self.cluster.controllers:
-            said = node.log.read_text()
-            self.story.loaded += said.count(" is loaded")
-            if faults := self.faults(node, said):
-                raise Violation(f"{node.name}: {faults[:3]}")
-
-    def faults(self, node: Node, said: str) -> list[str]:
-        """In a node's log: the beginning of each."""
-        return [said[each.start() :][:3000] for each in FAULT.finditer(said)]
-
-
-async def play(chaos: Chaos, moments: int, say: Callable[[str], None]) -> None:
-    """So many, with checks between them and at the end."""
-    story = chaos.story
+async def play(cluster: Controllers, story: ChaosStory, moments: int, say: Callable[[str], None]) -> None:
+    """So many moments, with checks between them and at the end."""
+    chaos = Chaos(cluster, story)
     async with chaos.running():
         await chaos.until(lambda: len(chaos.watch.image.brokers.keys()) >= len(STABLE), "registered brokers")
         last = 0
@@ -324,25 +229,15 @@ async def play(chaos: Chaos, moments: int, say: Callable[[str], None]) -> None:
                 last = story.moments
                 await chaos.check()
                 say(story.told)
-
-
-def run(seed: int, moments: int, say: Callable[[str], None] = lambda _: None) -> Story:
-    """The whole; a Violation tells what went wrong, and the nodes' logs are printed then."""
-    story = Story(seed)
-    with Controllers() as cluster:
-        try:
-            asyncio.run(_run(cluster, story, moments, say))
-        except BaseException:
-            for node in cluster.controllers:
-                sys.stderr.write(f"--- {node.name}\n{node.log.read_text()[-3000:]}\n")
-            raise
-    return story
-
-
-async def _run(cluster: Controllers, story: Story, moments: int, say: Callable[[str], None]) -> None:
-    chaos = Chaos(cluster, story)
-    await play(chaos, moments, say)
     chaos.check_logs()
+
+
+def run(seed: int, moments: int, say: Callable[[str], None] = lambda _: None) -> ChaosStory:
+    """The whole; a Violation tells what went wrong, and the nodes' logs are printed then."""
+    story = ChaosStory(seed)
+    with Controllers(properties=PROPERTIES) as cluster, shown_at_failure(cluster.controllers):
+        asyncio.run(play(cluster, story, moments, say))
+    return story
 
 
 def main() -> int:

@@ -152,6 +152,9 @@ KNOWN: Final = (
     "to exist, but it was missing. Creating...",
     # Of several requests of a producer under way, the first met a broker that did not lead yet; all are sent again.
     "OutOfOrderSequenceException",
+    # A topic is deleted while the broker still loads a partition of __consumer_offsets that it has begun to lead
+    # (GroupCoordinatorService.onMetadataUpdate).
+    "Unable to cleanup state for the deleted topics",
     # The broker itself refuses a setting; it asks no controller.
     "ConfigAdminManager",
 )

@@ -9,18 +9,16 @@ from typing import ClassVar, NamedTuple, Never, TypeVar
 
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address
-from kcore.raft.state_machine import AnyAppend, SnapshotReader
+from kcore.raft.state_machine import SnapshotReader
 from kcore.schema.metadata_records_log import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from kcore.schema.structure import MetadataRecord
-from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import Records, decode_records
 from oracle.kraft_registers import Violation
+from oracle.observer import Observer
 
 UNCHANGED = -2  # As the leader in a PartitionChangeRecord.
 Key = tuple[Uuid, int]
@@ -134,25 +132,15 @@ class Partitions:
         return count
 
 
-class Watch:
-    """The state machine of an observer, and its process."""
+class Watch(Observer):
+    """An observer that keeps the state by the log, and what partitions were."""
 
     reads_batches: ClassVar = True
 
     def __init__(self, cluster_id: str, addresses: Sequence[Address], random: Random) -> None:
-        self.cluster_id = cluster_id
-        self.log, self.image, self.partitions = MemoryLog(), ClusterImage(), Partitions()
-        self.committed = 0
+        super().__init__(cluster_id, random, bootstrap=addresses)
+        self.cluster_id, self.image, self.partitions = cluster_id, ClusterImage(), Partitions()
         self.base = ClusterImage()  # What the log begins with: a snapshot that the leader gave in place of it.
-        config = RaftConfig(
-            *(cluster_id, 999, Uuid(bytes(15) + b"\7"), {}, random.randrange),
-            bootstrap_servers=tuple(addresses),
-            can_become_voter=False,
-            metadata_max_retention_bytes=-1,
-        )
-        self.server = QuorumServer(
-            config, self.log, MemoryElections(), host="127.0.0.1", port=0, machine=self, stop_ms=100
-        )
 
     @property
     def leader_id(self) -> int:
@@ -189,21 +177,11 @@ class Watch:
         self.base = self.image.copy()
         return ()
 
-    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
-        raise AssertionError(f"an observer leads epoch {epoch}")
-
-    def on_resigned(self, epoch: int) -> Sequence[Never]:
-        raise AssertionError(f"an observer led epoch {epoch}")
-
-    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
-        raise AssertionError(f"an observer appended {append}")
-
     async def until(self, holds: Callable[[], object], what: str, within_s: float = 120.0) -> None:
         """AssertionError if it does not come about in time."""
         end_s = asyncio.get_running_loop().time() + within_s
         while not holds():
             if asyncio.get_running_loop().time() > end_s:
                 raise Violation(f"{what} did not come about in {within_s} s; committed: {self.committed}")
-            if self.server._failed.done():
-                self.server._failed.result()
+            self.check_server()
             await asyncio.sleep(0.02)

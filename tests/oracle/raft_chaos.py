@@ -8,27 +8,22 @@ node has voted for two in an epoch, and no epoch had two leaders. `ci/chaos-raft
 import argparse
 import asyncio
 import re
-import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import ClassVar, Never
 
 import numpy as np
 
 from kcore.errors import KcoreError
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
-from kcore.raft.state_machine import AnyAppend, SnapshotReader
 from kcore.server.quorum.describe import describe_quorum
-from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.storage.log import segment_files
-from kcore.types import Uuid
 from kcore.wire.record_batch import RecordBatches, scan_batches
+from oracle.kraft_watched import shown_at_failure
+from oracle.observer import Observer
 from oracle.raft_quorums import Member, RaftQuorum
 
 QUICK = ("election.timeout.ms=400", "fetch.timeout.ms=800", "election.backoff.max.ms=300")
@@ -51,46 +46,17 @@ class Story:
     told: list[tuple[int, int]] = field(default_factory=list)  # High watermarks, and the epochs of who told them.
 
 
-class Watch:
-    """An observer of this process, and questions to the leader."""
+class Watch(Observer):
+    """An observer, and questions to the leader."""
 
     def __init__(self, quorum: RaftQuorum, story: Story) -> None:
         self._addresses = [Address("127.0.0.1", node.port) for node in quorum.voters]
         self._story = story
-        self.log, self.committed = MemoryLog(), 0
-        voters = tuple(
+        voters = [
             Voter(ReplicaKey(node.node_id), {"CONTROLLER": address})
             for node, address in zip(quorum.voters, self._addresses, strict=True)
-        )
-        dice = Random(story.seed).randrange
-        config = RaftConfig(
-            quorum.cluster_id, 999, Uuid(bytes(15) + b"\7"), {}, dice, voters=voters, can_become_voter=False
-        )
-        self.server = QuorumServer(
-            config, self.log, MemoryElections(), host="127.0.0.1", port=0, machine=self, stop_ms=100
-        )
-
-    # The state machine of an observer: it keeps how far the log is committed.
-
-    reads_batches: ClassVar = False
-
-    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
-        self.committed = end_offset
-        return ()
-
-    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Never]:
-        reader.close()
-        self.committed = reader.snapshot.offset
-        return ()
-
-    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
-        raise AssertionError(f"an observer leads epoch {epoch}")
-
-    def on_resigned(self, epoch: int) -> Sequence[Never]:
-        raise AssertionError(f"an observer led epoch {epoch}")
-
-    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
-        raise AssertionError(f"an observer appended {append}")
+        ]
+        super().__init__(quorum.cluster_id, Random(story.seed), voters=voters)
 
     async def ask(self) -> None:
         """Until it is cancelled."""
@@ -105,8 +71,7 @@ class Watch:
         end = time.monotonic() + WHOLE_S
         while self.committed <= than:
             assert time.monotonic() < end, f"nothing was committed behind {than} in {WHOLE_S} s"
-            if self.server._failed.done():
-                self.server._failed.result()
+            self.check_server()
             await asyncio.sleep(0.02)
 
 
@@ -204,15 +169,10 @@ def _epoch_at(batches: RecordBatches, offset: int) -> int:
 def run(seed: int, kills: int, say: bool = False) -> Story:
     """The whole; an assertion tells what went wrong, and the nodes' logs are printed then."""
     story = Story(seed)
-    with RaftQuorum("4.3.1", real=0, kcore=3, options=(*OPTIONS, *LOAD)) as quorum:
-        try:
-            watch = asyncio.run(play(quorum, story, kills, say))
-            quorum.stop(*quorum.voters)
-            check(quorum, story, watch)
-        except BaseException:
-            for node in quorum.voters:
-                sys.stderr.write(f"--- {node.name}\n{node.log.read_text()[-3000:]}\n")
-            raise
+    with RaftQuorum("4.3.1", real=0, kcore=3, options=(*OPTIONS, *LOAD)) as quorum, shown_at_failure(quorum.voters):
+        watch = asyncio.run(play(quorum, story, kills, say))
+        quorum.stop(*quorum.voters)
+        check(quorum, story, watch)
     return story
 
 

@@ -1,8 +1,11 @@
 """Of this machine: what a process has taken of it, free ports of its loopback interface, random UUIDs."""
 
 import base64
+import fcntl
+import itertools
 import os
 import socket
+import tempfile
 import time
 import uuid
 from dataclasses import dataclass
@@ -42,13 +45,53 @@ def random_uuid() -> str:
     return text
 
 
+class _Reservations:
+    """The ports that this process was given, each one a locked byte of a file that all processes of a user share.
+
+    The system ends the locks with the process. A port is in nobody's use before its process listens, and while a
+    process that was killed is down; a lock keeps others from being given it meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._file: int | None = None
+        self.held: dict[int, None] = {}  # In the order in which they were given.
+
+    def reserve(self, port: int) -> bool:
+        """False if another process has it."""
+        if self._file is None:
+            path = Path(tempfile.gettempdir()) / f"kcore-ports-{os.getuid()}"
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        self.held.pop(port, None)
+        self.held[port] = None
+        return True
+
+
+_reservations: Final = _Reservations()
+
+
 def free_ports(count: int) -> list[int]:
-    """Free ports of the loopback interface."""
+    """Free ports of the loopback interface; no other process is given them as long as this one lives.
+
+    This process is given them again only when it has had all others. TargetError if there are not so many.
+    """
     found: list[int] = []
-    for port in _PORTS[os.getpid() % 1000 :: 7]:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                found.append(port)
+    before = [*_reservations.held]
+    fresh = (port for port in _PORTS[os.getpid() % 1000 :: 7] if port not in _reservations.held)
+    for port in itertools.chain(fresh, before):
         if len(found) == count:
             return found
-    raise TargetError(f"no free ports between {_PORTS.start} and {_PORTS.stop}")
+        if _is_free(port) and _reservations.reserve(port):
+            found.append(port)
+    if len(found) < count:
+        raise TargetError(f"no {count} free ports between {_PORTS.start} and {_PORTS.stop}")
+    return found
+
+
+def _is_free(port: int) -> bool:
+    """Nobody listens there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0

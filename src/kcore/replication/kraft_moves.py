@@ -40,23 +40,28 @@ class Cancelled(NamedTuple):
 
 
 def reassignments_begun(
-    table: PartitionTable, settings: KraftSettings, rows: Int32s, replicas__rs: Int16s
+    table: PartitionTable, settings: KraftSettings, rows: Int32s, replicas__rs: Int16s, *, keeps_earlier: bool = True
 ) -> KraftElections:
     """The partitions `rows` move to these replicas (broker rows, padded): they get both, the old and the new, at first.
+
+    `keeps_earlier`: as Kafka does, a move that adds no replica leaves what an earlier one adds, and one that removes
+    none leaves what an earlier one removes. Otherwise the new move is all that remains: it adds the target's replicas
+    that were none before the earlier move (KIP-455), and removes those that the target lacks.
 
     TableError where both are more than MAX_REPLICAS. Source: changePartitionReassignment.
     """
     current = table.replicas__ps[rows]
-    removing, adding = _without(table, current, replicas__rs), _without(table, replicas__rs, current)
+    earlier = None if keeps_earlier else moves_by_candidate(table.adding, rows)
+    original = current if earlier is None else _masked(current, earlier)
+    removing, adding = _without(table, current, replicas__rs), _without(table, replicas__rs, original)
     both = _packed(np.concatenate([replicas__rs, removing], axis=1))
     if both.shape[1] > MAX_REPLICAS:
         row = rows[np.argmax(np.count_nonzero(both != NO_BROKER_ROW, axis=1))]
         raise TableError(f"row {row} would have {both.shape[1]} replicas while it moves; at most {MAX_REPLICAS} fit")
     targets = BulkTargets(
         replicas=both,
-        # Kafka sets no empty list: a move that adds nothing leaves what an earlier one adds.
-        removing=_as_is_if_empty(removing),
-        adding=_as_is_if_empty(adding),
+        removing=_as_is_if_empty(removing) if keeps_earlier else removing,
+        adding=_as_is_if_empty(adding) if keeps_earlier else adding,
         default_directories=default_directories(table.brokers, settings.level),
     )
     return decide(table, settings, rows, described_brokers(table), election=ONLINE, targets=targets)

@@ -227,6 +227,40 @@ def _refused_partitions(difference: Difference, story: Json, step: Json) -> bool
     )
 
 
+def _earlier_moves(difference: Difference, story: Json, step: Json) -> bool:
+    """Nothing differs but changes of partitions that were being moved already, and that the request moves elsewhere."""
+    if step["kind"] != "request" or step["api"] != "AlterPartitionReassignments" or difference.what == "response":
+        return False
+    wanted, found = _records(difference.expected), _records(difference.found)
+    changed = [each for each in wanted if each not in found] + [each for each in found if each not in wanted]
+    moving = _moved_again(story, difference.step)
+    return bool(changed) and all(
+        each["type"] == "PartitionChangeRecord" and each["json"]["partitionId"] in moving for each in changed
+    )
+
+
+def _moved_again(story: Json, place: int) -> set[int]:
+    """The indexes of the partitions that a step's request moves while they are moved."""
+    ids: dict[str, str] = {}
+    moves: dict[tuple[str, int], dict[str, list[int]]] = {}
+    for before in story["steps"][:place]:
+        for record in _records(before["batches"]):
+            value = record["json"]
+            if record["type"] == "TopicRecord":
+                ids[value["name"]] = value["topicId"]
+            elif record["type"] in ("PartitionRecord", "PartitionChangeRecord"):
+                move = moves.setdefault((value["topicId"], value["partitionId"]), {})
+                lists = {name: value.get(name) for name in ("addingReplicas", "removingReplicas")}
+                move |= {name: each for name, each in lists.items() if each is not None}
+    return {
+        partition["partitionIndex"]
+        for topic in story["steps"][place]["request"]["topics"]
+        for partition in topic["partitions"]
+        if partition["replicas"] is not None
+        and any(moves.get((ids.get(topic["name"], ""), partition["partitionIndex"]), {}).values())
+    }
+
+
 EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.CONFIG_OPERATION: _config_operation,
     departures.RECOVERY_STATE: _recovery_state,
@@ -238,5 +272,6 @@ EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.FENCES_ONE_BY_ONE: _fences_one_by_one,
     departures.ACLS_FAIL_TOGETHER: _acls_fail_together,
     departures.REFUSED_PARTITIONS_STAY: _refused_partitions,
+    departures.EARLIER_MOVES: _earlier_moves,
 }
 """The others show in no story, or (refused-kraft-version) are raft's: there the run does as Kafka's log says."""

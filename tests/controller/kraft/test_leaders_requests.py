@@ -10,6 +10,7 @@ import kcore
 from controller.kraft.broker_clusters import a_cluster, a_topic, ask, error_of, put, take_effect, uuid
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
+from kcore.controller.kraft.departures import EARLIER_MOVES
 from kcore.controller.kraft.leaders.named import MOST_RUNS, in_runs
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
@@ -273,6 +274,28 @@ def test_a_move_that_would_leave_nobody_in_sync_is_not_cancelled() -> None:
         "Unable to revert partition assignment for topic-1:0 because it would require an unclean leader election.",
     )
     assert problem(context, a_move(None)) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "kept", "forgotten"),
+    [
+        # In Kafka's way broker 3 is waited for in an ISR without it: the move never ends.
+        ([2, 1], ([2, 1, 3], [3], [3]), ([2, 1], [], [])),
+        # In Kafka's way the replica on broker 1 goes in the end, though it is asked for.
+        ([3, 2, 1], ([3, 2, 1], [3], [1]), ([3, 2, 1], [3], [])),
+        # Broker 3 is still added, besides broker 4; in Kafka's way it stays where the move is cancelled.
+        ([3, 4], ([3, 4, 1, 2], [4], [1, 2]), ([3, 4, 1, 2], [3, 4], [1, 2])),
+    ],
+)
+def test_a_move_forgets_the_one_that_it_replaces(target: list[int], kept: Any, forgotten: Any) -> None:
+    """From brokers 1 and 2 to 3 and 2, which replicas of broker 3 have not reached yet."""
+    for way, expected in ((frozenset({EARLIER_MOVES}), kept), (frozenset[str](), forgotten)):
+        context = a_cluster((1, 2, 3, 4), kafka_way=way)
+        a_topic(context, 1, [1, 2])
+        take_effect(context, ask(context, a_move([3, 2]), version=1))
+        take_effect(context, ask(context, a_move(target), version=1))
+        state = context.image.partition(TOPIC, 0)
+        assert ([*state.replicas], [*state.adding_replicas], [*state.removing_replicas]) == expected
 
 
 # Directories.

@@ -14,6 +14,7 @@ FENCES_ONE_BY_ONE: Final = "fences-one-by-one"
 FENCES_AFTER_A_PAUSE: Final = "fences-after-a-pause"
 ACLS_FAIL_TOGETHER: Final = "acls-fail-together"
 REFUSED_PARTITIONS_STAY: Final = "refused-partitions-stay"
+EARLIER_MOVES: Final = "earlier-moves-stay"
 CONFIG_OPERATION: Final = "unknown-config-operation"
 RECOVERY_STATE: Final = "unknown-recovery-state"
 LISTENERS: Final = "unreadable-listeners"
@@ -75,6 +76,12 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "before that one",
         "creates none of them",
         "what was refused must not happen",
+    ),
+    EARLIER_MOVES: Departure(
+        "goes on adding what a reassignment adds that is replaced by one that adds nothing, and removing likewise: the "
+        "new one may never end, or may remove a replica of its target",
+        "forgets the reassignment that is replaced",
+        "a reassignment ends, and with the replicas that it names",
     ),
     CONFIG_OPERATION: Departure(
         "falls over an IncrementalAlterConfigs with an operation that it does not know, and gives up leadership",

@@ -14,6 +14,7 @@ from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
+from kcore.controller.kraft.departures import EARLIER_MOVES
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
@@ -29,7 +30,6 @@ from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
-from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_moves import reassignments_begun, reassignments_cancelled
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.partitions import (
@@ -98,11 +98,11 @@ def on_alter_partition_reassignments(
     asked = _Asked.of(table, request)
     yield from pause_if_many(len(asked.rows))
     problems = yield from _problems(table, asked)
-    decided = _decided(table, kraft_settings(context), asked, problems)
+    decided = _decided(context, asked, problems)
     if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
-        decided = _decided(table, kraft_settings(context), asked, problems)
+        decided = _decided(context, asked, problems)
     yield from pause_if_many(len(asked.rows))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -205,9 +205,11 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 
 
 def _decided(
-    table: PartitionTable, settings: KraftSettings, asked: _Asked, problems: dict[int, _Problem]
+    context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
 ) -> list[tuple[Int64s, KraftElections]]:
     """Places in the request with their changes. Adds a problem for reassignments that cannot be cancelled."""
+    table, settings = context.image.table, kraft_settings(context)
+    keeps_earlier = EARLIER_MOVES in context.config.kafka_way
     sound = np.ones(len(asked.rows), np.bool_)
     sound[list(problems)] = False
     wanted = np.flatnonzero(sound)
@@ -217,8 +219,9 @@ def _decided(
         places = wanted[run]
         rows = asked.rows[places]
         if kinds[places[0]] == _BEGINS:
-            targets = [asked.partitions[place].replicas or [] for place in places.tolist()]
-            decided.append((places, reassignments_begun(table, settings, rows, _broker_rows(table.brokers, targets))))
+            targets = _broker_rows(table.brokers, [asked.partitions[place].replicas or [] for place in places.tolist()])
+            begun = reassignments_begun(table, settings, rows, targets, keeps_earlier=keeps_earlier)
+            decided.append((places, begun))
         else:
             cancelled = reassignments_cancelled(table, settings, rows)
             decided.append((places, cancelled.changes))
