@@ -1,5 +1,6 @@
 """Bugs of Kafka's that fenced healthy brokers, left partitions without a leader, or lost them, as scenarios."""
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -235,4 +236,4 @@ def take_created(context: ControllerContext, topic: CreatableTopic) -> None:
     decision = ask(context, CreateTopicsRequest(topics=[topic]), version=7)
     made = writing.written(context, decision, 1, 0)
     assert made is not None
-    writing.take_effect(context, made, decision, 1, 0)
+    deque(writing.taking_effect(context, made, decision, 1, 0), 0)
