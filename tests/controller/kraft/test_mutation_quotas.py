@@ -9,7 +9,7 @@ from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.contexts import decision_of
 from kcore.controller.kraft.admin.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.writing import taking_effect, written
+from kcore.controller.kraft.writing import encoding, taking_effect, written
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -43,7 +43,7 @@ def ask(
     principal = KafkaPrincipal(user)
     info = RequestInfo(version, BEGIN_MS + at_ms, principal=principal, client_id=client)
     decision = decision_of(context, request, info)
-    if (made := written(context, decision, epoch=1, wall_ms=0)) is not None:
+    if (made := written(context, decision, [*encoding(context, decision)], epoch=1, wall_ms=0)) is not None:
         deque(taking_effect(context, made, decision, 1, BEGIN_MS), 0)
     return decision.response
 

@@ -4,12 +4,13 @@ A decision that must be made as a whole is one batch, or a metadata transaction 
 changed by the very bytes that go into the log, so that whoever replays the log comes to the same state.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Records, Versioned, encoded
 from kcore.metadata.image import ClusterImage
@@ -37,14 +38,22 @@ class Written:
     is_transaction: bool
 
 
-def written(context: ControllerContext, decision: Decision, epoch: int, wall_ms: int) -> Written | None:
-    """A decision as batches of the leader of `epoch`; None where it has no records.
+def encoding(context: ControllerContext, decision: Decision) -> Iterator[EncodedRecords]:
+    """The values of a decision's records, part by part.
 
-    LevelError for a decision that is too large for one batch at a level without transactions; UnwritableMetadataError,
-    TableError and EncodeError for what records cannot say.
+    UnwritableMetadataError, TableError and EncodeError for what records cannot say.
+    """
+    return encoded(context.image, decision.records, _level_of(context))
+
+
+def written(
+    context: ControllerContext, decision: Decision, parts: Sequence[EncodedRecords], epoch: int, wall_ms: int
+) -> Written | None:
+    """A decision as batches of the leader of `epoch`; None where it has no records. `parts`: all that `encoding` gives.
+
+    LevelError for a decision that is too large for one batch at a level without transactions.
     """
     level = _level_of(context)
-    parts = list(encoded(context.image, decision.records, level))
     if not parts:
         return None
     records = parts[0] if len(parts) == 1 else EncodedRecords.joined(parts)
@@ -91,7 +100,7 @@ def taking_effect(
             replay(image, decode_records(batch.data))
     image.end_offset = made.end
     for each in decision.records:
-        if isinstance(each, Versioned):
+        if isinstance(each, Versioned) and type(each.record) in OF_BROKERS:
             context.heartbeats.on_record(each.record, image, now_ms)
 
 
