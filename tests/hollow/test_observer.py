@@ -24,9 +24,9 @@ RECORDS = [
 TYPES = [record.api_key for record in RECORDS]
 
 
-def batch(begin: int, end: int) -> bytes:
+def batch(begin: int, end: int, epoch: int = 1) -> bytes:
     rows = [Record(at, 1_000, None, encode_metadata_record(RECORDS[at], 0), ()) for at in range(begin, end)]
-    return encode_records(rows, partition_leader_epoch=1)
+    return encode_records(rows, partition_leader_epoch=epoch)
 
 
 def observer(**options: bool) -> tuple[Observer, list[int]]:
@@ -73,9 +73,22 @@ def test_who_only_counts_knows_brokers_and_how_many_partitions_were_made() -> No
 def test_a_truncation_drops_what_waits_and_never_what_is_committed() -> None:
     ours, sought = observer()
     ours.read(batch(0, 2) + batch(2, 3) + batch(3, 5), 2)
-    ours._truncate(3)
+    ours._truncate(1, 3)
     assert sought == [3]
     ours.read(batch(3, 5), 5)
     assert (ours.end_offset, ours.partitions) == (5, 2)
     with pytest.raises(TargetError, match="the log was truncated to 4, below what was committed: 5"):
-        ours._truncate(4)
+        ours._truncate(1, 4)
+
+
+def test_a_broker_may_truncate_its_log_when_another_has_read_on_in_the_new_epoch() -> None:
+    """Some brokers had fetched offset 3 of epoch 1, which was not committed; the new leader has it in epoch 2."""
+    ours, sought = observer()
+    ours.read(batch(0, 3) + batch(3, 4, epoch=2) + batch(4, 5, epoch=2), 4)
+    ours._truncate(1, 3)
+    assert sought == []
+    ours.read(b"", 5)
+    assert (ours.end_offset, ours.partitions) == (5, 2)
+    ours._truncate(1, 3)
+    with pytest.raises(TargetError, match="the log was truncated to 2, below what was committed: 3"):
+        ours._truncate(1, 2)

@@ -13,7 +13,8 @@ from kcore.metadata import replay as replaying
 from kcore.metadata.delta import MetadataDelta
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
-from kcore.wire.metadata_frames import decode_metadata_record
+from kcore.schema.metadata_records_settings import ConfigRecord
+from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from metadata.stories import Story, log_of
 from reference.image import SlowImage
 
@@ -147,3 +148,19 @@ def test_rows_by_topic_and_of_a_broker() -> None:
         held = table.index.rows(table.brokers.row(broker_id))
         assert delta.rows_of_broker(table, broker_id).tolist() == sorted({*held.tolist()} & {*delta.rows.tolist()})
     assert not len(delta.rows_of_broker(table, 31_000))
+
+
+def test_settings_of_one_resource_in_a_row_are_told_at_each_offset_and_taken_back_together() -> None:
+    """They are one change of the image."""
+    given = [("t", "a", "1"), ("t", "b", "2"), ("t", "a", None), ("u", "a", "3")]
+    records = [ConfigRecord(resource_type=2, resource_name=name, name=key, value=value) for name, key, value in given]
+    image = ClusterImage()
+    image.keep_deltas(0)
+    image.keep_journal()
+    replay(image, log_of([encode_metadata_record(record, 0) for record in records]))
+    assert image.configs == {(2, "t"): {"b": "2"}, (2, "u"): {"a": "3"}}
+    for offset, (name, _, _) in enumerate(given):
+        delta = image.changes_between(offset, offset + 1)
+        assert delta is not None and delta.keys["configs"] == {(2, name)}
+    image.revert_to(0)
+    assert image.configs == {}

@@ -62,7 +62,9 @@ class Story:
         kinds = [self.topic, self.partition, self.change, self.config, self.broker, self.rare]
         values: list[bytes] = []
         while len(values) < count:
-            weights = self.dice.choice([(3, 12, 0, 1, 1, 0), (0, 0, 20, 1, 0, 0), (2, 5, 9, 1, 1, 1)])
+            weights = self.dice.choice(
+                [(3, 12, 0, 1, 1, 0), (0, 0, 20, 1, 0, 0), (2, 5, 9, 1, 1, 1), (0, 1, 0, 20, 0, 0)]
+            )
             for kind in self.dice.choices(kinds, weights, k=self.dice.randrange(1, 60)):
                 values += [value if self.dice.randrange(1000) >= self.wild else self.spoilt(value) for value in kind()]
         if self.open:
@@ -141,8 +143,9 @@ class Story:
         return [encode_metadata_record(record, self.version)]
 
     def config(self) -> list[bytes]:
-        value = self.dice.choice((None, "1", "2"))
-        return [encode_metadata_record(s.ConfigRecord(resource_type=2, resource_name="t", name="k", value=value), 0)]
+        kind, name, key, value = map(self.dice.choice, ((2, 2, 4), ("t", "t", "ü"), "kl", (None, "1", "2")))
+        record = s.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        return [encode_metadata_record(record, 0)]
 
     def broker(self) -> list[bytes]:
         number = self.dice.randrange(20)
@@ -213,6 +216,31 @@ def story() -> list[bytes]:
 def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) -> None:
     told = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
     assert told is not None and said.replace("\\", "") in told[1] and "record 120:" in told[1]
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (encode_metadata_record(s.ConfigRecord(name="key"), 0).replace(b"key", b"k\xff\xff"), "is not UTF-8"),
+        (b"\1\4\1\0", "ConfigRecord has versions 0, not 1"),
+        (b"\1\3\3\0", "PartitionRecord has versions 0-2, not 3"),
+        (b"\1\3\1" + bytes(9), "PartitionRecord"),
+        (b"\1\2\0" + bytes(9), "TopicRecord: name: null"),
+        (b"\1\5\1", "PartitionChangeRecord"),
+    ],
+)
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_what_cannot_be_read_is_told_among_records_that_are_read_together(
+    story: list[bytes], value: bytes, said: str, in_transaction: bool
+) -> None:
+    """In a transaction, too, which does not end."""
+    begin = [encode_metadata_record(s.BeginTransactionRecord(), 0)] if in_transaction else []
+    settings = [value for value in Story(2).told(400) if value[1] == s.ConfigRecord.api_key]
+    topics = [value for value in Story(3).told(200) if value[1] == s.TopicRecord.api_key]
+    values = [*begin, *topics, *settings[:20]]
+    told = assert_like_twin(log_of([*values, value, *settings[20:]]))
+    assert told is not None and f"record {len(values)}:" in told[1] and said in told[1], told
 
 
 @pytest.mark.usefixtures("sizes")

@@ -48,6 +48,7 @@ class Observer:
         self.image = ClusterImage()
         self.end_offset = 0  # All records below it are in the image.
         self.leader_epoch = 0
+        self._epoch_ends: dict[int, int] = {}  # Of each epoch, the end of what is committed.
         self.snapshot_bytes = 0  # Fetched, by all brokers together.
         self._quorum, self._loop, self._counts_only = quorum, loop, counts_only
         self._waiting = b""  # Batches that are not known to be committed.
@@ -70,7 +71,10 @@ class Observer:
     # As of `kcore.raft.state_machine.StateMachine`.
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
-        self._seen.append(self._apply(decode_records(batches)))
+        records = decode_records(batches)
+        self._seen.append(self._apply(records))
+        columns = records.batches.partition_leader_epoch.tolist(), records.batches.last_offset.tolist()
+        self._epoch_ends |= {epoch: last_offset + 1 for epoch, last_offset in zip(*columns, strict=True)}
         self.end_offset = end_offset
         return ()
 
@@ -79,6 +83,7 @@ class Observer:
         for batches in reader:
             self._apply(decode_records(batches))
         self.end_offset = reader.snapshot.offset
+        self._epoch_ends = {reader.snapshot.epoch: reader.snapshot.offset}
         return ()
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
@@ -143,20 +148,24 @@ class Observer:
             self.leader_epoch = partition.current_leader.leader_epoch
             self._loop.set_leader_epoch(self.leader_epoch)
         if partition.diverging_epoch.end_offset >= 0:
-            self._truncate(partition.diverging_epoch.end_offset)
+            self._truncate(partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
             self._loop.fetch(
                 row, False, offset=partition.diverging_epoch.end_offset, last_epoch=partition.diverging_epoch.epoch
             )
         if partition.snapshot_id.end_offset >= 0:
             await self._fetch_snapshot(row, partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
 
-    def _truncate(self, end_offset: int) -> None:
-        """Drops records that were not committed: the log was truncated, and continues in another epoch."""
-        if end_offset < self.end_offset:
-            raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {self.end_offset}")
+    def _truncate(self, epoch: int, end_offset: int) -> None:
+        """Drops uncommitted records of the old leader: `epoch` ends at `end_offset` in the log of the new one.
+
+        Each broker truncates when it fetches next; another one may have read on in the new epoch before.
+        """
+        committed = max((end for at, end in self._epoch_ends.items() if at <= epoch), default=0)
+        if end_offset < committed:
+            raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {committed}")
         found = scan_batches(self._waiting, check_crc=False, stop=True)
         keep = int(np.searchsorted(found.last_offset, end_offset))
-        if keep < len(found):
+        if keep < len(found) and found.partition_leader_epoch[keep] <= epoch:
             self._waiting = self._waiting[: int(found.position[keep])]
             self._loop.seek_tape(end_offset)
 

@@ -1,6 +1,8 @@
 """Records of features, settings, quotas, access control and credentials onto an image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from kcore.constants import KRAFT_VERSION
@@ -28,6 +30,22 @@ def _config(image: ImageState, record: setting_records.ConfigRecord) -> None:
     else:
         values[record.name] = record.value
     image.set_key("configs", resource, values or None)
+
+
+def set_configs(image: ImageState, records: Iterable[tuple[int, str, str, str | None, int]]) -> None:
+    """ConfigRecords: type and name of the resource, name and value of the setting, offset in the log.
+
+    Those of one resource in a row are one change of the image, told at each of their offsets.
+    """
+    for resource, group in groupby(records, itemgetter(0, 1)):
+        values = dict(image.configs.get(resource, {}))
+        for _, _, name, value, offset in group:
+            image.tell_key("configs", resource, offset)
+            if value is None:
+                values.pop(name, None)
+            else:
+                values[name] = value
+        image.set_key("configs", resource, values or None)
 
 
 def _client_quota(image: ImageState, record: setting_records.ClientQuotaRecord) -> None:

@@ -99,6 +99,12 @@ class ImageState:
             values[key] = value
         self.key_changed(part, key)
 
+    def tell_key(self, part: str, key: Any, offset: int) -> None:
+        """The record at this offset is about to change an entry of one of the dicts."""
+        self._at(offset)
+        if self._recorder is not None:
+            self._recorder.tell(part, key)
+
     def key_changed(self, part: str, key: Any) -> None:
         """An entry of one of the dicts is no longer what it was."""
         self._changed_keys.setdefault(part, RecentKeys()).add(key)

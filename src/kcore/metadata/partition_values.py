@@ -100,6 +100,10 @@ class PartitionCreations:
     directories: npt.ArrayLike | None = None  # c by slot, rows of DirectoryTable, 0 in unused slots
     further: Mapping[int, Sequence[bytes]] | None = None  # By place in `names`: values that follow a TopicRecord.
 
+    def __len__(self) -> int:
+        """How many partitions."""
+        return len(np.asarray(self.topics))
+
 
 def records_of_creation(
     brokers: BrokerTable, created: PartitionCreations, version: MetadataVersion | str

@@ -12,14 +12,16 @@ import numpy as np
 
 from kcore._ext import partition_frames as frames
 from kcore._ext import partition_replay as kernel
-from kcore.errors import DecodeError, TableError
+from kcore.errors import DecodeError, TableError, UnsupportedVersionError
 from kcore.metadata.image import ClusterImage
+from kcore.metadata.image_settings import set_configs
 from kcore.schema.metadata_records_log import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     NoOpRecord,
 )
+from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -27,8 +29,10 @@ from kcore.schema.metadata_records_topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from kcore.types import Int8s, Int16s, Int64s, Uuid
+from kcore.schema.structure import MetadataRecord
+from kcore.types import Int8s, Int16s, Int64s, UInt8s, Uuid
 from kcore.wire.column_codec import decode_rows
+from kcore.wire.columns import Rows
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
@@ -43,6 +47,7 @@ _IN_BULK: Final = [each.api_key for each in (NoOpRecord, TopicRecord, PartitionR
 _OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
 _UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
+_READ_TOGETHER: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord, ConfigRecord)
 _MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
@@ -156,27 +161,75 @@ class _Replay:
         left = self._create_topics(place, end)
         others = np.flatnonzero(~np.isin(self.types[place:end], _IN_BULK)) + place
         for stop in [*np.union1d(left, others).tolist(), end]:
-            while place < stop:
+            while place < stop:  # Else it was taken together with one before.
                 place = self._in_bulk(place, stop)
                 if place < stop:
                     self._one_by_one(place)
                     place += 1
-            if stop < end:
-                self._one_by_one(stop)
-                place = stop + 1
+            if place == stop < end:
+                place = self._other(stop, end)
+
+    def _other(self, place: int, end: int) -> int:
+        """A record that is not for the kernel, together with those behind it, if it is a setting; what comes then."""
+        behind = place + 1
+        if self.types[place] == ConfigRecord.api_key:
+            while behind < end and self.types[behind] == ConfigRecord.api_key:
+                behind += 1
+        if behind - place == 1 or not self._set_configs(place, behind):
+            for each in range(place, behind):
+                self._one_by_one(each)
+        return behind
+
+    def _set_configs(self, begin: int, end: int) -> bool:
+        """Several ConfigRecords; False, and nothing changed, where one cannot be read."""
+        if self._versions(begin, end).any():
+            return False
+        try:
+            read = self._rows(ConfigRecord, np.arange(begin, end))
+            columns = [each.tolist() for each in (read.resource_type, read.resource_name, read.name, read.value)]
+        except DecodeError:
+            return False
+        set_configs(self.image, zip(*columns, self.offsets[begin:end].tolist(), strict=True))
+        return True
 
     # Transactions: what they hold waits as bytes, and takes effect in bulk.
 
     def _wait(self, begin: int, end: int) -> None:
         spans = zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
         values = [bytes(self.buffer[first:last]) for first, last in spans]
-        for place, value in enumerate(values, begin):
+        for place in () if self._can_read(begin, end) else range(begin, end):
+            value = values[place - begin]
             try:
                 decode_metadata_record(value)
             except DecodeError:
                 self.image.wait(values[: place - begin], int(self.offsets[place]) - 1)
                 self._one_by_one(place)
         self.image.wait(values, int(self.offsets[end - 1]))
+
+    def _can_read(self, begin: int, end: int) -> bool:
+        """Whether all these records can be decoded, many of one kind together; False where that is not known so."""
+        types = self.types[begin:end]
+        if not np.isin(types, [each.api_key for each in _READ_TOGETHER]).all():
+            return False
+        versions = self._versions(begin, end)
+        try:
+            for record in _READ_TOGETHER:
+                for version in np.unique(versions[types == record.api_key]).tolist():
+                    places = np.flatnonzero((types == record.api_key) & (versions == version)) + begin
+                    self._rows(record, places, version)
+        except (DecodeError, UnsupportedVersionError):
+            return False
+        return True
+
+    def _versions(self, begin: int, end: int) -> UInt8s:
+        """Of records whose frames are three bytes long."""
+        found: UInt8s = np.frombuffer(self.buffer, np.uint8)[self.begins[begin:end] + FRAME_BYTES - 1]
+        return found
+
+    def _rows(self, record: type[MetadataRecord], places: Int64s, version: int = 0) -> Rows:
+        """DecodeError for the first that cannot be read."""
+        spans__mx = np.stack([self.begins[places] + FRAME_BYTES, self.ends[places]], axis=1)
+        return decode_rows(record, version, self.buffer, spans__mx)
 
     def _transaction_mark(self, place: int) -> None:
         """A transaction begins or ends; the offset of what it holds is that of its end."""
@@ -195,9 +248,8 @@ class _Replay:
 
     def _remove_topics(self, begin: int, end: int) -> None:
         """Several RemoveTopicRecords; where one does not fit, those before it count."""
-        spans__mx = np.stack([self.begins[begin:end] + FRAME_BYTES, self.ends[begin:end]], axis=1)
         try:
-            ids = Uuid.many(decode_rows(RemoveTopicRecord, 0, self.buffer, spans__mx).topic_id.tobytes())
+            ids = Uuid.many(self._rows(RemoveTopicRecord, np.arange(begin, end)).topic_id.tobytes())
         except DecodeError:
             ids = []
         rows = [self.image.topics.row_of_id(each) for each in ids]
@@ -215,9 +267,8 @@ class _Replay:
         places = np.flatnonzero(self.types[begin:end] == TopicRecord.api_key) + begin
         first = topics.run_for(len(places)) if len(places) > FEW_TOPICS else None
         if first is not None:
-            spans__mx = np.stack([self.begins[places] + FRAME_BYTES, self.ends[places]], axis=1)
             try:
-                decoded = decode_rows(TopicRecord, 0, self.buffer, spans__mx)
+                decoded = self._rows(TopicRecord, places)
             except DecodeError:
                 return places
             names = decoded.name.tolist()

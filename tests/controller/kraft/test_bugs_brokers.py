@@ -1,5 +1,6 @@
 """Bugs of Kafka's that fenced healthy brokers, left partitions without a leader, or lost them, as scenarios."""
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -233,6 +234,6 @@ def test_e15_one_live_broker_leads_all_that_is_created(factor: int) -> None:
 def take_created(context: ControllerContext, topic: CreatableTopic) -> None:
     """The topic is there."""
     decision = ask(context, CreateTopicsRequest(topics=[topic]), version=7)
-    made = writing.written(context, decision, 1, 0)
+    made = writing.written(context, decision, [*writing.encoding(context, decision)], 1, 0)
     assert made is not None
-    writing.take_effect(context, made, decision, 1, 0)
+    deque(writing.taking_effect(context, made, decision, 1, 0), 0)

@@ -69,7 +69,7 @@ def asked(active: Active, data: st.DataObject, kind: type[Message]) -> tuple[Mes
     request = decode(kind, version, encode(request, version))
     before = len(active.log)
     is_forwarded = kind in FORWARDABLE and data.draw(st.booleans())
-    active.ask(request, (kind.__name__, len(active.answers), before), version, is_forwarded=is_forwarded)
+    active.ask(request, None, version, is_forwarded=is_forwarded)
     faults = [each.text for each in active.told if each.level > logging.WARNING]
     assert not faults, "\n".join(faults)
     return request, version, active.log[before:]

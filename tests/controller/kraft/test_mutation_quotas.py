@@ -1,5 +1,6 @@
 """controller_mutation_rate: what counts, whose bucket it is, who is refused and who is only told to wait (KIP-599)."""
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.contexts import decision_of
 from kcore.controller.kraft.admin.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.writing import take_effect, written
+from kcore.controller.kraft.writing import encoding, taking_effect, written
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -42,8 +43,8 @@ def ask(
     principal = KafkaPrincipal(user)
     info = RequestInfo(version, BEGIN_MS + at_ms, principal=principal, client_id=client)
     decision = decision_of(context, request, info)
-    if (made := written(context, decision, epoch=1, wall_ms=0)) is not None:
-        take_effect(context, made, decision, 1, BEGIN_MS)
+    if (made := written(context, decision, [*encoding(context, decision)], epoch=1, wall_ms=0)) is not None:
+        deque(taking_effect(context, made, decision, 1, BEGIN_MS), 0)
     return decision.response
 
 
@@ -161,7 +162,7 @@ def test_a_quota_of_zero_never_fills_its_bucket() -> None:
 
 
 def test_no_number_of_clients_makes_the_buckets_more_than_they_may_be() -> None:
-    quotas = MutationQuotas({})
+    quotas = MutationQuotas(BURST_S)
     limits = {(("client-id", None),): {RATE: 1.0}}
     for number in range(MOST_BUCKETS + 500):
         quotas.of(limits, "u", f"c{number}", number, is_strict=True).record(100)

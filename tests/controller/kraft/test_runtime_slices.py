@@ -1,10 +1,13 @@
 """A request for many topics or partitions is decided part by part: what is answered meanwhile, and what waits."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of
+from kcore.controller.kraft import writing
+from kcore.controller.kraft.admin.mutation_quotas import RATE
 from kcore.controller.kraft.decision import AT_ONCE
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.controller.kraft.writing import BATCH_BYTES
@@ -14,6 +17,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
 from kcore.raft.control_records import leader_change
 from kcore.raft.state_machine import AppendBatches
+from kcore.schema import quotas
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.partitions import (
@@ -33,6 +37,11 @@ from kcore.wire.records import decode_records
 PARTS = 4
 MANY = PARTS * AT_ONCE
 NAMES = [f"t{number}" for number in range(MANY)]
+
+
+@pytest.fixture(autouse=True)
+def few_records_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "APPLIED_AT_ONCE", AT_ONCE)
 
 
 class Cluster(Stage):
@@ -82,6 +91,20 @@ class Cluster(Stage):
             parts += 1
         return parts
 
+    def append_control(self) -> None:
+        """The node writes a record of its own, of which the controller does not know."""
+        record = leader_change(self.node.local.id, self.node.voters, [])
+        self.node.leading.append_control(self.node, [record], BEGIN_MS)
+
+    def work_until_the_append_is_refused(self) -> None:
+        outputs: Sequence[Any] = ()
+        while not any(isinstance(each, AppendBatches) for each in outputs):
+            self.submit(outputs)
+            outputs = self.controller.on_work()
+            self.parts_wanted -= 1
+        self.append_control()
+        self.submit(outputs)
+
     def codes(self, name: str) -> set[int]:
         response: Any = self.answers[name]
         return {each.error_code for each in response.topics}
@@ -102,11 +125,49 @@ def test_heartbeats_and_reads_are_answered_between_the_parts_of_a_decision() -> 
         cluster.ask(DescribeClusterRequest(), f"read {part}")
         assert f"read {part}" in cluster.answers
         cluster.work()
-    cluster.work()
-    assert not cluster.parts_wanted and not cluster.controller.is_busy
+    assert cluster.work_to_the_end() > 1 and not cluster.controller.is_busy
     assert cluster.image.topics.count == MANY and "many" not in cluster.answers
     cluster.commit()
     assert cluster.codes("many") == {0}
+
+
+def test_the_records_of_a_decision_are_applied_part_by_part_and_reads_wait_until_all_are() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    end = cluster.node.log.end_offset
+    cluster.create(NAMES, "many")
+    seen, reads = {0}, []
+    while cluster.controller.is_busy:
+        if 0 < cluster.image.topics.count < MANY:
+            seen.add(cluster.image.topics.count)
+            assert cluster.beat(1, f"beat {len(seen)}") in cluster.answers
+            reads.append(f"read {len(seen)}")
+            cluster.ask(DescribeClusterRequest(), reads[-1])
+            cluster.commit()
+            assert not cluster.answers.keys() & {*reads} and cluster.node.log.end_offset == end
+        cluster.work()
+    assert len(seen) > 1 and cluster.image.topics.count == MANY
+    cluster.commit()
+    assert cluster.answers.keys() >= {"many", *reads}
+
+
+def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_all_decided_anew() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    while not cluster.image.topics.count:
+        cluster.work()
+    cluster.append_control()
+    cluster.commit()  # The flush comes with the next event of the node.
+    cluster.commit()
+    assert cluster.node.high_watermark == cluster.node.log.end_offset
+    cluster.work_to_the_end()
+    cluster.commit()
+    assert cluster.codes("many") == {0} and cluster.image.topics.count == MANY
+    standby = ClusterImage()
+    for each in split_batches(cluster.node.log.read(0, 1 << 30, cluster.node.log.end_offset), check_crc=False)[0]:
+        replay(standby, decode_records(bytes(each.data)))
+    assert standby == cluster.image
 
 
 def test_what_changes_the_state_waits_and_comes_in_the_order_in_which_it_was_asked_for() -> None:
@@ -140,7 +201,7 @@ def test_nobody_is_fenced_while_a_decision_is_being_made_however_late_it_is() ->
     assert cluster.image.brokers.live.all() and cluster.controller.next_due_ms is not None
 
 
-@pytest.mark.parametrize("parts", [1, PARTS])
+@pytest.mark.parametrize("parts", range(1, PARTS + 4))
 def test_a_leader_that_resigns_in_the_middle_leaves_nothing_and_answers_everybody(parts: int) -> None:
     cluster = Cluster()
     cluster.works_on = False
@@ -148,7 +209,7 @@ def test_a_leader_that_resigns_in_the_middle_leaves_nothing_and_answers_everybod
     cluster.create(["a"], "behind")
     for _ in range(parts):
         cluster.work()
-    assert cluster.controller.epoch is not None
+    assert cluster.controller.epoch is not None and cluster.controller.is_busy
     cluster.submit(cluster.controller.on_resigned(cluster.controller.epoch))
     assert cluster.image.topics.count == 0 and not cluster.controller.is_busy
     for name in ("many", "behind"):
@@ -163,21 +224,32 @@ def test_a_refused_append_has_the_decision_made_anew_behind_the_record_that_came
     many = CreateTopicsRequest(topics=[a_topic(each) for each in NAMES])
     cluster.ask(many, "many", 7)
     cluster.create(["a", "t1"], "behind")
-    for _ in range(PARTS - 1):
-        cluster.work()
-    outputs = cluster.controller.on_work()
-    cluster.parts_wanted -= 1
-    assert any(isinstance(each, AppendBatches) for each in outputs)
-    cluster.node.leading.append_control(
-        cluster.node, [leader_change(cluster.node.local.id, cluster.node.voters, [])], BEGIN_MS
-    )
-    cluster.submit(outputs)
+    cluster.work_until_the_append_is_refused()
     assert cluster.image.topics.count == 0 and cluster.controller.is_busy  # It is decided anew, part by part.
     assert cluster.parts_wanted == 1
     cluster.work_to_the_end()
     cluster.commit()
     assert cluster.image.topics.count == MANY + 1
     assert cluster.codes("many") == {0} and cluster.codes("behind") == {0, Errors.TOPIC_ALREADY_EXISTS}
+
+
+def test_a_request_that_is_decided_anew_uses_its_quota_on_mutations_once() -> None:
+    cluster = Cluster()
+    limited = quotas.AlterClientQuotasRequestEntryData(
+        entity=[quotas.EntityData(entity_type="user", entity_name="ANONYMOUS")],
+        ops=[quotas.OpData(key=RATE, value=MANY / 10)],  # A full bucket has the tokens of 11 seconds.
+    )
+    cluster.ask(quotas.AlterClientQuotasRequest(entries=[limited]), "a quota")
+    cluster.commit()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    cluster.work_until_the_append_is_refused()
+    cluster.work_to_the_end()
+    cluster.create([f"u{number}" for number in range(MANY // 10)], "the rest of the bucket")
+    cluster.commit()
+    assert cluster.codes("many") == cluster.codes("the rest of the bucket") == {0}
+    [bucket] = cluster.controller.context.mutation_quotas._buckets.values()
+    assert bucket.tokens == 0
 
 
 def test_all_records_of_a_request_count_or_none_wherever_the_log_of_a_standby_ends() -> None:

@@ -58,7 +58,9 @@ class ControllerContext:
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
         self.acls = AclIndex()  # Of `image`, for `authorization`.
         self.tokens = TokenIndex(config.delegation_token_secret_key)  # Of `image`, for `admin/tokens.py`.
-        self.mutation_quotas = MutationQuotas(config.static_configs)
+        burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
+        self.mutation_quotas = MutationQuotas(burst_s)
+        self.used_quota: MutationQuota | None = None  # Of the request that is being decided, once it asked for it.
         self.wall_ahead_ms = 0  # What the wall clock says above the controller's own, for periodic work.
 
     @property
@@ -83,7 +85,9 @@ class ControllerContext:
         """What of its quota on mutations a request uses; versions before `strict_from` are never refused."""
         is_strict = info.version >= strict_from
         name = info.principal.name
-        return self.mutation_quotas.of(self.image.quotas, name, info.client_id, info.now_ms, is_strict=is_strict)
+        quotas = self.image.quotas
+        self.used_quota = self.mutation_quotas.of(quotas, name, info.client_id, info.now_ms, is_strict=is_strict)
+        return self.used_quota
 
     def activate(self, now_ms: int) -> None:
         """The node leads: the session of every unfenced broker begins now (ClusterControlManager.activate)."""

@@ -6,8 +6,9 @@ stops leading, the state reverts to the last commit and every pending request is
 refuses an append because it wrote a control record first, the refused decision and all later ones are made again. A
 standby replays committed records.
 
-A request for many topics or partitions is decided part by part. Meanwhile reads and heartbeats are answered; requests
-that change the state, and periodic work, wait until it is decided: each decision is over the latest state.
+A request for many topics or partitions is decided part by part, and so are its records encoded and applied; then they
+are appended together. Meanwhile heartbeats are answered, and reads until the first record is applied. Requests that
+change the state, and periodic work, wait until it is written: each decision is over the latest state.
 
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
@@ -15,22 +16,22 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Steps
+from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.long_messages import fitting
-from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, Notices, fault_line, notice_of
+from kcore.controller.kraft.notices import Notices, fault_line
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
+from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
-from kcore.controller.kraft.writing import Written, take_effect, written
+from kcore.controller.kraft.writing import Written
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
@@ -56,36 +57,8 @@ READS: Final = (
     DescribeUserScramCredentialsRequest,
 )
 NO_ACTIVE_CONTROLLER: Final = "No controller appears to be active."
+T = TypeVar("T")
 UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
-
-
-@dataclass(slots=True, eq=False)
-class _Pending:
-    """A request or a task whose decision is to be made, or is made and not committed yet."""
-
-    name: str
-    decide: Callable[[], Decision | Steps]
-    request: Message | None = None
-    reply_to: Hashable = None
-    response: Message | None = None
-    offset: int = 0  # The request is answered once all records below this offset are committed.
-    notice: Notice = NOTHING_TOLD  # What the log says once it is committed.
-    is_vital: bool = False  # The node cannot lead without it: an exception in it is raised.
-
-
-class _Work(NamedTuple):
-    """A decision that is being made, part by part."""
-
-    pending: _Pending
-    steps: Steps
-
-
-class _Uncommitted(NamedTuple):
-    """An append that is not committed. `transaction`: its batches, if it is one, for only some may get committed."""
-
-    begin: int
-    end: int
-    transaction: bytes
 
 
 class KraftController:
@@ -115,10 +88,11 @@ class KraftController:
         self._notices = Notices()
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
         self._is_empty = True  # No record is committed but control records.
-        self._pending: deque[_Pending] = deque()  # In the order of their offsets.
-        self._uncommitted: deque[_Uncommitted] = deque()
-        self._work: _Work | None = None
-        self._behind: deque[_Pending] = deque()  # What waits until that is decided, in the order in which it came.
+        self._pending: deque[Pending] = deque()  # In the order of their offsets.
+        self._uncommitted: deque[Uncommitted] = deque()
+        self._deciding: Deciding | None = None
+        self._writing: Writing | None = None
+        self._behind: deque[Pending] = deque()  # What waits until that is decided, in the order in which it came.
         self._reader: SnapshotReader | None = None
         self._loading: ClusterImage | None = None
         self._begin_with(ClusterImage())
@@ -161,19 +135,20 @@ class KraftController:
         if self.epoch is None and not isinstance(request, READS):
             return [RequestAnswer(reply_to, self._not_controller(request))]
         name = type(request).__name__
-        pending = _Pending(name, lambda: handler(self.context, request, info), request, reply_to)
+        pending = Pending(name, lambda: handler(self.context, request, info), request, reply_to)
         outputs: list[Output] = []
         if self.epoch is None:
             self._answer_from_committed(pending, outputs)
-        elif self.is_busy and not isinstance(request, READS):
+        elif self._must_wait(request):
             self._wait(pending, outputs)
         else:
             self._decide(pending, outputs)
-            self.periodic.on_change(self.context, info.now_ms)
+            if not self.is_busy:
+                self.periodic.on_change(self.context, info.now_ms)
             outputs += _log_lines(self._notices.due(info.now_ms))
         return outputs
 
-    def _answer_from_committed(self, pending: _Pending, outputs: list[Output]) -> None:
+    def _answer_from_committed(self, pending: Pending, outputs: list[Output]) -> None:
         decision = self._decision(pending, outputs)
         assert decision is not None  # Reads are decided at once.
         response = decision.response
@@ -182,14 +157,22 @@ class KraftController:
     @property
     def is_busy(self) -> bool:
         """Whether what would change the state must wait."""
-        return self._work is not None or bool(self._behind)
+        return self._is_in_parts or bool(self._behind)
+
+    @property
+    def _is_in_parts(self) -> bool:
+        return self._deciding is not None or self._writing is not None
+
+    def _must_wait(self, request: Message) -> bool:
+        """Reads wait, too, while only a part of a decision's records is applied to the state."""
+        return self.is_busy and (self._writing is not None or not isinstance(request, READS))
 
     @property
     def next_due_ms(self) -> int | None:
         """When `on_timer` is wanted next; None while nothing waits for it, or nothing could be decided."""
         return None if self.is_busy else self.periodic.next_due_ms
 
-    def _wait(self, pending: _Pending, outputs: list[Output]) -> None:
+    def _wait(self, pending: Pending, outputs: list[Output]) -> None:
         """Heartbeats that change nothing but the time of the last contact are answered at once."""
         decision = self._decision(pending, outputs) if isinstance(pending.request, BrokerHeartbeatRequest) else None
         if decision is None or decision.records:
@@ -204,87 +187,107 @@ class KraftController:
 
     # Decisions.
 
-    def _decide(self, pending: _Pending, outputs: list[Output]) -> None:
+    def _decide(self, pending: Pending, outputs: list[Output]) -> None:
         """Decides on the latest state, appends, replays; answers now where the answer depends on no commit."""
         decision = self._decision(pending, outputs)
         if decision is not None:
             self._settle(pending, decision, outputs)
 
-    def _settle(self, pending: _Pending, decision: Decision, outputs: list[Output]) -> None:
+    def _settle(self, pending: Pending, decision: Decision, outputs: list[Output]) -> None:
+        if decision.records:
+            assert self.epoch is not None
+            self._write_on(Writing(pending, decision, self.context, self.epoch, self._clocks), outputs)
+        else:
+            self._finish(pending, decision, None, outputs)
+
+    def _finish(self, pending: Pending, decision: Decision, made: Written | None, outputs: list[Output]) -> None:
         assert self.epoch is not None
-        made = self._write_and_replay(pending, decision, outputs)
         if decision.kraft_version is not None and made is not None:
             outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
         response = decision.response if pending.response is None else pending.response
         pending.response = None if response is None else fitting(response)
         if made is not None:
             transaction = made.batches if made.is_transaction else b""
-            self._uncommitted.append(_Uncommitted(made.begin, made.end, transaction))
+            self._uncommitted.append(Uncommitted(made.begin, made.end, transaction))
             self.snapshots.count(len(made.batches))
             outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
-        pending.offset = self.image.end_offset
+        pending.offset = self._decided_end
         if self._uncommitted and (pending.request is not None or made is not None):
             self._pending.append(pending)
         elif pending.request is not None:
             outputs.append(RequestAnswer(pending.reply_to, pending.response))
+        if pending.on_written is not None:
+            on_written, pending.on_written = pending.on_written, None
+            on_written(0 if made is None else made.end - made.begin, pending.has_failed)
 
-    def _decision(self, pending: _Pending, outputs: list[Output]) -> Decision | None:
+    @property
+    def _decided_end(self) -> int:
+        """Behind the records of all decisions that are appended."""
+        if self._writing is not None and self._writing.made is not None:
+            return self._writing.made.begin
+        return self.image.end_offset
+
+    def _decision(self, pending: Pending, outputs: list[Output]) -> Decision | None:
         """None for one that goes on behind other events.
 
         An exception in a handler fails its request alone: nothing is appended, and the node stays leader.
         """
-        pending.response, pending.notice = None, NOTHING_TOLD
+        pending.forget_decision()
         try:
-            decided = pending.decide()
+            decided = self._using_quota(pending, pending.decide)
         except Exception as error:
             if pending.is_vital:
                 raise
             return Decision(self._failed(pending, error, outputs))
-        return decided if isinstance(decided, Decision) else self._part(_Work(pending, decided), outputs)
+        return decided if isinstance(decided, Decision) else self._decide_on(Deciding(pending, decided), outputs)
 
-    def _part(self, work: _Work, outputs: list[Output]) -> Decision | None:
+    def _using_quota(self, pending: Pending, decide: Callable[[], T]) -> T:
+        self.context.used_quota = None
         try:
-            next(work.steps)
+            return decide()
+        finally:
+            pending.quota = pending.quota or self.context.used_quota
+
+    def _decide_on(self, deciding: Deciding, outputs: list[Output]) -> Decision | None:
+        """The next part of a decision."""
+        try:
+            self._using_quota(deciding.pending, lambda: next(deciding.steps))
         except StopIteration as done:
             decision: Decision = done.value
             return decision
         except Exception as error:
-            return Decision(self._failed(work.pending, error, outputs))
-        self._work = work
+            return Decision(self._failed(deciding.pending, error, outputs))
+        self._deciding = deciding
         outputs.append(WorkOn())
         return None
 
     def on_work(self) -> Outputs:
-        """The next part of a decision; once it is made, what waited behind it, one request at a time."""
+        """The next part of a decision; once it is written, what waited behind it, one request at a time."""
         outputs: list[Output] = []
-        if self._work is not None:
-            work, self._work = self._work, None
-            decision = self._part(work, outputs)
+        if self._deciding is not None:
+            deciding, self._deciding = self._deciding, None
+            decision = self._decide_on(deciding, outputs)
             if decision is not None:
-                self._settle(work.pending, decision, outputs)
+                self._settle(deciding.pending, decision, outputs)
+        elif self._writing is not None:
+            writing, self._writing = self._writing, None
+            self._write_on(writing, outputs)
         elif self._behind:
             self._decide(self._behind.popleft(), outputs)
-        if self._work is None and self.epoch is not None:
+        if not self._is_in_parts and self.epoch is not None:
             self.periodic.on_change(self.context, self._clocks.now_ms())
             outputs += [WorkOn()] if self._behind else []
         return outputs
 
-    def _write_and_replay(self, pending: _Pending, decision: Decision, outputs: list[Output]) -> Written | None:
-        """Encodes the decided records and applies them to the state.
-
-        None where there are none, or where they cannot be written: then the state is as before.
-        """
-        assert self.epoch is not None
-        if not decision.records:
-            return None
-        begin = self.image.end_offset
+    def _write_on(self, writing: Writing, outputs: list[Output]) -> None:
+        """The next part of the writing of a decision; the state is as before where its records cannot be written."""
+        pending = writing.pending
         try:
-            made = written(self.context, decision, self.epoch, self._clocks.wall_ms())
-            if made is not None:
-                notice = notice_of(self.image, decision, pending.request)
-                take_effect(self.context, made, decision, self.epoch, self._clocks.now_ms())
-                pending.notice = notice
-            return made
+            for _ in writing.parts:
+                if not pending.is_vital:
+                    self._writing = writing
+                    outputs.append(WorkOn())
+                    return
         except Exception as error:
             if pending.is_vital:
                 raise
@@ -292,11 +295,10 @@ class KraftController:
                 pending.response = self._failed(pending, error, outputs)
             elif pending.request is not None:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
-        self.image.revert_to(begin)
-        self.image.end_offset = begin
-        return None
+        self._finish(pending, writing.decision, writing.made, outputs)
 
-    def _failed(self, pending: _Pending, error: Exception, outputs: list[Output]) -> Message | None:
+    def _failed(self, pending: Pending, error: Exception, outputs: list[Output]) -> Message | None:
+        pending.has_failed = True
         outputs.append(LogLine(logging.ERROR, f"{pending.name} failed and wrote nothing: {fault_line(error)}"))
         if pending.request is None:
             return None
@@ -318,7 +320,6 @@ class KraftController:
         return outputs
 
     def _run_task(self, task: Task, now_ms: int, outputs: list[Output]) -> None:
-        before = len(outputs)
         decision = Decision()
 
         def decide() -> Decision:
@@ -326,13 +327,11 @@ class KraftController:
             decision = task.work(self.context, now_ms) or Decision()
             return decision
 
-        pending = _Pending(task.name, decide)
-        end = self.image.end_offset
-        self._decide(pending, outputs)
-        failed = any(isinstance(each, LogLine) and each.level == logging.ERROR for each in outputs[before:])
-        written = self.image.end_offset - end
-        self.periodic.ran(task, self.context, now_ms, written=written, failed=failed, has_more=decision.has_more)
-        self.periodic.on_change(self.context, now_ms)
+        def on_written(count: int, failed: bool) -> None:
+            self.periodic.ran(task, self.context, now_ms, written=count, failed=failed, has_more=decision.has_more)
+            self.periodic.on_change(self.context, now_ms)
+
+        self._decide(Pending(task.name, decide, on_written=on_written), outputs)
 
     # Events of the raft node (kcore.raft.state_machine.StateMachine).
 
@@ -343,7 +342,7 @@ class KraftController:
         self._begin_context()
         self.context.activate(now_ms)
         outputs: list[Output] = []
-        first = _Pending("activation", lambda: self._activation(outputs), is_vital=True)
+        first = Pending("activation", lambda: self._activation(outputs), is_vital=True)
         self._decide(first, outputs)
         self.periodic.activate(self.context, now_ms)
         return outputs
@@ -372,7 +371,8 @@ class KraftController:
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
             self._is_empty = False
-        if not self._uncommitted:  # Control records of the node's may have come behind all that was decided.
+        # Control records of the node's may have come behind all that was decided.
+        if not self._uncommitted and self._writing is None:
             self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
         outputs: list[Output] = []
@@ -392,6 +392,7 @@ class KraftController:
     def on_resigned(self, epoch: int) -> Outputs:
         """Reverts to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
         first = self._uncommitted[0] if self._uncommitted else None
+        pending = [*self._pending, *self._undecided()]
         self.image.revert_to(self.stable)
         if first is not None and first.transaction and first.begin < self.committed:
             parts = [each.data for each in split_batches(first.transaction, check_crc=False)[0]]
@@ -402,7 +403,6 @@ class KraftController:
         self.epoch = None
         self.periodic.deactivate()
         self._begin_context()
-        pending = [*self._pending, *self._undecided()]
         self._pending.clear()
         self._uncommitted.clear()
         answers = [
@@ -427,24 +427,31 @@ class KraftController:
             again.appendleft(self._pending.pop())
         self.periodic.forget(self.context)
         outputs: list[Output] = []
-        while again and self._work is None:
+        for each in again:
+            each.forget_decision()
+        while again and not self._is_in_parts:
             self._decide(again.popleft(), outputs)
         self._behind = again
         return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # One is on its way.
 
-    def _undecided(self) -> list[_Pending]:
+    def _undecided(self) -> list[Pending]:
         """What is not decided yet, in order; it waits no more."""
-        work = [] if self._work is None else [self._work.pending]
-        undecided = [*work, *self._behind]
-        self._work = None
+        in_parts = [each.pending for each in (self._deciding, self._writing) if each is not None]
+        undecided = [*in_parts, *self._behind]
+        self._deciding = self._writing = None
         self._behind.clear()
         return undecided
 
     # Snapshots.
 
     def _commit(self, offset: int) -> None:
-        """Changes below `offset` cannot be reverted any more, except those that a snapshot being written needs."""
-        self.image.commit(offset if self._held is None else min(offset, self._held))
+        """Changes below `offset` cannot be reverted any more, except those that a snapshot being written needs.
+
+        A control record of the node's may be committed where a decision begins that is being written: that is reverted
+        when its append is refused.
+        """
+        offset = offset if self._held is None else min(offset, self._held)
+        self.image.commit(min(offset, self._decided_end) if self._writing is not None else offset)
 
     def hold(self, offset: int) -> None:
         """Keeps the image's journal from `offset` on, so that a snapshot can be written of the state there."""

@@ -40,6 +40,7 @@ class Decision:
 
 
 AT_ONCE: Final = 1_000  # Topics or partitions of a request, in one part of a decision.
+SINGLES_AT_ONCE: Final = 10 * AT_ONCE  # Records as objects, in one part of their encoding.
 Steps: TypeAlias = Generator[None, None, Decision]
 """A long decision, part by part, a few milliseconds each. Between two parts the state stays what it is."""
 
@@ -51,11 +52,14 @@ def pause_if_many(count: int) -> Generator[None, None, None]:
 
 
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
-    """The values of records, in their order; `image` is the state that they were decided upon."""
+    """The values of records, in their order, part by part; `image` is the state that they were decided upon."""
     singles: list[bytes] = []
     for each in records:
         if isinstance(each, Versioned):
             singles.append(encode_metadata_record(each.record, each.version))
+            if len(singles) == SINGLES_AT_ONCE:
+                yield EncodedRecords.of(singles)
+                singles = []
             continue
         if singles:
             yield EncodedRecords.of(singles)

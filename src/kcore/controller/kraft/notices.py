@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kcore.constants import NO_LEADER_CHANGE, RECOVERING
+from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.brokers.records import FENCE, UNFENCE
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.metadata.changes import KraftChanges
@@ -27,6 +28,7 @@ from kcore.wire.encoded_records import EncodedRecords
 
 MOST_NAMES: Final = 5
 EVERY_MS: Final = 1_000  # Leaders ask for ISRs partition by partition: what that does is one line.
+_TOLD: Final = {*OF_BROKERS, brokers.RegisterControllerRecord, settings.FeatureLevelRecord}
 _EFFECTS: Final = {  # What may happen to one partition, and to several.
     "moved": ("partition has another leader", "partitions have other leaders"),
     "offline": ("partition has no leader: it is offline", "partitions have no leader: they are offline"),
@@ -105,7 +107,7 @@ def _lines_of(image: ClusterImage, decision: Decision, request: Message | None, 
             if isinstance(each.record, RemoveTopicRecord):
                 row = image.topics.row_of_id(each.record.topic_id)
                 removed.append("?" if row is None else image.topics.names[row])
-            elif (line := _line_of(image, each.record, request)) is not None:
+            elif type(each.record) in _TOLD and (line := _line_of(image, each.record, request)) is not None:
                 yield line
         elif isinstance(each, PartitionCreations):
             yield from _created(each)

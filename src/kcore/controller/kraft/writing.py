@@ -4,16 +4,20 @@ A decision that must be made as a whole is one batch, or a metadata transaction 
 changed by the very bytes that go into the log, so that whoever replays the log comes to the same state.
 """
 
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Decision, Versioned, encoded
+from kcore.controller.kraft.decision import Decision, Records, Versioned, encoded
+from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.replay import replay, replay_values
 from kcore.metadata.transactions import atomic
+from kcore.raft.batches import split_batches
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
@@ -24,6 +28,7 @@ FEW: Final = 16  # Up to so many records are replayed one by one: that is faster
 # very offset at which their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
 # a batch does, so it never ends behind this record.
 _NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
+APPLIED_AT_ONCE: Final = 4_096  # Records of one decision.
 BATCH_BYTES: Final = 1 << 20  # A follower replays a batch at once, and serves nothing meanwhile.
 
 
@@ -38,14 +43,22 @@ class Written:
     is_transaction: bool
 
 
-def written(context: ControllerContext, decision: Decision, epoch: int, wall_ms: int) -> Written | None:
-    """A decision as batches of the leader of `epoch`; None where it has no records.
+def encoding(context: ControllerContext, decision: Decision) -> Iterator[EncodedRecords]:
+    """The values of a decision's records, part by part.
 
-    LevelError for a decision that is too large for one batch at a level without transactions; UnwritableMetadataError,
-    TableError and EncodeError for what records cannot say.
+    UnwritableMetadataError, TableError and EncodeError for what records cannot say.
+    """
+    return encoded(context.image, decision.records, _level_of(context))
+
+
+def written(
+    context: ControllerContext, decision: Decision, parts: Sequence[EncodedRecords], epoch: int, wall_ms: int
+) -> Written | None:
+    """A decision as batches of the leader of `epoch`; None where it has no records. `parts`: all that `encoding` gives.
+
+    LevelError for a decision that is too large for one batch at a level without transactions.
     """
     level = _level_of(context)
-    parts = list(encoded(context.image, decision.records, level))
     if not parts:
         return None
     records = parts[0] if len(parts) == 1 else EncodedRecords.joined(parts)
@@ -66,20 +79,47 @@ def _level_of(context: ControllerContext) -> MetadataVersion:
     return MetadataVersion.parse(RELEASES[context.config.release].default)
 
 
-def take_effect(context: ControllerContext, made: Written, decision: Decision, epoch: int, now_ms: int) -> None:
-    """The state is that behind the records. TableError, and the state in between, for records that do not fit."""
+def pause_if_long(records: Sequence[Records]) -> Generator[None, None, None]:
+    """Ends a part of the work on a decision, unless all of it is one."""
+    if sum(1 if isinstance(each, Versioned) else len(each) for each in records) > APPLIED_AT_ONCE:
+        yield
+
+
+def taking_effect(
+    context: ControllerContext, made: Written, decision: Decision, epoch: int, now_ms: int
+) -> Generator[None, None, None]:
+    """Applies the records part by part; the state in between is not for decisions, nor for what clients read.
+
+    TableError, and the state in between, for records that do not fit.
+    """
     image = context.image
     if len(made.records) <= FEW and not made.is_transaction:
         image.begin(made.begin, epoch)
         for offset, value in enumerate(made.records, made.begin):
             context.apply(decode_metadata_record(value)[0], offset, now_ms)
         return
-    if made.is_transaction:  # The whole transaction is decided, so its records take effect at once.
-        image.begin(made.begin, epoch)
-        replay_values(image, made.records, np.arange(made.begin + 2, made.end - 1))
+    batches = split_batches(made.batches, check_crc=False)[0]
+    if made.is_transaction or len(batches) == 1:
+        yield from _replay_together(image, made, epoch)
     else:
-        replay(image, decode_records(made.batches))
+        for place, batch in enumerate(batches):
+            if place:
+                yield
+            replay(image, decode_records(batch.data))
     image.end_offset = made.end
     for each in decision.records:
-        if isinstance(each, Versioned):
+        if isinstance(each, Versioned) and type(each.record) in OF_BROKERS:
             context.heartbeats.on_record(each.record, image, now_ms)
+
+
+def _replay_together(image: ClusterImage, made: Written, epoch: int) -> Generator[None, None, None]:
+    """What is one batch, or one transaction: that is decided as a whole, so its records take effect at once."""
+    image.begin(made.begin, epoch)
+    count, records = len(made.records), made.records
+    first_offset = made.begin + 2 * made.is_transaction  # Behind the NoOpRecord and that which begins it.
+    for first in range(0, count, APPLIED_AT_ONCE):
+        if first:
+            yield
+        last = min(first + APPLIED_AT_ONCE, count)
+        part = EncodedRecords(records.values, records.offsets[first : last + 1])
+        replay_values(image, part, np.arange(first, last) + first_offset)

@@ -96,6 +96,8 @@ _OF_CONTROLLER: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "delegation.token.max.lifetime.ms": _LONG,
     "delegation.token.expiry.time.ms": _LONG,
     "delegation.token.expiry.check.interval.ms": _LONG,
+    "controller.quota.window.num": _COUNT,
+    "controller.quota.window.size.seconds": _COUNT,
     "metadata.max.idle.interval.ms": _number(0),
     "metadata.log.max.record.bytes.between.snapshots": _LONG,
     "metadata.log.max.snapshot.interval.ms": _number(0, MOST_LONG),

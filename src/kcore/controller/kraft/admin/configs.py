@@ -1,6 +1,6 @@
 """AlterConfigs and IncrementalAlterConfigs (ControllerApis, ConfigurationControlManager)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
 
 from kcore.controller.kraft import authorization
@@ -15,7 +15,7 @@ from kcore.controller.kraft.admin.config_changes import (
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import check_records
 from kcore.protocol_errors import ApiException, Errors
@@ -64,7 +64,7 @@ class _Answers:
         )
 
 
-def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsRequest, info: RequestInfo) -> Decision:
+def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsRequest, info: RequestInfo) -> Steps:
     """All settings of each resource anew. Source: ControllerApis.handleLegacyAlterConfigs."""
     answers = _Answers()
     given = (
@@ -73,12 +73,13 @@ def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsReq
     )
     changes = _permitted(context, info, _distinct(context, given, answers), answers)
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
-    return _decided(context, request, answers, _all_altered(changes, altering.legacy), altering)
+    altered = yield from _all_altered(changes, altering.legacy)
+    return (yield from _decided(context, request, answers, altered, altering))
 
 
 def on_incremental_alter_configs(
     context: ControllerContext, request: schema.IncrementalAlterConfigsRequest, info: RequestInfo
-) -> Decision:
+) -> Steps:
     """Some settings of each resource. Source: ControllerApis.handleIncrementalAlterConfigs, KIP-339."""
     answers = _Answers()
     loggers = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
@@ -95,10 +96,10 @@ def on_incremental_alter_configs(
     changes = _permitted(context, info, _distinct(context, given, answers), answers)
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
     try:
-        altered = _all_altered(changes, altering.incremental)
+        altered = yield from _all_altered(changes, altering.incremental)
     except SenselessOperationError as error:
         return Decision(refused(request, Errors.INVALID_REQUEST, str(error)))
-    return _decided(context, request, answers, altered, altering)
+    return (yield from _decided(context, request, answers, altered, altering))
 
 
 def _distinct(
@@ -133,8 +134,20 @@ def _permitted(context: ControllerContext, info: RequestInfo, changes: Changes, 
     return permitted
 
 
-def _all_altered(changes: Changes, alter: Callable[[Resource, Any], Altered]) -> dict[Resource, Altered]:
-    return {resource: alter(resource, change) for resource, change in changes.items()}
+def _all_altered(
+    changes: Changes, alter: Callable[[Resource, Any], Altered]
+) -> Generator[None, None, dict[Resource, Altered]]:
+    """The outcome for each resource; a part of the decision ends after so many settings."""
+    found: dict[Resource, Altered] = {}
+    settings = 0
+    for resource, change in changes.items():
+        if settings >= AT_ONCE:
+            yield
+            settings = 0
+        found[resource] = alter(resource, change)
+        settings += 1 + len(change)
+    yield from pause_if_many(len(changes))
+    return found
 
 
 def _decided(
@@ -143,12 +156,16 @@ def _decided(
     answers: _Answers,
     altered: Mapping[Resource, Altered],
     altering: ConfigChanges,
-) -> Decision:
+) -> Steps:
     records: list[ConfigRecord] = []
-    for resource, (error, message, of_resource) in altered.items():
+    everything: list[Versioned] = []
+    for place, (resource, (error, message, of_resource)) in enumerate(altered.items(), 1):
         answers.add(resource, error, message)
         records += of_resource
-    everything = [*(Versioned(each) for each in records), *altering.clear_elrs(records)]
+        everything += map(Versioned, of_resource)
+        if place % AT_ONCE == 0:
+            yield
+    everything += altering.clear_elrs(records)
     try:
         check_records(context, len(everything))
     except ApiException as error:

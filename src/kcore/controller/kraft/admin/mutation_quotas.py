@@ -16,8 +16,6 @@ from kcore.metadata.image_state import QuotaEntity
 from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"
-WINDOWS: Final = "controller.quota.window.num", "11"
-WINDOW_SECONDS: Final = "controller.quota.window.size.seconds", "1"
 MOST_BUCKETS: Final = 10_000
 _USER, _CLIENT = "user", "client-id"
 
@@ -44,6 +42,7 @@ class MutationQuota:
         """Without a bucket there is no quota."""
         self._bucket, self._rate, self._burst, self._now_ms = bucket, rate, burst, now_ms
         self._is_strict = is_strict
+        self._taken = 0  # Tokens.
         self.throttle_time_ms = 0  # What the response says.
 
     @property
@@ -60,10 +59,17 @@ class MutationQuota:
         is_refused = self._is_strict and bucket.tokens < 0
         if not is_refused:
             bucket.tokens = min(self._burst, bucket.tokens - partitions)
+            self._taken += partitions
         if bucket.tokens < 0 and (is_refused or not self._is_strict):
             self.throttle_time_ms = _until_zero(bucket.tokens, self._rate)
         if is_refused:
             Errors.THROTTLING_QUOTA_EXCEEDED.raise_for()
+
+    def give_back(self) -> None:
+        """The request is decided anew, and records again what it creates and deletes."""
+        if self._bucket is not None:
+            self._bucket.tokens = min(self._burst, self._bucket.tokens + self._taken)
+        self._taken = 0
 
 
 def _until_zero(tokens: float, rate: float) -> int:
@@ -75,10 +81,9 @@ def _until_zero(tokens: float, rate: float) -> int:
 class MutationQuotas:
     """The buckets of all users and clients that have a quota."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        """`settings`: of server.properties."""
-        windows, seconds = (int(settings.get(*each)) for each in (WINDOWS, WINDOW_SECONDS))
-        self._burst_s = windows * seconds
+    def __init__(self, burst_s: int) -> None:
+        """`burst_s`: a full bucket has the tokens of so many seconds."""
+        self._burst_s = burst_s
         self._buckets: dict[_Tags, _Bucket] = {}
 
     def of(self, quotas: Quotas, user: str, client_id: str | None, now_ms: int, *, is_strict: bool) -> MutationQuota:

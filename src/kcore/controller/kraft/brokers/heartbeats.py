@@ -27,6 +27,8 @@ from kcore.schema.structure import MetadataRecord
 
 NEVER: Final = -1  # No contact, no offset.
 _CHANGES: Final = (BrokerRegistrationChangeRecord, FenceBrokerRecord, UnfenceBrokerRecord)
+OF_BROKERS: Final = {RegisterBrokerRecord, UnregisterBrokerRecord, *_CHANGES}
+"""The records that `BrokerHeartbeats.on_record` is for; all others mean nothing to it."""
 
 
 @dataclass(slots=True)
