@@ -12,18 +12,20 @@ from kcore.raft.batches import split_batches
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.raft.transitions import transitions
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kcore.schema.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kcore.schema.fetch_snapshot import (
     FetchSnapshotResponse,
     FetchSnapshotResponsePartitionSnapshot,
     FetchSnapshotResponseTopicSnapshot,
     SnapshotId,
 )
+from kcore.schema.raft_votes import VoteRequest
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import SimFileSystem
 from kcore.sim.kernel.network import Network
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft import processes
+from kcore.sim.raft import faults, processes
+from kcore.sim.raft.checkers.base import Checker, is_for, only_for
 from kcore.sim.raft.coverage import never_seen
 from kcore.sim.raft.damage import damaged
 from kcore.sim.raft.disk import (
@@ -297,3 +299,39 @@ def test_no_way_between_states_is_left_out() -> None:
     ways = {f"way: {way.source} to {way.target}, {way.event.value}" for kind in kinds for way in transitions(**kind)}
     every = ways | {f"fault: {name}" for name in FAULTS} | {f"trap: {name}" for name in MOMENTS}
     assert set(never_seen(())) == every and never_seen(every) == []
+
+
+def test_a_timer_is_set_again_for_an_earlier_deadline_alone() -> None:
+    world = World(1, draw(1, voters=3, observers=0))
+    world.begin()
+    machine = next(each for each in world.machines if each.timer_ms == each.node.next_deadline_ms)
+    deadline_ms, due_us, count = machine.timer_ms, machine.timer_us, len(world.heap)
+    machine.node.next_deadline_ms = deadline_ms + 100
+    world.edge.arm(machine)
+    assert (machine.timer_us, len(world.heap)) == (due_us, count)
+    machine.node.next_deadline_ms = deadline_ms - 1
+    world.edge.arm(machine)
+    assert world.now_us < machine.timer_us < due_us and len(world.heap) == count + 1
+
+
+def test_a_clock_that_jumps_brings_the_timer_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(1, draw(1, voters=1, observers=0))
+    world.begin()
+    [machine] = world.machines
+    due_us = machine.timer_us
+    monkeypatch.setattr(world.random, "choice", lambda given: given[-1])  # The only machine, and the longest jump.
+    faults.clock_jump(world)
+    deadline_ms = machine.node.next_deadline_ms
+    assert deadline_ms is not None
+    assert machine.timer_us == max(machine.clock.when_us(deadline_ms), world.now_us + 1) < due_us
+
+
+def test_a_hook_is_for_the_kinds_of_messages_that_it_names_or_for_all() -> None:
+    class OfFetches(Checker):
+        @only_for(FetchRequest)
+        def on_send(self, *_: Any) -> None:
+            """Never called here."""
+
+    checker = OfFetches(World(1, draw(1)))
+    assert is_for(checker.on_send, FetchRequest) and not is_for(checker.on_send, VoteRequest)
+    assert is_for(checker.on_answer, VoteRequest)
