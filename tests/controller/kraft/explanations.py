@@ -14,6 +14,10 @@ TOO_LARGE: Final = (
     "Unable to perform excessively large batch operation.",
 )
 AT_STANDBYS: Final = {Errors.NONE, Errors.NOT_CONTROLLER}
+CHECKED_FIRST: Final = {  # By ControllerApis and AclApis, before they call the controller.
+    *(Errors.CLUSTER_AUTHORIZATION_FAILED, Errors.TOPIC_AUTHORIZATION_FAILED, Errors.GROUP_AUTHORIZATION_FAILED),
+    *(Errors.INVALID_REQUEST, Errors.SECURITY_DISABLED, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+}
 Explains = Callable[[Difference, Json, Json], bool]
 
 
@@ -139,7 +143,10 @@ def _aborted_records(difference: Difference, story: Json, step: Json) -> bool:
 
 def _standbys(difference: Difference, story: Json, step: Json) -> bool:
     """A standby answers NOT_CONTROLLER where Kafka's has another error, for a part of the request at least."""
-    if step["kind"] != "request" or "node" not in step or not {*codes(step["response"])} - AT_STANDBYS:
+    if step["kind"] != "request" or "node" not in step:
+        return False
+    others = {*codes(step["response"])} - AT_STANDBYS
+    if not others or not others <= CHECKED_FIRST:
         return False
     if difference.what == "envelopeError":
         return bool(difference.found == Errors.NOT_CONTROLLER)
