@@ -14,6 +14,12 @@ TOO_LARGE: Final = (
     "Unable to perform excessively large batch operation.",
 )
 AT_STANDBYS: Final = {Errors.NONE, Errors.NOT_CONTROLLER}
+CHECKED_FIRST: Final = {  # By ControllerApis and AclApis, before they call the controller.
+    *(Errors.CLUSTER_AUTHORIZATION_FAILED, Errors.TOPIC_AUTHORIZATION_FAILED, Errors.GROUP_AUTHORIZATION_FAILED),
+    *(Errors.INVALID_REQUEST, Errors.SECURITY_DISABLED, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+}
+TOPIC: Final = 2  # ConfigResource.Type
+FENCED_WITH: Final = {"BrokerRegistrationChangeRecord", "PartitionChangeRecord", "NoOpRecord"}
 Explains = Callable[[Difference, Json, Json], bool]
 
 
@@ -124,22 +130,46 @@ def _wrote(story: Json, place: int, kind: str) -> bool:
 
 def _aborted_records(difference: Difference, story: Json, step: Json) -> bool:
     """Kafka's snapshot has topics of transactions that were left over and aborted, and all that kcore's has."""
-    if difference.what != "snapshot":
-        return False
     left = [record for each in story["steps"][: difference.step] for record in _records(each.get("leftover"))]
+    topics = [each["json"] for each in left if each["type"] == "TopicRecord"]
+    surplus = _surplus(difference)
+    return bool(surplus) and all(each["type"] == "TopicRecord" and each["json"] in topics for each in surplus)
+
+
+def _deleted_topics_settings(difference: Difference, story: Json, step: Json) -> bool:
+    """Kafka's snapshot has settings of topics that were deleted, and all that kcore's has."""
+    surplus = _surplus(difference)
+    return (
+        bool(surplus)
+        and all(each["type"] == "ConfigRecord" and each["json"]["resourceType"] == TOPIC for each in surplus)
+        and _wrote(story, difference.step, "RemoveTopicRecord")
+        and not {each["json"]["resourceName"] for each in surplus} & _topics_of(difference.found)
+    )
+
+
+def _topics_of(snapshot: Json) -> set[str]:
+    return {each["json"]["name"] for each in snapshot["records"] if each["type"] == "TopicRecord"}
+
+
+def _surplus(difference: Difference) -> list[Json]:
+    """What Kafka's snapshot has more than kcore's; nothing if it lacks anything."""
+    if difference.what != "snapshot":
+        return []
     rest = list(difference.expected["records"])
     for each in difference.found["records"]:
         if each not in rest:
-            return False
+            return []
         rest.remove(each)
-    return bool(rest) and all(
-        each["type"] == "TopicRecord" and each["json"] in [record["json"] for record in left] for each in rest
-    )
+    return rest
 
 
 def _standbys(difference: Difference, story: Json, step: Json) -> bool:
     """A standby answers NOT_CONTROLLER where Kafka's has another error, for a part of the request at least."""
-    if step["kind"] != "request" or "node" not in step or not {*codes(step["response"])} - AT_STANDBYS:
+    if step["kind"] != "request" or "node" not in step:
+        return False
+    others = {*codes(step["response"])} - AT_STANDBYS
+    of_filters = {Errors.UNKNOWN_SERVER_ERROR} if step["api"] == "CreateAcls" else set()  # As ACLS_FAIL_TOGETHER.
+    if not others or not others <= CHECKED_FIRST | of_filters:
         return False
     if difference.what == "envelopeError":
         return bool(difference.found == Errors.NOT_CONTROLLER)
@@ -197,7 +227,7 @@ def _fences_one_by_one(difference: Difference, story: Json, step: Json) -> bool:
         for side in (difference.expected, difference.found)
     )
     kinds = {each["type"] for side in (difference.expected, difference.found) for each in _records(side)}
-    return len(wanted) > 1 and wanted == found and kinds <= {"BrokerRegistrationChangeRecord", "PartitionChangeRecord"}
+    return len(wanted) > 1 and wanted == found and kinds <= FENCED_WITH
 
 
 def _acls_fail_together(difference: Difference, story: Json, step: Json) -> bool:
@@ -266,6 +296,7 @@ EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.RECOVERY_STATE: _recovery_state,
     departures.STALE_ELIGIBLE: _stale_eligible,
     departures.ABORTED_RECORDS: _aborted_records,
+    departures.DELETED_SETTINGS: _deleted_topics_settings,
     departures.STANDBYS: _standbys,
     departures.RECORD_LIMITS: _record_limits,
     departures.CLEAN_BOUNCE_WAITS: _clean_bounce,

@@ -120,6 +120,14 @@ def test_every_controller_must_have_registered() -> None:
     assert updated(a_world(14, static_configs=voters), ("metadata.version", 15, UPGRADE)).records  # Nobody registers.
 
 
+def test_a_feature_needs_the_metadata_version_that_the_same_request_sets() -> None:
+    """Of two faults the one is told that Kafka comes to first (Feature.validateVersion)."""
+    decision = updated(a_world(), ("group.version", 1, UPGRADE), ("metadata.version", -1, SAFE))
+    why = "group.version could not be set to 1 because it depends on metadata.version=7 (3.3-IV3)"
+    assert decision.response.error_message == f"{FAILED}Invalid update version 1 for feature group.version. {why}"
+    assert not decision.records
+
+
 def test_elr_needs_one_min_insync_replicas_for_all() -> None:
     context = a_world(static_configs={"min.insync.replicas": " 2 "})
     for name in ("5", "7"):

@@ -183,6 +183,20 @@ def test_another_leader_fails(turns: list[Json]) -> None:
     assert [each.step for each in free_runs.differences(story, KAFKA_WAY)] == [place]
 
 
+def test_what_a_standby_answers_is_explained_by_its_checks_alone(turns: list[Json]) -> None:
+    story, place = next(
+        (deepcopy(story), place)
+        for story in turns
+        for place, step in enumerate(story["steps"])
+        if step["kind"] == "request" and "node" in step and (step["response"] or {}).get("errorCode") == 41
+    )
+    for code, names in ((31, {"standbys-check-first"}), (102, {None})):
+        story["steps"][place]["response"]["errorCode"] = code
+        found = free_runs.differences(story, KAFKA_WAY)
+        assert {each.step for each in found} == {place}
+        assert {explanation(each, story, KAFKA_WAY) for each in found} == names
+
+
 def test_explanations_are_of_the_table() -> None:
     assert {*EXPLANATIONS} <= {*DEPARTURES}
     assert all(row.kafka and row.kcore and row.why for row in DEPARTURES.values())

@@ -20,6 +20,7 @@ HASHED: Final = {
     "DeleteAcls": ["filterResults[*].matchingAcls"],
     "DescribeDelegationToken": ["tokens"],
 }
+PRINTED: Final = ("Request Request(", "Cannot remove voter ")  # Messages with an address, or a set in any order.
 Free = dict[str, str]
 
 
@@ -64,7 +65,7 @@ def _placed(step: Json) -> set[str]:
 def _of_response(step: Json, seen: set[str]) -> Iterator[Free]:
     for path, value in _leaves(step.get("response"), "response"):
         last = path.rsplit(".", 1)[-1]
-        if last == "errorMessage" and isinstance(value, str) and value.startswith("Request Request("):
+        if last == "errorMessage" and isinstance(value, str) and value.startswith(PRINTED):
             yield {"path": path, "kind": "message"}
         elif last in TIME_FIELDS and value not in (-1, 0):
             yield {"path": path, "kind": "timestamp"}

@@ -40,6 +40,8 @@ ELECTED_S: Final = 60.0
 class TurnsStory(Story):
     """Of one controller, or of a quorum. The story speaks to the one that leads."""
 
+    walk = Turns
+
     def __init__(self, setup: Setup, ports: Sequence[int], machines: Sequence[Machine]) -> None:
         super().__init__(setup, ports[0], machines[0].jvm, machines[0].disk)
         self.machines = {each.node_id: each for each in machines}
@@ -49,8 +51,6 @@ class TurnsStory(Story):
         self.active = machines[0]
         self._clock_ms = 0
         self.asks: int | None = None  # The standby that the next requests go to.
-
-    walk = Turns
 
     @property
     def up(self) -> list[int]:

@@ -23,6 +23,7 @@ KRAFT_VERSION: Final = "refused-kraft-version"
 STALE_ELIGIBLE: Final = "stale-eligible-replicas"
 SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
 ABORTED_RECORDS: Final = "aborted-records-return"
+DELETED_SETTINGS: Final = "deleted-topics-settings"
 STANDBYS: Final = "standbys-check-first"
 SIZES: Final = "sizes"
 
@@ -133,6 +134,13 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "leaves them out",
         "what was aborted must not happen",
         "a snapshot may lack such topics; where kcore runs on its own log the story ends there",
+    ),
+    DELETED_SETTINGS: Departure(
+        "keeps in its snapshots the settings of a topic that it sees created and deleted at once, as when it replays a "
+        "log",
+        "drops them with the topic",
+        "a later topic of that name must not inherit them",
+        "a snapshot may lack such settings; where kcore runs on its own log the story ends there",
     ),
     STANDBYS: Departure(
         "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, partitions, quotas, scram, topics
+from kcore.schema.broker_lifecycle import ControllerRegistrationRequest, ControllerRegistrationResponse
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 
@@ -100,6 +101,12 @@ def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | 
     return quotas.AlterClientQuotasResponse(entries=rows)
 
 
+def _registration(request: ControllerRegistrationRequest, code: int, message: str | None) -> Message:
+    """As with quotas, the error's default message."""
+    text = DEFAULT_MESSAGES.get(Errors(code), message)
+    return ControllerRegistrationResponse(error_code=code, error_message=text)
+
+
 def _scram(request: scram.AlterUserScramCredentialsRequest, code: int, message: str | None) -> Message:
     users = sorted({each.name for each in request.deletions} | {each.name for each in request.upsertions})
     rows = [scram.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
@@ -172,6 +179,7 @@ _BY_ITEM: Final[dict[type[Message], Refuse]] = {
     configs.IncrementalAlterConfigsRequest: _configs(configs.IncrementalAlterConfigsResponse),
     configs.DescribeConfigsRequest: _describe_configs,
     quotas.AlterClientQuotasRequest: _quotas,
+    ControllerRegistrationRequest: _registration,
     scram.AlterUserScramCredentialsRequest: _scram,
     acls.CreateAclsRequest: _create_acls,
     acls.DeleteAclsRequest: _delete_acls,
