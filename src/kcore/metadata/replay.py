@@ -5,6 +5,7 @@ first record that is not for it, which is decoded and applied alone: of another 
 directory, wrong. TopicRecords are decoded together, and count for the kernel from their places on.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -38,6 +39,7 @@ from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
 AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
+IN_TRANSACTION_AT_ONCE: Final = 4_096  # Records: some milliseconds.
 FEW_TOPICS: Final = 4  # So many are done sooner one by one.
 _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
@@ -59,26 +61,31 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
     or TableError, both with the record's offset, for the first that cannot be read or does not fit; then the image
     holds the records before it, and maybe topics behind it.
     """
+    deque(replaying(image, records, start_offset), 0)
+
+
+def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> Iterator[None]:
+    """The same part by part where a large transaction ends: what the image holds in between is no state of the log."""
     rows = np.flatnonzero((records.control_type < 0) & (records.offset >= start_offset))
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
 
-    def apply(begin: int, end: int) -> None:
+    def apply(begin: int, end: int) -> Iterator[None]:
         buffer, shift = (records.data, 0) if inside[begin] else (records.decompressed, plain)
         places = rows[begin:end]
         begins = records.value_offset[places] - shift
         ends = begins + np.maximum(records.value_length[places], 0)
-        _Replay(image, buffer, records.offset[places], begins, ends, shift).run()
+        return _Replay(image, buffer, records.offset[places], begins, ends, shift).parts()
 
     with image.telling_deltas_together():
         if image.journal is None:
             for begin, end in _runs_of(inside, len(rows)):
-                apply(begin, end)
+                yield from apply(begin, end)
         else:
             for offset, epoch, begin, end in _batches_of(records, rows, start_offset):
                 image.begin(offset, epoch)
                 if begin < end:  # A batch lies in one buffer.
-                    apply(begin, end)
+                    yield from apply(begin, end)
     if len(records.batches):
         image.end_offset = max(image.end_offset, int(records.batches.last_offset[-1]) + 1)
         image.epoch = int(records.batches.partition_leader_epoch[-1])
@@ -88,7 +95,7 @@ def replay_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) 
     """Applies records that are not in batches; offsets and errors are those of `replay`."""
     buffer = np.ascontiguousarray(values.values).data
     with image.telling_deltas_together():
-        _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).run()
+        deque(_Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts(), 0)
 
 
 def _runs_of(values: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
@@ -121,13 +128,13 @@ class _Replay:
         self._moves = np.empty(_MOVES_ROOM, np.int32)
         self._moved_rows = np.empty(_MOVED_ROOM, np.int32)
 
-    def run(self) -> None:
-        """All of them."""
+    def parts(self) -> Iterator[None]:
+        """All of them; what a transaction holds, in parts."""
         begin = 0
         for place, behind in self._apart():
             self._between(begin, place)
             if self.types[place] in _OF_TRANSACTIONS:
-                self._transaction_mark(place)
+                yield from self._transaction_mark(place)
             elif self.image.in_transaction:
                 self._wait(place, behind)
             elif behind - place > 1:
@@ -231,7 +238,7 @@ class _Replay:
         spans__mx = np.stack([self.begins[places] + FRAME_BYTES, self.ends[places]], axis=1)
         return decode_rows(record, version, self.buffer, spans__mx)
 
-    def _transaction_mark(self, place: int) -> None:
+    def _transaction_mark(self, place: int) -> Iterator[None]:
         """A transaction begins or ends; the offset of what it holds is that of its end."""
         ends = self.types[place] == EndTransactionRecord.api_key and self.image.in_transaction
         waiting = self.image.waiting if ends else []
@@ -241,8 +248,13 @@ class _Replay:
         self.image.abort_transaction()
         self.image.apply(NoOpRecord(), int(self.offsets[place]))
         values = EncodedRecords.of([each for each in waiting if isinstance(each, bytes)])
-        offsets = np.full(len(values), self.offsets[place])
-        _Replay(self.image, values.values.data, offsets, values.offsets[:-1], values.offsets[1:]).run()
+        buffer = values.values.data
+        for begin in range(0, len(values), IN_TRANSACTION_AT_ONCE):
+            if begin:
+                yield
+            ends = values.offsets[begin + 1 : begin + 1 + IN_TRANSACTION_AT_ONCE]
+            begins, offsets = values.offsets[begin : begin + len(ends)], np.full(len(ends), self.offsets[place])
+            deque(_Replay(self.image, buffer, offsets, begins, ends).parts(), 0)
 
     # Topics.
 

@@ -1,5 +1,6 @@
 """A request for many topics or partitions is decided part by part: what is answered meanwhile, and what waits."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,16 +9,19 @@ import pytest
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of
 from kcore.controller.kraft import writing
 from kcore.controller.kraft.admin.mutation_quotas import RATE
+from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE
+from kcore.controller.kraft.outputs import WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.controller.kraft.writing import BATCH_BYTES
+from kcore.metadata import replay as bulk
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
 from kcore.raft.control_records import leader_change
 from kcore.raft.state_machine import AppendBatches
-from kcore.schema import quotas
+from kcore.schema import configs, quotas
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.partitions import (
@@ -269,6 +273,20 @@ def test_all_records_of_a_request_count_or_none_wherever_the_log_of_a_standby_en
     assert standby == cluster.image
 
 
+def a_change(name: str) -> configs.IncrementalAlterConfigsRequestAlterConfigsResource:
+    change = configs.IncrementalAlterConfigsRequestAlterableConfig(name="retention.ms", value="1")
+    return configs.IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=configs.ConfigResourceType.TOPIC, resource_name=name, configs=[change]
+    )
+
+
+def a_setting(name: str) -> configs.AlterConfigsRequestAlterConfigsResource:
+    setting = configs.AlterConfigsRequestAlterableConfig(name="retention.ms", value="1")
+    return configs.AlterConfigsRequestAlterConfigsResource(
+        resource_type=configs.ConfigResourceType.TOPIC, resource_name=name, configs=[setting]
+    )
+
+
 def requests() -> list[tuple[Message, int]]:
     """Each for MANY topics, or partitions of `big`, that a cluster has."""
     replicas = [ReassignablePartition(partition_index=index, replicas=[1, 2]) for index in range(MANY)]
@@ -283,6 +301,8 @@ def requests() -> list[tuple[Message, int]]:
         (DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]), 6),
         (ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="big", partitions=list(range(MANY)))]), 2),
         (AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="big", partitions=replicas)]), 1),
+        (configs.IncrementalAlterConfigsRequest(resources=[a_change(name) for name in NAMES]), 1),
+        (configs.AlterConfigsRequest(resources=[a_setting(name) for name in NAMES]), 2),
     ]
 
 
@@ -317,3 +337,28 @@ def test_a_leader_hears_its_followers_between_parts() -> None:
     cluster.create(NAMES, "many")
     cluster.commit()  # A flush, and the fetch of a follower.
     assert cluster.codes("before") == {0} and cluster.controller.is_busy
+
+
+def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read, the next commit, a snapshot and leadership have all parts done first."""
+    monkeypatch.setattr(bulk, "IN_TRANSACTION_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(writing, "BATCH_BYTES", 10_000)
+    cluster = Cluster()
+    before = cluster.node.log.end_offset
+    cluster.create(NAMES, "many")
+    data = cluster.node.log.read(0, 1 << 30, cluster.node.log.end_offset)
+    end = cluster.image.end_offset
+    for finish in (
+        lambda standby: deque(iter(standby.on_work, []), 0),
+        lambda standby: standby.on_request(DescribeClusterRequest(), RequestInfo(0, BEGIN_MS), "read"),
+        lambda standby: standby.on_committed(b"", end),
+        lambda standby: standby.on_leader(7, end),
+        lambda standby: standby.hold(before),
+    ):
+        standby = controller_of(seed=2)
+        assert standby.on_committed(bytes(data), end) == [WorkOn()]
+        assert 0 < standby.image.topics.count < MANY and standby.stable == 0
+        assert standby.on_work() == [WorkOn()] and standby.image.topics.count < MANY
+        finish(standby)
+        assert standby.image.topics.count == MANY and standby.stable >= end
+        assert not standby.on_work() or standby.epoch

@@ -15,7 +15,7 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import ClassVar, Final, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
@@ -23,7 +23,8 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import refused
-from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.following import Following
+from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.notices import Notices, fault_line
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
@@ -35,27 +36,16 @@ from kcore.controller.kraft.writing import Written
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
-from kcore.metadata.replay import replay
+from kcore.metadata.replay import replay, replaying
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
 from kcore.raft.state_machine import AnyAppend, AppendBatches, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.java_random import JavaRandom
-from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
-from kcore.schema.cluster_metadata import DescribeClusterRequest
-from kcore.schema.configs import DescribeConfigsRequest
-from kcore.schema.partitions import ListPartitionReassignmentsRequest
-from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
 
-# Requests that a standby answers, too, from its committed state. The active controller's answer waits for the commit of
-# what it shows; Kafka's shows what is committed (lastStableOffset), at once.
-READS: Final = (
-    *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
-    DescribeUserScramCredentialsRequest,
-)
 NO_ACTIVE_CONTROLLER: Final = "No controller appears to be active."
 T = TypeVar("T")
 UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
@@ -93,6 +83,7 @@ class KraftController:
         self._deciding: Deciding | None = None
         self._writing: Writing | None = None
         self._behind: deque[Pending] = deque()  # What waits until that is decided, in the order in which it came.
+        self._following = Following()
         self._reader: SnapshotReader | None = None
         self._loading: ClusterImage | None = None
         self._begin_with(ClusterImage())
@@ -149,6 +140,7 @@ class KraftController:
         return outputs
 
     def _answer_from_committed(self, pending: Pending, outputs: list[Output]) -> None:
+        self._following.finish()
         decision = self._decision(pending, outputs)
         assert decision is not None  # Reads are decided at once.
         response = decision.response
@@ -264,6 +256,8 @@ class KraftController:
     def on_work(self) -> Outputs:
         """The next part of a decision; once it is written, what waited behind it, one request at a time."""
         outputs: list[Output] = []
+        if self.epoch is None:
+            return [WorkOn()] if self._following.go_on() else outputs
         if self._deciding is not None:
             deciding, self._deciding = self._deciding, None
             decision = self._decide_on(deciding, outputs)
@@ -274,7 +268,7 @@ class KraftController:
             self._write_on(writing, outputs)
         elif self._behind:
             self._decide(self._behind.popleft(), outputs)
-        if not self._is_in_parts and self.epoch is not None:
+        if not self._is_in_parts:
             self.periodic.on_change(self.context, self._clocks.now_ms())
             outputs += [WorkOn()] if self._behind else []
         return outputs
@@ -337,6 +331,7 @@ class KraftController:
 
     def on_leader(self, epoch: int, offset: int) -> Outputs:
         now_ms = self._clocks.now_ms()
+        self._following.finish()
         self.epoch = epoch
         self.image.end_offset = self.committed = offset
         self._begin_context()
@@ -361,13 +356,9 @@ class KraftController:
         return made.decision
 
     def on_committed(self, batches: bytes, end_offset: int) -> Outputs:
-        self.committed = end_offset
         if self.epoch is None:
-            if batches:
-                self._replay(self.image, batches)
-            self.image.end_offset = max(self.image.end_offset, end_offset)
-            self._commit(end_offset)
-            return ()
+            return [WorkOn()] if self._following.begin(self._follow(batches, end_offset)) else ()
+        self.committed = end_offset
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
             self._is_empty = False
@@ -383,9 +374,16 @@ class KraftController:
                 outputs.append(RequestAnswer(pending.reply_to, pending.response))
         return outputs
 
-    def _replay(self, image: ClusterImage, batches: bytes) -> None:
+    def _follow(self, batches: bytes, end_offset: int) -> Iterator[None]:
+        if batches:
+            yield from self._replay(batches)
+        self.image.end_offset = max(self.image.end_offset, end_offset)
+        self.committed = end_offset
+        self._commit(end_offset)
+
+    def _replay(self, batches: bytes) -> Iterator[None]:
         records = decode_records(batches)
-        replay(image, records, image.end_offset)
+        yield from replaying(self.image, records, self.image.end_offset)
         self._is_empty = self._is_empty and bool((records.control_type >= 0).all())
         self.snapshots.count(len(batches))
 
@@ -397,7 +395,7 @@ class KraftController:
         if first is not None and first.transaction and first.begin < self.committed:
             parts = [each.data for each in split_batches(first.transaction, check_crc=False)[0]]
             there = [each for each in parts if int.from_bytes(each[:8]) < self.committed]
-            self._replay(self.image, b"".join(there))
+            deque(self._replay(b"".join(there)), 0)
             self._commit(self.committed)
         self.image.end_offset = self.committed
         self.epoch = None
@@ -456,12 +454,14 @@ class KraftController:
     def hold(self, offset: int) -> None:
         """Keeps the image's journal from `offset` on, so that a snapshot can be written of the state there."""
         self._held = offset
+        self._following.finish()
 
     def release(self) -> None:
         """No snapshot needs the journal any more; may be called without a `hold`."""
         self._held = None
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
+        self._following.finish()
         self._reader, self._loading = reader, ClusterImage()
         return [ReadSnapshotSlice()]
 

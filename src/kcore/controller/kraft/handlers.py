@@ -7,6 +7,11 @@ from kcore.controller.kraft.brokers import requests as brokers
 from kcore.controller.kraft.context import Handler
 from kcore.controller.kraft.leaders import requests as leaders
 from kcore.controller.kraft.topics import requests as topics
+from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.cluster_metadata import DescribeClusterRequest
+from kcore.schema.configs import DescribeConfigsRequest
+from kcore.schema.partitions import ListPartitionReassignmentsRequest
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 
 HANDLERS: Final[dict[type[Message], Handler]] = {
@@ -15,3 +20,10 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     **leaders.HANDLERS,
     **admin.HANDLERS,
 }
+
+# Requests that a standby answers, too, from its committed state. The active controller's answer waits for the commit of
+# what it shows; Kafka's shows what is committed (lastStableOffset), at once.
+READS: Final = (
+    *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
+    DescribeUserScramCredentialsRequest,
+)

@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Steps, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     in_runs,
@@ -42,6 +42,7 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Bools, Int16s, Int32s
 
+_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Topics.
 _Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
 _MESSAGES: Final[dict[int, str | None]] = {
     Errors.NONE: None,
@@ -104,7 +105,7 @@ def _elect_these(
         errors[chosen[places_of(changes, rows[chosen])]] = Errors.NONE
         elected += [changes] if len(changes) else []
     yield from pause_if_many(len(indexes))
-    return _response(topics, topic_rows, indexes, errors), elected
+    return (yield from _response(topics, topic_rows, indexes, errors)), elected
 
 
 def _failure(unclean: bool) -> Errors:
@@ -121,7 +122,7 @@ def _needed(table: PartitionTable, rows: Int32s, unclean: bool) -> Bools:
 
 def _response(
     topics: Sequence[TopicPartitions], topic_rows: Sequence[int], indexes: Sequence[int], errors: Int16s
-) -> ElectLeadersResponse:
+) -> Generator[None, None, ElectLeadersResponse]:
     results: list[ReplicaElectionResult] = []
     entries = zip(indexes, errors.tolist(), strict=True)
     for topic, topic_row in zip(topics, topic_rows, strict=True):
@@ -136,6 +137,8 @@ def _response(
             for index, error in islice(entries, len(topic.partitions))
         ]
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=mine))
+        if len(results) % _ANSWERED_AT_ONCE == 0:
+            yield
     return ElectLeadersResponse(replica_election_results=results)
 
 
