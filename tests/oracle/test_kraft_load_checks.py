@@ -27,7 +27,7 @@ def test_a_transaction_is_there_whole_or_not_at_all() -> None:
     writer.check_records(found(*committed, "x.3.0", "x.3.1"))
     wrongs = (["x.1.0"], [], [*committed, "x.2.0"], [*committed, "x.3.1"], [*committed, "x.1.0"], [*committed, "x.4.0"])
     for wrong in wrongs:
-        with pytest.raises(Violation, match="there twice|is there|nobody wrote"):
+        with pytest.raises(Violation, match=r"there twice|is there|nobody wrote"):
             writer.check_records(found(*wrong))
 
 
