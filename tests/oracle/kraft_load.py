@@ -104,7 +104,12 @@ class Client(ABC):
 
 
 class Writer(Client):
-    """An idempotent producer with acks=all; `acknowledged` are the values of which it was told."""
+    """An idempotent producer with acks=all; `acknowledged` are the values of which it was told.
+
+    It has one request at a time under way. With more, one that comes to a new leader before the one ahead of it is out
+    of order; librdkafka then begins a new producer epoch, and may write records of other partitions twice
+    (librdkafka's issue 4953).
+    """
 
     def __init__(self, name: str, bootstrap: str, topic: str, per_s: int = 100) -> None:
         super().__init__(name, bootstrap)
@@ -112,7 +117,7 @@ class Writer(Client):
         self.acknowledged: list[str] = []
 
     def work(self) -> None:
-        options = {"enable_idempotence": True, "message_timeout_ms": 600_000, "linger_ms": 5}
+        options = {"enable_idempotence": True, "message_timeout_ms": 600_000, "linger_ms": 5, "max_in_flight": 1}
         producer = Producer(configuration(self.bootstrap, **options))
         number = 0
         while not self.is_stopping:

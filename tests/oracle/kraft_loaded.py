@@ -6,7 +6,7 @@ may have logged an error.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from itertools import permutations
 from random import Random
@@ -187,6 +187,12 @@ def partitions_of(watch: Watch, topic: str) -> dict[int, Seen]:
     return {index: seen for (each, index), seen in watch.partitions.living.items() if each == topic_id}
 
 
+def under_way(watch: Watch) -> list[str]:
+    """The partitions of MOVED that are being reassigned."""
+    found = partitions_of(watch, MOVED).items()
+    return [f"partition {index}: {seen}" for index, seen in found if seen.adding or seen.removing]
+
+
 class Mover:
     """Asks brokers to move the partitions of MOVED: all or some of them, also while others move; cancels some."""
 
@@ -209,28 +215,37 @@ class Mover:
                 raise Violation(f"moves were answered {errors}")
 
     async def settle(self, loaded: Loaded) -> None:
-        """Moves all partitions a last time, and waits until they are where they were sent."""
-        targets = self._targets(range(PARTITIONS[MOVED]))
-        while not (errors := await self._ask(targets)):
-            pass
-        if {*errors} != {Errors.NONE}:
-            raise Violation(f"moves were answered {errors}")
+        """Moves all partitions a last time, and waits until they are where they were sent.
 
-        def under_way() -> list[str]:
+        Where the active controller may be Kafka's, the moves under way are cancelled first: it may never end one that
+        replaces another (the departure `earlier-moves-stay`).
+        """
+        if self._cluster.real:
+            await self._ask_until_answered(dict.fromkeys(range(PARTITIONS[MOVED])), ENDS_AT_ONCE)
+            await loaded.until_none(lambda: under_way(loaded.watch), "the end of all that is cancelled")
+        targets = self._targets(range(PARTITIONS[MOVED]))
+        await self._ask_until_answered(targets, {Errors.NONE})
+
+        def elsewhere() -> list[str]:
+            found = partitions_of(loaded.watch, MOVED).items()
             return [
-                f"partition {index} goes to {targets[index]}: {seen}"
-                for index, seen in partitions_of(loaded.watch, MOVED).items()
-                if [*seen.replicas] != targets[index] or seen.adding or seen.removing
+                f"partition {at} goes to {targets[at]}: {seen}" for at, seen in found if [*seen.replicas] != targets[at]
             ]
 
-        await loaded.until_none(under_way, "the end of all moves")
+        await loaded.until_none(lambda: [*elsewhere(), *under_way(loaded.watch)], "the end of all moves")
+
+    async def _ask_until_answered(self, targets: dict[int, list[int] | None], right: Set[Errors]) -> None:
+        while not (errors := await self._ask(targets)):
+            pass
+        if not {*errors} <= right:
+            raise Violation(f"moves were answered {errors}")
 
     def _targets(self, partitions: Sequence[int]) -> dict[int, list[int] | None]:
         ways = [*permutations((node.node_id for node in self._cluster.brokers), 2)]
         return {each: [*self._dice.choice(ways)] for each in partitions}
 
     async def _ask(self, targets: dict[int, list[int] | None]) -> list[Errors]:
-        """The answers; none where nothing is known of the whole request."""
+        """The partitions' answers; none where nothing is known of the whole request."""
         partitions = [ReassignablePartition(partition_index=each, replicas=to) for each, to in targets.items()]
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=MOVED, partitions=partitions)])
         address = Address("127.0.0.1", self._dice.choice(self._cluster.brokers).port)

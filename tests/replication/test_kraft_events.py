@@ -149,8 +149,9 @@ def default_directories(scene: Scene) -> dict[int, int]:
     return {broker: 0 if not each else each[0] if len(each) == 1 else 1 for broker, each in listed.items()}
 
 
+@pytest.mark.parametrize("keeps_earlier", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_reassignments_begun(seed: int) -> None:
+def test_reassignments_begun(seed: int, keeps_earlier: bool) -> None:
     scene = Scene(700 + seed)
     for p in scene.partitions:
         p["wanted"] = scene.dice.some(IDS, 4, 1)
@@ -158,14 +159,15 @@ def test_reassignments_begun(seed: int) -> None:
             p["wanted"] = scene.dice.some(p["replicas"], least=1)
 
     def targets(p: Partition) -> dict[str, Any]:
+        original = {*p["replicas"]} - (set() if keeps_earlier else {*p["adding"]})
         removing = sorted({*p["replicas"]} - {*p["wanted"]})
-        adding = sorted({*p["wanted"]} - {*p["replicas"]})
-        named = {"removing": removing, "adding": adding}
-        return {"replicas": [*p["wanted"], *removing]} | {name: each for name, each in named.items() if each}
+        named = {"removing": removing, "adding": sorted({*p["wanted"]} - original)}
+        lists = {name: each for name, each in named.items() if each or not keeps_earlier}
+        return {"replicas": [*p["wanted"], *removing]} | lists
 
     rows = np.arange(len(scene.partitions), dtype=np.int32)
     replicas = broker_rows(scene.brokers, [p["wanted"] for p in scene.partitions])
-    got = moves.reassignments_begun(scene.table, scene.settings, rows, replicas)
+    got = moves.reassignments_begun(scene.table, scene.settings, rows, replicas, keeps_earlier=keeps_earlier)
     wanted = scene.expected(lambda p: True, "online", targets, default_directories(scene))
     assert records_of(got) == wanted
 
