@@ -155,6 +155,7 @@ KNOWN: Final = (
     # A topic is deleted while the broker still loads a partition of __consumer_offsets that it has begun to lead
     # (GroupCoordinatorService.onMetadataUpdate).
     "Unable to cleanup state for the deleted topics",
+    "due to: The coordinator is loading",
     # The broker itself refuses a setting; it asks no controller.
     "ConfigAdminManager",
 )
