@@ -42,11 +42,11 @@ def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
 def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
     """A new leader changes the voters before it knows what is committed."""
 
-    def broken(may_change_now: Any, node: Any, now_ms: int) -> Any:
+    def broken(may_change_now: Any, node: Any, *told: Any) -> Any:
         known = node.quorum.high_watermark
         node.quorum.high_watermark = node.log.high_watermark if known is None else known
         try:
-            return may_change_now(node, now_ms)
+            return may_change_now(node, *told)
         finally:
             node.quorum.high_watermark = known
 
