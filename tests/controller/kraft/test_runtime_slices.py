@@ -344,7 +344,6 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
     monkeypatch.setattr(bulk, "IN_TRANSACTION_AT_ONCE", AT_ONCE)
     monkeypatch.setattr(writing, "BATCH_BYTES", 10_000)
     cluster = Cluster()
-    before = cluster.node.log.end_offset
     cluster.create(NAMES, "many")
     data = cluster.node.log.read(0, 1 << 30, cluster.node.log.end_offset)
     end = cluster.image.end_offset
@@ -353,7 +352,7 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
         lambda standby: standby.on_request(DescribeClusterRequest(), RequestInfo(0, BEGIN_MS), "read"),
         lambda standby: standby.on_committed(b"", end),
         lambda standby: standby.on_leader(7, end),
-        lambda standby: standby.hold(before),
+        lambda standby: standby.snapshot_offset,
     ):
         standby = controller_of(seed=2)
         assert standby.on_committed(bytes(data), end) == [WorkOn()]
@@ -362,3 +361,23 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
         finish(standby)
         assert standby.image.topics.count == MANY and standby.stable >= end
         assert not standby.on_work() or standby.epoch
+
+
+def test_no_snapshot_ends_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever loaded it would read the end of a transaction that never began."""
+    monkeypatch.setattr(writing, "BATCH_BYTES", 10_000)
+    cluster = Cluster()
+    cluster.create(NAMES, "many")
+    data = cluster.node.log.read(0, 1 << 30, cluster.node.log.end_offset)
+    *batches, last = split_batches(bytes(data))[0]
+    standby, successor = controller_of(seed=2), controller_of(seed=3)
+    for node in (standby, successor):
+        node.on_committed(b"".join(each.data for each in batches), last.base_offset)
+        assert node.image.in_transaction and node.snapshot_offset is None
+    end = last.last_offset + 1
+    standby.on_committed(last.data, end)
+    assert standby.snapshot_offset == end and standby.image.topics.count == MANY
+    successor.on_leader(7, last.base_offset)
+    assert not successor.image.in_transaction and successor.snapshot_offset is None, "the abort is not committed"
+    successor.on_committed(b"", successor.image.end_offset)
+    assert successor.snapshot_offset == successor.image.end_offset and successor.image.topics.count == 0

@@ -22,7 +22,7 @@ from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.error_responses import not_controller, refused
 from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.long_messages import fitting
@@ -46,7 +46,6 @@ from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
 
-NO_ACTIVE_CONTROLLER: Final = "No controller appears to be active."
 T = TypeVar("T")
 UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
@@ -84,6 +83,7 @@ class KraftController:
         self._writing: Writing | None = None
         self._behind: deque[Pending] = deque()  # What waits until that is decided, in the order in which it came.
         self._following = Following()
+        self._inherits_transaction = False  # Until it is committed that this active controller aborts it.
         self._reader: SnapshotReader | None = None
         self._loading: ClusterImage | None = None
         self._begin_with(ClusterImage())
@@ -112,11 +112,21 @@ class KraftController:
 
     @property
     def stable(self) -> int:
-        """All records below are committed, and no transaction is open there (OffsetControlManager.lastStableOffset)."""
+        """All records below are committed, and no transaction of this node is open there.
+
+        Source: OffsetControlManager.lastStableOffset.
+        """
         first = self._uncommitted[0] if self._uncommitted else None
         if first is not None and first.transaction and first.begin < self.committed:
             return first.begin
         return self.committed
+
+    @property
+    def snapshot_offset(self) -> int | None:
+        """Where a snapshot may end now; None while a transaction is open that another node began (KIP-868)."""
+        self._following.finish()
+        is_open = self.image.in_transaction if self.epoch is None else self._inherits_transaction
+        return None if is_open else self.stable
 
     # Requests.
 
@@ -124,7 +134,7 @@ class KraftController:
         """A request that has a handler in HANDLERS. It is answered once: now, at a commit, or at a resignation."""
         handler = HANDLERS[type(request)]
         if self.epoch is None and not isinstance(request, READS):
-            return [RequestAnswer(reply_to, self._not_controller(request))]
+            return [RequestAnswer(reply_to, not_controller(request, self.leader_id, self.config.node_id))]
         name = type(request).__name__
         pending = Pending(name, lambda: handler(self.context, request, info), request, reply_to)
         outputs: list[Output] = []
@@ -171,11 +181,6 @@ class KraftController:
             self._behind.append(pending)
         else:
             self._settle(pending, decision, outputs)
-
-    def _not_controller(self, request: Message) -> Message:
-        is_known = self.leader_id not in (-1, self.config.node_id)
-        text = f"The active controller appears to be node {self.leader_id}." if is_known else NO_ACTIVE_CONTROLLER
-        return refused(request, Errors.NOT_CONTROLLER, text)
 
     # Decisions.
 
@@ -334,6 +339,7 @@ class KraftController:
         self._following.finish()
         self.epoch = epoch
         self.image.end_offset = self.committed = offset
+        self._inherits_transaction = self.image.in_transaction
         self._begin_context()
         self.context.activate(now_ms)
         outputs: list[Output] = []
@@ -361,7 +367,7 @@ class KraftController:
         self.committed = end_offset
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
-            self._is_empty = False
+            self._is_empty = self._inherits_transaction = False
         # Control records of the node's may have come behind all that was decided.
         if not self._uncommitted and self._writing is None:
             self.image.end_offset = max(self.image.end_offset, end_offset)
@@ -404,9 +410,7 @@ class KraftController:
         self._pending.clear()
         self._uncommitted.clear()
         answers = [
-            RequestAnswer(each.reply_to, refused(each.request, Errors.NOT_CONTROLLER, NO_ACTIVE_CONTROLLER))
-            for each in pending
-            if each.request is not None
+            RequestAnswer(each.reply_to, not_controller(each.request)) for each in pending if each.request is not None
         ]
         text = f"this node is not the active controller any more, as of epoch {epoch}"
         text = f"{text}: {len(answers)} requests are answered NOT_CONTROLLER"
@@ -454,7 +458,6 @@ class KraftController:
     def hold(self, offset: int) -> None:
         """Keeps the image's journal from `offset` on, so that a snapshot can be written of the state there."""
         self._held = offset
-        self._following.finish()
 
     def release(self) -> None:
         """No snapshot needs the journal any more; may be called without a `hold`."""

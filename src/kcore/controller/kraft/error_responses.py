@@ -30,6 +30,13 @@ def refused(request: Message, error: Errors, message: str | None = None) -> Mess
     return response
 
 
+def not_controller(request: Message, leader_id: int = -1, own_id: int = -1) -> Message:
+    """The response of a node that is not the active controller; `leader_id` -1: nobody is known to be."""
+    if leader_id in (-1, own_id):
+        return refused(request, Errors.NOT_CONTROLLER, "No controller appears to be active.")
+    return refused(request, Errors.NOT_CONTROLLER, f"The active controller appears to be node {leader_id}.")
+
+
 def _create_topics(request: topics.CreateTopicsRequest, code: int, message: str | None) -> Message:
     rows = [
         topics.CreatableTopicResult(name=each.name, error_code=code, error_message=message, configs=[])

@@ -181,9 +181,8 @@ class KraftServer(QuorumServer):
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
             controller, wall_ms = self.controller, _wall_ms()
-            offset = controller.stable
-            why = controller.snapshots.why(offset, wall_ms)
-            if why is None or self.node.log.end_offset < offset:
+            why = controller.snapshots.why(controller.stable, wall_ms)
+            if why is None or (offset := controller.snapshot_offset) is None or self.node.log.end_offset < offset:
                 continue
             controller.snapshots.begin(offset, wall_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
