@@ -125,7 +125,9 @@ def test_heartbeats_and_reads_are_answered_between_the_parts_of_a_decision() -> 
     cluster.create(NAMES, "many")
     for part in range(PARTS - 1):
         assert cluster.controller.is_busy and cluster.image.end_offset == end
-        assert cluster.beat(1 + part % 3, f"beat {part}") in cluster.answers
+        broker = 1 + part % 3
+        assert cluster.beat(broker, f"beat {part}") in cluster.answers
+        assert cluster.controller.context.heartbeats.brokers[broker].last_contact_ms == BEGIN_MS
         cluster.ask(DescribeClusterRequest(), f"read {part}")
         assert f"read {part}" in cluster.answers
         cluster.work()
