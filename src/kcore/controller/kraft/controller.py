@@ -121,9 +121,11 @@ class KraftController:
             return first.begin
         return self.committed
 
-    @property
     def snapshot_offset(self) -> int | None:
-        """Where a snapshot may end now; None while a transaction is open that another node began (KIP-868)."""
+        """Where a snapshot may end now; None while a transaction is open that another node began (KIP-868).
+
+        A standby applies first what it has not yet applied of the last commit.
+        """
         self._following.finish()
         is_open = self.image.in_transaction if self.epoch is None else self._inherits_transaction
         return None if is_open else self.stable

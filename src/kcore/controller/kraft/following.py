@@ -17,7 +17,9 @@ class Following:
 
     def go_on(self) -> bool:
         """The next part; whether there are more. Errors are those of `parts`."""
-        return next(self._parts, self) is None
+        for _ in self._parts:
+            return True
+        return False
 
     def finish(self) -> None:
         """All parts: the state is what was committed."""

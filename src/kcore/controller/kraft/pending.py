@@ -9,7 +9,7 @@ from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, notice_of
 from kcore.controller.kraft.outputs import Clocks
-from kcore.controller.kraft.writing import Written, encoding, pause_if_long, taking_effect, written
+from kcore.controller.kraft.writing import Written, encoding, is_long, taking_effect, written
 from kcore.schema.structure import Message
 
 
@@ -59,11 +59,14 @@ class Writing:
         self.parts = self._write(context, epoch, clocks)
 
     def _write(self, context: ControllerContext, epoch: int, clocks: Clocks) -> Generator[None, None, None]:
-        yield from pause_if_long(self.decision.records)
+        pauses = is_long(self.decision.records)
+        if pauses:
+            yield
         parts = []
         for part in encoding(context, self.decision):
             parts.append(part)
-            yield from pause_if_long(self.decision.records)
+            if pauses:
+                yield
         begin = context.image.end_offset
         try:
             self.made = written(context, self.decision, parts, epoch, clocks.wall_ms())

@@ -79,10 +79,9 @@ def _level_of(context: ControllerContext) -> MetadataVersion:
     return MetadataVersion.parse(RELEASES[context.config.release].default)
 
 
-def pause_if_long(records: Sequence[Records]) -> Generator[None, None, None]:
-    """Ends a part of the work on a decision, unless all of it is one."""
-    if sum(1 if isinstance(each, Versioned) else len(each) for each in records) > APPLIED_AT_ONCE:
-        yield
+def is_long(records: Sequence[Records]) -> bool:
+    """Whether a decision is encoded and applied in several parts."""
+    return sum(1 if isinstance(each, Versioned) else len(each) for each in records) > APPLIED_AT_ONCE
 
 
 def taking_effect(

@@ -182,7 +182,7 @@ class KraftServer(QuorumServer):
             await asyncio.sleep(SNAPSHOT_CHECK_S)
             controller, wall_ms = self.controller, _wall_ms()
             why = controller.snapshots.why(controller.stable, wall_ms)
-            if why is None or (offset := controller.snapshot_offset) is None or self.node.log.end_offset < offset:
+            if why is None or (offset := controller.snapshot_offset()) is None or self.node.log.end_offset < offset:
                 continue
             controller.snapshots.begin(offset, wall_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))

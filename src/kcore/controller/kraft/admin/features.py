@@ -61,7 +61,7 @@ CHANGED: Final = {  # By release: metadata.versions that say what the one before
     "4.3.1": _CHANGED_UP_TO_3_9 | {"4.0-IV1", "4.3-IV0"},
 }
 FIRST_IN_LOG: Final = "3.3-IV0"  # MINIMUM_BOOTSTRAP_VERSION of 3.9.1: there is no FeatureLevelRecord before it.
-FIRST_OF_4: Final = 7  # 3.3-IV3, MetadataVersion.MINIMUM_VERSION of 4.x.
+LOWEST_OF_4: Final = MetadataVersion.parse("3.3-IV3")  # MetadataVersion.MINIMUM_VERSION of 4.x.
 _FAILED: Final = "The update failed for all features since the following feature had an error: "
 
 
@@ -258,9 +258,8 @@ def _reason_dependent(update: Update, proposed: Mapping[str, int]) -> str | None
         return f"Feature {update.name} not found."
     if update.level > HIGHEST_KNOWN[update.name]:
         return f"No feature:{update.name} with feature level {update.level}"
-    if update.level >= 1 and proposed.get(METADATA_VERSION, -1) < FIRST_OF_4:
-        lowest = MetadataVersion.of_level(FIRST_OF_4)
-        needs = f"{METADATA_VERSION}={FIRST_OF_4} ({lowest})"
+    if update.level >= 1 and proposed.get(METADATA_VERSION, -1) < LOWEST_OF_4.feature_level:
+        needs = f"{METADATA_VERSION}={LOWEST_OF_4.feature_level} ({LOWEST_OF_4})"
         return f"{update.name} could not be set to {update.level} because it depends on {needs}"
     for name, level in DEPENDENCIES.get((update.name, update.level), {}).items():
         if proposed.get(name, -1) < level:

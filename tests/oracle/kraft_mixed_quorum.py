@@ -12,7 +12,7 @@ from typing import Final
 from kcore.protocol_errors import Errors
 from oracle.kraft_chaos import Chaos, ChaosStory
 from oracle.kraft_clusters import FIRST_CONTROLLER
-from oracle.kraft_watched import Controllers, shown_at_failure
+from oracle.kraft_kills import Controllers, shown_at_failure
 
 PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=4000
 metadata.max.idle.interval.ms=300

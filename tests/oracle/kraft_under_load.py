@@ -23,10 +23,10 @@ from kcore.raft.replicas import Address
 from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from oracle.kraft_checks import complaints_of
 from oracle.kraft_clusters import Node
-from oracle.kraft_load import Client, Reader, TopicMaker, Transactor, Writer, all_records
+from oracle.kraft_kills import Controllers, Story, Watched
+from oracle.kraft_observer import Seen, Watch
 from oracle.kraft_registers import Violation
-from oracle.kraft_watch import Seen, Watch
-from oracle.kraft_watched import Controllers, Story, Watched
+from oracle.librdkafka_clients import Client, Reader, TopicMaker, Transactor, Writer, all_records
 
 PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=20000
 metadata.max.retention.bytes=200000

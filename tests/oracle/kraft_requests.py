@@ -21,6 +21,7 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.types import Uuid
+from oracle.kraft_observer import Claim, Seen
 from oracle.kraft_own import STABLE, Own, directory_of, registration
 from oracle.kraft_registers import (
     REFUSED,
@@ -38,7 +39,6 @@ from oracle.kraft_registers import (
     unchanged,
     with_entries,
 )
-from oracle.kraft_watch import Claim, Seen
 
 TOPIC = 2  # ConfigResource.Type, and ResourceType.
 SET, DELETE = 0, 1

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from oracle.kraft_load import Client, CommittedReader, Found, GroupMember, TopicMaker, Transactor, Writer
-from oracle.kraft_loaded import MOVED, ORDERS, PARTITIONS, PAYMENTS, PROPERTIES, Loaded, Mover
-from oracle.kraft_mixed import mixed_controllers
-from oracle.kraft_watched import Controllers, Story, shown_at_failure
+from oracle.kraft_kills import Controllers, Story, shown_at_failure
+from oracle.kraft_mixed_quorum import mixed_controllers
+from oracle.kraft_under_load import MOVED, ORDERS, PARTITIONS, PAYMENTS, PROPERTIES, Loaded, Mover
+from oracle.librdkafka_clients import Client, CommittedReader, Found, GroupMember, TopicMaker, Transactor, Writer
 
 Script = Callable[[Loaded, Mover], Awaitable[None]]
 

@@ -20,9 +20,9 @@ from kcore.raft.replicas import Address
 from kcore.server.quorum.describe import describe_quorum
 from oracle.forked import ForkedNode
 from oracle.kraft_clusters import KraftCluster, Node
+from oracle.kraft_observer import Watch
 from oracle.kraft_registers import Violation
 from oracle.kraft_states import NodeFiles, Reference
-from oracle.kraft_watch import Watch
 
 FAULT: Final = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
 # Of Kafka's controllers: an error with the exception in the next line, and what a fault handler reports.

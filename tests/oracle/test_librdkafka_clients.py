@@ -1,9 +1,9 @@
-"""The checks of `kraft_load` find records that are lost, there twice or out of order, and broken transactions."""
+"""The checks of `librdkafka_clients` find records that are lost, doubled or out of order, and broken transactions."""
 
 import pytest
 
-from oracle.kraft_load import CommittedReader, Found, Transactor, Writer
 from oracle.kraft_registers import Violation
+from oracle.librdkafka_clients import CommittedReader, Found, Transactor, Writer
 
 
 def found(*values: str, partition: int = 0) -> list[Found]:
