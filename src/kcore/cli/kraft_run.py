@@ -16,7 +16,7 @@ from kcore.cli.quorum_serve import DirectoryElections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.kraft.decision import Versioned
-from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
+from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
@@ -97,9 +97,7 @@ def departures_of(names: list[str]) -> frozenset[str]:
     if names == ["all"]:
         return KAFKA_WAY
     for name in names:
-        if name in DEPARTURES and name not in KAFKA_WAY:
-            fail(f"--kafka-way {name}: Kafka {DEPARTURES[name].kafka}; kcore cannot do that")
-        if name not in DEPARTURES:
+        if name not in KAFKA_WAY:
             fail(f"--kafka-way {name}: all, {', '.join(sorted(KAFKA_WAY))}")
     return frozenset(names)
 

@@ -10,7 +10,7 @@ from kcore.controller.kraft.outputs import LogLine, Outputs, ReadSnapshotSlice, 
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.raft.log import SnapshotPiece
-from kcore.raft.state_machine import AppendBatches, SnapshotReader
+from kcore.raft.state_machine import AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.wire.records import decode_records
@@ -25,6 +25,8 @@ class Active:
         self.log, self.committed_log = log, log
         self.answers: dict[Any, Message | None] = {}
         self.told: list[LogLine] = []
+        self.kraft_versions: list[int] = []  # That it asked raft to write.
+        self.has_given_up = False
         if log:
             self.controller.on_committed(log, _end_of(log))
         self.take(self.controller.on_leader(epoch, self.controller.image.end_offset))
@@ -38,6 +40,11 @@ class Active:
                 self.answers[each.reply_to] = each.response
             elif isinstance(each, LogLine):
                 self.told.append(each)
+            elif isinstance(each, UpgradeKraftVersion):
+                self.kraft_versions.append(each.version)
+            elif isinstance(each, Resign):
+                self.has_given_up = True
+                self.resign()
             elif isinstance(each, WorkOn):
                 self.take(self.controller.on_work())
 

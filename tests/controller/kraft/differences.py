@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+RENOUNCED: Final = "renounced"  # Whether the controller gave up its leadership over the step.
 
 
 @dataclass
 class Difference:
-    """`what`: "response", "records", "batches", or the name of an exception."""
+    """`what`: "response", "records", "batches", "renounced", or the name of an exception."""
 
     story: str
     step: int

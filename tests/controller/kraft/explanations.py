@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from controller.kraft.differences import Difference
+from controller.kraft.differences import RENOUNCED, Difference
 from controller.kraft.story_wire import Json
 from kcore.controller.kraft import departures
 from kcore.protocol_errors import Errors
@@ -77,6 +77,8 @@ def _fails_well(difference: Difference, step: Json, error: Errors) -> bool:
     """Kafka fell over; kcore answers with that error everywhere, and writes nothing."""
     if not step.get("renounced"):
         return False
+    if difference.what == RENOUNCED:
+        return not difference.found
     if difference.what == "response":
         return {*codes(difference.found)} - {Errors.NONE} == {error} and Errors.UNKNOWN_SERVER_ERROR in codes(
             difference.expected
@@ -84,7 +86,7 @@ def _fails_well(difference: Difference, step: Json, error: Errors) -> bool:
     return False
 
 
-# Departures without a switch.
+# Departures, one by one.
 
 
 def _config_operation(difference: Difference, story: Json, step: Json) -> bool:
@@ -176,9 +178,6 @@ def _standbys(difference: Difference, story: Json, step: Json) -> bool:
     if difference.what != "response":
         return False
     return difference.found is None or {*codes(difference.found)} - {Errors.NONE} == {Errors.NOT_CONTROLLER}
-
-
-# Departures with a switch.
 
 
 def _record_limits(difference: Difference, story: Json, step: Json) -> bool:

@@ -14,12 +14,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import kcore
-from controller.kraft.differences import Difference
+from controller.kraft.differences import RENOUNCED, Difference
 from controller.kraft.explanations import explanation
 from controller.kraft.stories import NESTED
 from controller.kraft.story_node import BEGIN_MS
 from controller.kraft.story_wire import NAMES, Json, request_bytes, response_json
 from controller.kraft.story_world import TURNS, StoryWorld, registered
+from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION
 from kcore.schema.headers import RequestHeader
 from kcore.wire.codec import decode_from, encode
 
@@ -91,10 +92,15 @@ class FreeRun:
         if self._has_refused_level and _writes_level(step):
             world.active.upgrade_kraft_version()
             self._has_refused_level = False
-        self._has_refused_level |= _refuses_level(step)
-        answer = await world.ask(self._request(step), step.get("node"))
-        found = _answered(step, answer)
+        self._has_refused_level |= REFUSED_KRAFT_VERSION not in self.kafka_way and _refuses_level(step)
+        leads = world.active
         if step.get("renounced"):
+            world.edge.preferred = step.get("leader", -1)
+        answer = await world.ask(self._request(step), step.get("node"))
+        found = {**_answered(step, answer), RENOUNCED: leads.controller.epoch is None}
+        if found[RENOUNCED]:
+            world.wait_for_leadership()
+        elif step.get("renounced"):
             world.elect_again(step.get("leader", -1))
         await world.register(registered(step["batches"]))
         found["batches"] = world.written()
@@ -133,6 +139,8 @@ class FreeRun:
         keys = [key for key in ("response", "closed", "responseVersion", "snapshot") if key in step or key in found]
         envelope = step.get("envelope")
         wanted: Json = self._known({key: step.get(key) for key in (*keys, "batches")})
+        if RENOUNCED in found:
+            wanted[RENOUNCED] = step.get("renounced", False)
         if envelope is not None:
             wanted["envelopeError"] = envelope.get("errorCode")
         for free in step["free"]:

@@ -13,7 +13,7 @@ from typing import Any
 import kcore
 from controller.kraft.advances import Advances
 from controller.kraft.contexts import decision_of
-from controller.kraft.differences import Difference
+from controller.kraft.differences import RENOUNCED, Difference
 from controller.kraft.story_node import nodes_of
 from controller.kraft.story_world import TURNS
 from kcore.controller.kraft.activation import Bootstrap, activation
@@ -22,6 +22,8 @@ from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
+from kcore.controller.kraft.kafka_way.shadow import shadow_of
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import ApiException
@@ -80,12 +82,14 @@ class Follower:
     def _context(self, config: Json, placement_seed: int) -> ControllerContext:
         """Of a controller that starts."""
         ids = iter(range(1, 1 << 62))
-        return ControllerContext(
+        context = ControllerContext(
             config_of(self.story, config, self.kafka_way),
             ClusterImage(),
             JavaRandom(placement_seed),
             lambda: Uuid(next(ids).to_bytes(16, "big")),
         )
+        context.shadow = shadow_of(self.kafka_way)
+        return context
 
     def _led_by(self, node_id: int) -> None:
         """A controller has become the active one."""
@@ -105,6 +109,8 @@ class Follower:
             if isinstance(record, DelegationTokenRecord):
                 self.wall_ms = max(self.wall_ms, record.issue_timestamp)
             context.apply(record, each["offset"], self.now_ms)
+            if context.shadow.eligible is not None:
+                context.shadow.eligible.replay(record)
         for batch in batches:  # Control records take offsets, too.
             for each in batch["records"]:
                 if each["type"] == "KRaftVersionRecord":
@@ -173,7 +179,7 @@ class Follower:
         name = self.story["story"], place, step["api"]
         dice = self.context.random.state
         try:
-            decision = decision_of(self.context, request, info_of(step, self.now_ms, self.wall_ms))
+            decision, gives_up = self._decided(request, info_of(step, self.now_ms, self.wall_ms))
             response = None if decision.response is None else kcore.to_json(decision.response, step["version"])
             found = [each for each in self._records(decision) if each["type"] not in SKIPPED]
         except ApiException as error:  # A handler answers with a response of its own.
@@ -185,7 +191,8 @@ class Follower:
         expected = [each for each in records_in(answered) if each["type"] not in SKIPPED]
         wanted, given = masked(step, step["response"], expected), masked(step, response, found)
         differs = False
-        for what, left, right in zip(("response", "records"), wanted, given, strict=True):
+        wanted, given = (*wanted, step.get("renounced", False)), (*given, gives_up)
+        for what, left, right in zip(("response", "records", RENOUNCED), wanted, given, strict=True):
             if left != right:
                 differs = True
                 yield Difference(*name, what, left, right, step.get("note"))
@@ -193,8 +200,15 @@ class Follower:
             self.context.random.state = dice
             config = self.context.config
             self.context.config = replace(config, kafka_way=KAFKA_WAY)
-            decision_of(self.context, request, info_of(step, self.now_ms, self.wall_ms))
+            self._decided(request, info_of(step, self.now_ms, self.wall_ms))
             self.context.config = config
+
+    def _decided(self, request: Message, info: RequestInfo) -> tuple[Decision, bool]:
+        """The decision, and whether the controller gives up its leadership over the request."""
+        try:
+            return decision_of(self.context, request, info), False
+        except ControllerFaultError as error:
+            return Decision(error.answer(request)), True
 
     def _records(self, decision: Decision) -> Iterator[Json]:
         context, values = self.context, []

@@ -261,7 +261,7 @@ class StoryNode:
         controller.hold(offset)
         writer = self.node.begin_snapshot(snapshot, self._clocks.wall_ms, self._raft_ms)
         assert writer is not None, "the log cannot begin there"
-        image, release, wall_ms = controller.image, controller.config.release, self._clocks.wall_ms
+        image, release, wall_ms = controller.snapshot_image, controller.config.release, self._clocks.wall_ms
         for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, controller.release, release):
             writer.add(batches)
         controller.release()

@@ -46,7 +46,7 @@ class StoryWorld:
         self.edge.preferred = self._story.get("leader", -1)
         for node_id in self._of:
             await self._open(node_id, self._story["placementSeed"])
-        self._wait_for_leadership()
+        self.wait_for_leadership()
         await self.register(registered(self._story["bootstrap"]))
         return self
 
@@ -118,7 +118,8 @@ class StoryWorld:
             self._tick()
         raise AssertionError([repr(each.node.state) for each in self.nodes.values()])
 
-    def _wait_for_leadership(self) -> None:
+    def wait_for_leadership(self) -> None:
+        """Raft's time passes until a controller leads that all follow."""
         self._wait(self._is_led)
         self._wait(self._is_level)
 
@@ -179,7 +180,7 @@ class StoryWorld:
         """The active controller gives up its leadership, and that one is elected."""
         self.edge.preferred = leader_id
         self.active.resign()
-        self._wait_for_leadership()
+        self.wait_for_leadership()
 
     async def turn(self, step: Json) -> Json:
         """A step in which controllers come and go: what it shows beside the log."""
@@ -194,7 +195,7 @@ class StoryWorld:
                 self._leave(node_id, base64.b64decode(step["leftoverData"]))
             self._of[node_id] = {**self._of[node_id], "config": step["config"]}
             await self._open(node_id, step["placementSeed"])
-            self._wait_for_leadership()
+            self.wait_for_leadership()
         else:
             await self._stop(node_id, step["how"])
         await self.register(registered(step["batches"]))
@@ -208,7 +209,7 @@ class StoryWorld:
         del self.nodes[node_id]
         await node.close()
         if self.nodes:
-            self._wait_for_leadership()
+            self.wait_for_leadership()
 
     def _leave(self, node_id: int, data: bytes) -> None:
         """What a leader left behind that ended in a transaction."""

@@ -11,6 +11,7 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.election_settings import ElectionSettings
+from kcore.controller.kraft.kafka_way.shadow import Shadow
 from kcore.controller.kraft.token_index import TokenIndex
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
@@ -61,6 +62,7 @@ class ControllerContext:
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
         self.used_quota: MutationQuota | None = None  # Of the request that is being decided, once it asked for it.
+        self.shadow = Shadow()  # What Kafka's controller keeps beside the state; see `kafka_way/`.
         self.wall_ahead_ms = 0  # What the wall clock says above the controller's own, for periodic work.
 
     @property

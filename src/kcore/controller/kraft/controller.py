@@ -16,7 +16,7 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
@@ -25,21 +25,21 @@ from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import not_controller, refused
 from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
+from kcore.controller.kraft.kafka_way.shadow import shadow_of
 from kcore.controller.kraft.long_messages import fitting
-from kcore.controller.kraft.notices import Notices, fault_line
+from kcore.controller.kraft.notices import Notices
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
+from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.controller.kraft.writing import Written
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
-from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
-from kcore.metadata.replay import replay, replaying
+from kcore.metadata.replay import replaying
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import split_batches
-from kcore.raft.state_machine import AnyAppend, AppendBatches, SnapshotReader, UpgradeKraftVersion
+from kcore.raft.state_machine import AnyAppend, AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.structure import Message
@@ -47,7 +47,6 @@ from kcore.types import Uuid
 from kcore.wire.records import decode_records
 
 T = TypeVar("T")
-UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
 
 class KraftController:
@@ -84,13 +83,14 @@ class KraftController:
         self._behind: deque[Pending] = deque()  # What waits until that is decided, in the order in which it came.
         self._following = Following()
         self._inherits_transaction = False  # Until it is committed that this active controller aborts it.
-        self._reader: SnapshotReader | None = None
-        self._loading: ClusterImage | None = None
+        self._loading: SnapshotLoading | None = None
+        self._shadow = shadow_of(config.kafka_way)
         self._begin_with(ClusterImage())
 
     def _begin_with(self, image: ClusterImage) -> None:
         image.keep_journal()
         self.context = ControllerContext(self.config, image, self._random, self._new_uuid)
+        self.context.shadow = self._shadow
         self.context.kraft_version = self._kraft_version
         if self.kraft_version_problem is not None:
             self.context.kraft_version_problem = self.kraft_version_problem
@@ -201,23 +201,27 @@ class KraftController:
 
     def _finish(self, pending: Pending, decision: Decision, made: Written | None, outputs: list[Output]) -> None:
         assert self.epoch is not None
-        if decision.kraft_version is not None and made is not None:
-            outputs.append(UpgradeKraftVersion(decision.kraft_version, self.epoch))
+        kraft_version = self._shadow.kraft_version_to_write(decision.kraft_version, has_records=made is not None)
+        if kraft_version is not None:
+            outputs.append(UpgradeKraftVersion(kraft_version, self.epoch))
         response = decision.response if pending.response is None else pending.response
         pending.response = None if response is None else fitting(response)
         if made is not None:
             transaction = made.batches if made.is_transaction else b""
             self._uncommitted.append(Uncommitted(made.begin, made.end, transaction))
+            self._shadow.on_written(made.batches)
             self.snapshots.count(len(made.batches))
             outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
         pending.offset = self._decided_end
-        if self._uncommitted and (pending.request is not None or made is not None):
+        if self._uncommitted and not pending.has_failed and (pending.request is not None or made is not None):
             self._pending.append(pending)
         elif pending.request is not None:
             outputs.append(RequestAnswer(pending.reply_to, pending.response))
         if pending.on_written is not None:
             on_written, pending.on_written = pending.on_written, None
             on_written(0 if made is None else made.end - made.begin, pending.has_failed)
+        if pending.gives_up:
+            outputs.append(Resign(self.epoch))
 
     @property
     def _decided_end(self) -> int:
@@ -237,7 +241,7 @@ class KraftController:
         except Exception as error:
             if pending.is_vital:
                 raise
-            return Decision(self._failed(pending, error, outputs))
+            return Decision(pending.failed(error, outputs))
         return decided if isinstance(decided, Decision) else self._decide_on(Deciding(pending, decided), outputs)
 
     def _using_quota(self, pending: Pending, decide: Callable[[], T]) -> T:
@@ -255,7 +259,7 @@ class KraftController:
             decision: Decision = done.value
             return decision
         except Exception as error:
-            return Decision(self._failed(deciding.pending, error, outputs))
+            return Decision(deciding.pending.failed(error, outputs))
         self._deciding = deciding
         outputs.append(WorkOn())
         return None
@@ -293,17 +297,10 @@ class KraftController:
             if pending.is_vital:
                 raise
             if not isinstance(error, LevelError):
-                pending.response = self._failed(pending, error, outputs)
+                pending.response = pending.failed(error, outputs)
             elif pending.request is not None:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
         self._finish(pending, writing.decision, writing.made, outputs)
-
-    def _failed(self, pending: Pending, error: Exception, outputs: list[Output]) -> Message | None:
-        pending.has_failed = True
-        outputs.append(LogLine(logging.ERROR, f"{pending.name} failed and wrote nothing: {fault_line(error)}"))
-        if pending.request is None:
-            return None
-        return refused(pending.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED_ERROR)
 
     # Periodic work.
 
@@ -358,9 +355,8 @@ class KraftController:
 
     def _activation(self, outputs: list[Output]) -> Decision:
         made = activation(self.image, self.config, self._bootstrap, is_empty=self._is_empty)
-        outputs.append(
-            LogLine(logging.INFO, f"this node is the active controller of epoch {self.epoch}: {made.log_text}")
-        )
+        text = f"this node is the active controller of epoch {self.epoch}: {made.log_text}"
+        outputs.append(LogLine(logging.INFO, text))
         return made.decision
 
     def on_committed(self, batches: bytes, end_offset: int) -> Outputs:
@@ -374,6 +370,7 @@ class KraftController:
         if not self._uncommitted and self._writing is None:
             self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
+        self._shadow.on_committed(end_offset)
         outputs: list[Output] = []
         while self._pending and self._pending[0].offset <= self.stable:
             pending = self._pending.popleft()
@@ -384,6 +381,7 @@ class KraftController:
 
     def _follow(self, batches: bytes, end_offset: int) -> Iterator[None]:
         if batches:
+            self._shadow.on_replayed(batches)
             yield from self._replay(batches)
         self.image.end_offset = max(self.image.end_offset, end_offset)
         self.committed = end_offset
@@ -401,10 +399,9 @@ class KraftController:
         pending = [*self._pending, *self._undecided()]
         self.image.revert_to(self.stable)
         if first is not None and first.transaction and first.begin < self.committed:
-            parts = [each.data for each in split_batches(first.transaction, check_crc=False)[0]]
-            there = [each for each in parts if int.from_bytes(each[:8]) < self.committed]
-            deque(self._replay(b"".join(there)), 0)
+            deque(self._replay(first.part_below(self.committed)), 0)
             self._commit(self.committed)
+        self._shadow.on_reverted(self.committed)
         self.image.end_offset = self.committed
         self.epoch = None
         self.periodic.deactivate()
@@ -422,6 +419,7 @@ class KraftController:
         """A control record of the node came first: this decision and all later ones are made again, behind it."""
         begin = append.expected_offset
         self.image.revert_to(begin)
+        self._shadow.on_reverted(begin)
         self.image.end_offset = next_offset
         while self._uncommitted and self._uncommitted[-1].begin >= begin:
             self._uncommitted.pop()
@@ -460,40 +458,42 @@ class KraftController:
     def hold(self, offset: int) -> None:
         """Keeps the image's journal from `offset` on, so that a snapshot can be written of the state there."""
         self._held = offset
+        self._shadow.hold(offset)
 
     def release(self) -> None:
         """No snapshot needs the journal any more; may be called without a `hold`."""
         self._held = None
+        self._shadow.hold(None)
+
+    @property
+    def snapshot_image(self) -> ClusterImage:
+        """What snapshots are written of: the state, but for departures that are switched back."""
+        return self._shadow.snapshot_image(self.image)
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
         self._following.finish()
-        self._reader, self._loading = reader, ClusterImage()
+        self._loading = SnapshotLoading(reader, self.config.kafka_way)
         return [ReadSnapshotSlice()]
 
     def on_read_slice(self) -> Outputs:
         """Reads a slice of the snapshot; behind the last one, the snapshot's state takes the place of the own one."""
-        reader, loading = self._reader, self._loading
-        if reader is None or loading is None:
+        loading = self._loading
+        if loading is None:
             return ()
-        batches = next(reader, None)
-        if batches is not None:
-            records = decode_records(batches)
-            replay(loading, records)
-            self._is_empty = self._is_empty and bool((records.control_type >= 0).all())
+        if loading.read_slice():
             return [ReadSnapshotSlice()]
-        self._reader = self._loading = None
-        if reader.is_lost:
+        self._loading = None
+        if loading.is_lost:
             return ()
-        loading.end_offset, loading.epoch = reader.snapshot.offset, reader.snapshot.epoch
-        loading.registered_at = dict.fromkeys(loading.registered_at, reader.snapshot.offset - 1)
-        if self.config.release == "3.9.1" and not self._is_empty:  # Its oldest levels write no level into snapshots.
-            loading.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
-        self.committed = reader.snapshot.offset
-        self._begin_with(loading)
-        self.image.commit(reader.snapshot.offset)
-        self.snapshots.begin(reader.snapshot.offset, self._clocks.wall_ms())
-        where = f"snapshot {reader.snapshot.offset}-{reader.snapshot.epoch}"
-        return [LogLine(logging.INFO, f"{where} is loaded: {loading.table.partition_count:,} partitions")]
+        self._is_empty = self._is_empty and loading.is_empty
+        image, snapshot = loading.whole(self.config.release), loading.snapshot
+        self.committed = snapshot.offset
+        self._shadow = loading.shadow
+        self._begin_with(image)
+        self.image.commit(snapshot.offset)
+        self.snapshots.begin(snapshot.offset, self._clocks.wall_ms())
+        where = f"snapshot {snapshot.offset}-{snapshot.epoch}"
+        return [LogLine(logging.INFO, f"{where} is loaded: {image.table.partition_count:,} partitions")]
 
 
 def _log_lines(lines: Iterable[str]) -> list[Output]:

@@ -1,8 +1,7 @@
 """Where kcore's controller departs from Kafka's on purpose: the one table. README's list is written from it.
 
-By default kcore's way holds. Most rows have a switch: `KraftControllerConfig.kafka_way` has the names of those that are
-switched back (`./kcore controller kraft run --kafka-way NAME`). The others have none, since Kafka's way there is to
-fail, or more than kcore's tables hold; their `compared` says how a comparison with a recorded Kafka treats them.
+By default kcore's way holds. Each row has a switch: `KraftControllerConfig.kafka_way` has the names of those that are
+switched back (`./kcore controller kraft run --kafka-way NAME`). What that needs beside kcore's way is in `kafka_way/`.
 """
 
 from collections.abc import Mapping
@@ -19,13 +18,12 @@ CONFIG_OPERATION: Final = "unknown-config-operation"
 RECOVERY_STATE: Final = "unknown-recovery-state"
 LISTENERS: Final = "unreadable-listeners"
 BROKER_SETTINGS: Final = "unreadable-broker-settings"
-KRAFT_VERSION: Final = "refused-kraft-version"
+REFUSED_KRAFT_VERSION: Final = "refused-kraft-version"
 STALE_ELIGIBLE: Final = "stale-eligible-replicas"
 SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
 ABORTED_RECORDS: Final = "aborted-records-return"
 DELETED_SETTINGS: Final = "deleted-topics-settings"
 STANDBYS: Final = "standbys-check-first"
-SIZES: Final = "sizes"
 
 
 class Departure(NamedTuple):
@@ -34,17 +32,7 @@ class Departure(NamedTuple):
     kafka: str
     kcore: str
     why: str
-    compared: str = ""  # Of a row without a switch.
 
-    @property
-    def has_switch(self) -> bool:
-        """Whether Kafka's way can be had."""
-        return not self.compared
-
-
-_REFUSED: Final = (
-    "the step's answer must be an error other than -1 and nothing may be written; then an election follows"
-)
 
 DEPARTURES: Final[Mapping[str, Departure]] = {
     RECORD_LIMITS: Departure(
@@ -88,75 +76,57 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "falls over an IncrementalAlterConfigs with an operation that it does not know, and gives up leadership",
         "refuses the request with INVALID_REQUEST",
         "one bad number must not cost the cluster its controller",
-        _REFUSED,
     ),
     RECOVERY_STATE: Departure(
         "falls over an AlterPartition with a leader recovery state that it does not know, and gives up leadership",
         "refuses the request with INVALID_REQUEST",
         "one bad number must not cost the cluster its controller",
-        _REFUSED,
     ),
     LISTENERS: Departure(
         "falls over a registration with a listener without host or port, or of an unknown security protocol",
         "refuses the registration with INVALID_REGISTRATION",
         "one bad number must not cost the cluster its controller",
-        _REFUSED,
     ),
     BROKER_SETTINGS: Departure(
         "falls over a broker's min.insync.replicas that is no number, which nobody checks for unknown brokers",
         "passes over such a value when it elects",
         "one bad setting must not cost the cluster its controller",
-        "no recorded story has it",
     ),
-    KRAFT_VERSION: Departure(
+    REFUSED_KRAFT_VERSION: Departure(
         "writes a new kraft.version with its next records though the UpdateFeatures that names it was refused",
         "writes none",
         "what was refused must not happen",
-        "raft is told to write it where Kafka's log has it, and all else must be equal",
     ),
     STALE_ELIGIBLE: Departure(
         "goes on taking a broker for an eligible leader replica once ELRs were cleared, and writes a change twice when "
         "that broker goes; of a deleted topic it falls over, and gives up leadership",
         "writes the change once, and carries out the request",
         "what is cleared or deleted is gone",
-        "a change may be there once in place of twice, and such a request is carried out; where kcore runs on its own "
-        "log the story ends there",
     ),
     SNAPSHOT_ENDS: Departure(
         "halts at each start from a snapshot that ends where a metadata transaction begins",
         "starts; its own transactions begin one record later, so that Kafka's controllers start, too",
         "a controller must start from its own disk",
-        "no recorded story has it",
     ),
     ABORTED_RECORDS: Departure(
         "takes records of an aborted metadata transaction into its snapshots where it reads further records along with "
         "the abort",
         "leaves them out",
         "what was aborted must not happen",
-        "a snapshot may lack such topics; where kcore runs on its own log the story ends there",
     ),
     DELETED_SETTINGS: Departure(
         "keeps in its snapshots the settings of a topic that it sees created and deleted at once, as when it replays a "
         "log",
         "drops them with the topic",
         "a later topic of that name must not inherit them",
-        "a snapshot may lack such settings; where kcore runs on its own log the story ends there",
     ),
     STANDBYS: Departure(
         "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",
         "answers NOT_CONTROLLER at once to what is not only read",
         "a standby's ACLs may be old, and the client is to ask the active controller anyway",
-        "a standby's answer may be NOT_CONTROLLER in place of another error",
-    ),
-    SIZES: Departure(
-        "has no limit",
-        "refuses more than 32 replicas of a partition, 10,000,000 new partitions in a request, a partition that a "
-        "request names more than 64 times, a SCRAM salt of more than 1,024 bytes, and brokers beyond its table's size",
-        "no client can make the process outgrow its memory",
-        "no recorded story has it",
     ),
 }
 """By name."""
 
-KAFKA_WAY: Final = frozenset(name for name, row in DEPARTURES.items() if row.has_switch)
-"""All switched back: the controller decides as Kafka's does, wherever it can."""
+KAFKA_WAY: Final = frozenset(DEPARTURES)
+"""All switched back: the controller decides as Kafka's does."""

@@ -79,7 +79,7 @@ class ElectionSettings:
             self._version += 1  # With an equal value, too: the topic may have another row by now.
 
     def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
-        of_nodes = [*_settings_of_nodes(image, self._config), self._config.static_configs]
+        of_nodes = [*settings_of_nodes(image, self._config), self._config.static_configs]
         min_isr = next(_numbers(each.get(MIN_ISR) for each in of_nodes), 1)
         unclean = next((is_true(each[UNCLEAN_ELECTION]) for each in of_nodes if UNCLEAN_ELECTION in each), False)
         overrides = self._overrides[MIN_ISR]
@@ -93,7 +93,7 @@ class ElectionSettings:
         )
 
 
-def _settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
+def settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
     """The dynamic settings of the controller's own node, and those of all nodes."""
     return [image.configs.get((ConfigResourceType.BROKER, name), {}) for name in (str(config.node_id), "")]
 

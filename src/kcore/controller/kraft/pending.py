@@ -1,16 +1,24 @@
 """Requests and tasks on their way through the active controller: to be decided, written, committed."""
 
+import logging
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Steps
-from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, notice_of
-from kcore.controller.kraft.outputs import Clocks
+from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
+from kcore.controller.kraft.kafka_way.unreadable_settings import check_min_isr
+from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, fault_line, notice_of
+from kcore.controller.kraft.outputs import Clocks, LogLine, Output
 from kcore.controller.kraft.writing import Written, encoding, is_long, taking_effect, written
+from kcore.protocol_errors import Errors
+from kcore.raft.batches import split_batches
 from kcore.schema.structure import Message
+
+UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
 
 @dataclass(slots=True, eq=False)
@@ -27,15 +35,27 @@ class Pending:
     is_vital: bool = False  # The node cannot lead without it: an exception in it is raised.
     quota: MutationQuota | None = None  # What it used of its quota on mutations when it was decided last.
     has_failed: bool = False  # When it was decided last, by an exception.
+    gives_up: bool = False  # So has Kafka's controller, which gives up its leadership then.
     # Called once it is decided and written for the first time, with the number of records and `has_failed`.
     on_written: Callable[[int, bool], None] | None = None
 
     def forget_decision(self) -> None:
         """It is decided anew: what the last decision used of a quota is there again."""
-        self.response, self.notice, self.has_failed = None, NOTHING_TOLD, False
+        self.response, self.notice = None, NOTHING_TOLD
+        self.has_failed = self.gives_up = False
         if self.quota is not None:
             self.quota.give_back()
             self.quota = None
+
+    def failed(self, error: Exception, outputs: list[Output]) -> Message | None:
+        """An exception in its decision, or in the writing of it, fails this request alone: its answer."""
+        self.has_failed, self.gives_up = True, isinstance(error, ControllerFaultError)
+        outputs.append(LogLine(logging.ERROR, f"{self.name} failed and wrote nothing: {fault_line(error)}"))
+        if self.request is None:
+            return None
+        if isinstance(error, ControllerFaultError):
+            return error.answer(self.request)
+        return refused(self.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED_ERROR)
 
 
 class Deciding(NamedTuple):
@@ -59,6 +79,7 @@ class Writing:
         self.parts = self._write(context, epoch, clocks)
 
     def _write(self, context: ControllerContext, epoch: int, clocks: Clocks) -> Generator[None, None, None]:
+        check_min_isr(context, self.decision)
         pauses = is_long(self.decision.records)
         if pauses:
             yield
@@ -88,3 +109,8 @@ class Uncommitted(NamedTuple):
     begin: int
     end: int
     transaction: bytes
+
+    def part_below(self, offset: int) -> bytes:
+        """The batches of the transaction that begin below that offset."""
+        batches = split_batches(self.transaction, check_crc=False)[0]
+        return b"".join(each.data for each in batches if each.base_offset < offset)

@@ -13,6 +13,7 @@ import numpy as np
 from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Records, Versioned, encoded
+from kcore.controller.kraft.departures import SNAPSHOT_ENDS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.replay import replay, replay_values
@@ -41,6 +42,7 @@ class Written:
     batches: bytes
     records: EncodedRecords  # Without the NoOpRecord and those that begin and end the transaction.
     is_transaction: bool
+    framing: int  # How many records stand before the first one.
 
 
 def encoding(context: ControllerContext, decision: Decision) -> Iterator[EncodedRecords]:
@@ -65,11 +67,12 @@ def written(
     most = BATCH_BYTES if level.transactions_supported or not decision.is_atomic else MAX_BATCH_BYTES
     framed = atomic(records, level, max_bytes=most) if decision.is_atomic else records
     is_transaction = framed is not records
-    if is_transaction:
-        framed = EncodedRecords.joined([_NO_OP, framed])
+    framing = int(is_transaction)
+    if is_transaction and SNAPSHOT_ENDS not in context.config.kafka_way:
+        framed, framing = EncodedRecords.joined([_NO_OP, framed]), 2
     begin = context.image.end_offset
     batches = b"".join(framed.batches(begin, epoch=epoch, timestamp=wall_ms, max_bytes=most))
-    return Written(begin, begin + len(framed), batches, records, is_transaction)
+    return Written(begin, begin + len(framed), batches, records, is_transaction, framing)
 
 
 def _level_of(context: ControllerContext) -> MetadataVersion:
@@ -115,7 +118,7 @@ def _replay_together(image: ClusterImage, made: Written, epoch: int) -> Generato
     """What is one batch, or one transaction: that is decided as a whole, so its records take effect at once."""
     image.begin(made.begin, epoch)
     count, records = len(made.records), made.records
-    first_offset = made.begin + 2 * made.is_transaction  # Behind the NoOpRecord and that which begins it.
+    first_offset = made.begin + made.framing
     for first in range(0, count, APPLIED_AT_ONCE):
         if first:
             yield

@@ -188,7 +188,8 @@ class KraftServer(QuorumServer):
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
             controller.hold(offset)
             release = controller.config.release
-            slices = snapshot_slices(controller.image, offset, snapshot.epoch, wall_ms, controller.release, release)
+            image, epoch = controller.snapshot_image, snapshot.epoch
+            slices = snapshot_slices(image, offset, epoch, wall_ms, controller.release, release)
             try:
                 is_written = await self.write_snapshot(snapshot, wall_ms, slices)
             except Exception:

@@ -37,7 +37,7 @@ Records = Sequence[ConfigRecord]
 
 
 class SenselessOperationError(KcoreError):
-    """The whole request is refused. Kafka's controller fails on such a request and gives up its leadership."""
+    """The whole request is refused; Kafka's controller fails over it ("unknown-config-operation")."""
 
 
 class Altered(NamedTuple):

@@ -16,7 +16,9 @@ from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
+from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.record_limits import check_records
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
@@ -98,6 +100,7 @@ def on_incremental_alter_configs(
     try:
         altered = yield from _all_altered(changes, altering.incremental)
     except SenselessOperationError as error:
+        fail_as_kafka(context.config, CONFIG_OPERATION, str(error))
         return Decision(refused(request, Errors.INVALID_REQUEST, str(error)))
     return (yield from _decided(context, request, answers, altered, altering))
 

@@ -1,8 +1,8 @@
 """UpdateFeatures (KIP-584, KIP-778, KIP-1022): metadata.version, kraft.version and the other features.
 
 In 4.x a request makes all of its updates or none; in 3.9.1 each update stands alone. Raft writes kraft.version: the
-decision asks for it (`Decision.kraft_version`) once all updates are valid. Kafka's controller asks before it has
-checked the other updates, so that a refused request may change it.
+decision asks for it (`Decision.kraft_version`) once all updates are valid; in Kafka's way ("refused-kraft-version")
+also where an update behind it is refused.
 
 Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, QuorumFeatures, Feature, MetadataVersion.
 """
@@ -22,6 +22,7 @@ from kcore.constants import (
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.rules.features import Supported
 from kcore.java_hash import hash_map_order, timeline_order
@@ -88,21 +89,22 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
     if context.config.release == OLD:
         return _one_by_one(context, request, updates)
     proposed = {**context.image.features, **{each.name: each.level for each in updates}}
+    kraft_version: int | None = None
     for each in updates:
         reason = _reason_refused(context, each, proposed)
         if reason is None and each.name == KRAFT_VERSION and each.level != context.kraft_version:
             reason = context.kraft_version_problem(each.level)
+            kraft_version = each.level if reason is None else None
         if reason is not None:
-            return Decision(_all_refused(reason))
+            asks = REFUSED_KRAFT_VERSION in context.config.kafka_way and not request.validate_only
+            return Decision(_all_refused(reason), kraft_version=kraft_version if asks else None)
     response = _accepted(request, info.version)
     if request.validate_only:
         return Decision(response)
     records = [record for each in updates for record in _records(each)]
     if by_name.get(ELR_VERSION, Update(ELR_VERSION, 0, UpgradeType.UPGRADE)).level > 0:
         records = [*_elr_safety(context), *records]
-    kraft_version = by_name.get(KRAFT_VERSION)
-    wanted = None if kraft_version is None or kraft_version.level == context.kraft_version else kraft_version.level
-    return Decision(response, records, kraft_version=wanted)
+    return Decision(response, records, kraft_version=kraft_version)
 
 
 def _all_refused(reason: str) -> UpdateFeaturesResponse:

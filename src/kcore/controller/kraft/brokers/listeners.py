@@ -13,10 +13,7 @@ def merged(listeners: Iterable[Listener]) -> list[Listener]:
 
 
 def are_valid(listeners: Iterable[Listener]) -> bool:
-    """Whether each has a security protocol that there is; of those that `merged` keeps, also a host and a port.
-
-    Kafka's controller throws for other listeners.
-    """
+    """Whether each has a security protocol that there is; of those that `merged` keeps, also a host and a port."""
     given = list(listeners)
     known = {*SECURITY_PROTOCOLS.values()}
     return all(each.security_protocol in known for each in given) and all(

@@ -10,6 +10,9 @@ from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
+from kcore.controller.kraft.departures import LISTENERS
+from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
+from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.protocol_errors import Errors
@@ -44,11 +47,12 @@ def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRe
         told = f"Broker ID {broker_id} is not currently registered"
         return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, told)
     changes = kraft_events.broker_unregistered(context.image.table, kraft_settings(context), broker_id)
-    if has_limits(context) and len(changes) >= MOST_RECORDS:
+    again = changes_of_stale(context, broker_id, crashed=False)
+    if has_limits(context) and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
         return _not_unregistered(context, Errors.POLICY_VIOLATION, TOO_LARGE)
     epoch = int(context.image.brokers.epochs[row])
     gone = Versioned(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch))
-    records: list[Records] = [changes, gone] if len(changes) else [gone]
+    records: list[Records] = [*([changes] if len(changes) else []), *again, gone]
     return Decision(UnregisterBrokerResponse(), records, is_atomic=False)
 
 
@@ -68,6 +72,7 @@ def on_controller_registration(
     if not context.version.controller_registration_supported:
         return _not_registered(Errors.UNSUPPORTED_VERSION)
     if not are_valid(request.listeners):
+        fail_as_kafka(context.config, LISTENERS, "unreadable listeners")
         return _not_registered(Errors.INVALID_REQUEST)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,

@@ -12,7 +12,9 @@ from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
-from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS
+from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS
+from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
+from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.protocol_errors import Errors
@@ -66,11 +68,12 @@ def _changes_for_new_incarnation(
         and row is not None
         and bool(context.image.brokers.epochs[row] == request.previous_broker_epoch)
     )
-    changes = kraft_events.broker_registered(
-        context.image.table, kraft_settings(context), request.broker_id, clean_shutdown=is_clean
-    )
+    settings = kraft_settings(context)
+    changes = kraft_events.broker_registered(context.image.table, settings, request.broker_id, clean_shutdown=is_clean)
     if len(changes):
         yield changes
+    if settings.elr_enabled and not is_clean:
+        yield from changes_of_stale(context, request.broker_id, crashed=True)
 
 
 def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
@@ -108,7 +111,7 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
 
 
 def _reason_refused(context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo) -> Errors | None:
-    """The first error in the order of Kafka's checks; INVALID_REGISTRATION where Kafka's controller throws."""
+    """The first error in the order of Kafka's checks."""
     if request.cluster_id != context.config.cluster_id:
         return Errors.INCONSISTENT_CLUSTER_ID
     if _is_another_alive(context, request, info.now_ms):
@@ -117,7 +120,10 @@ def _reason_refused(context: ControllerContext, request: BrokerRegistrationReque
         return Errors.BROKER_ID_NOT_REGISTERED
     if context.version.directories_supported and not _are_directories_valid(context, request):
         return Errors.INVALID_REGISTRATION
-    if not _has_room(context, request.broker_id) or not are_valid(request.listeners):
+    if not are_valid(request.listeners):
+        fail_as_kafka(context.config, LISTENERS, "unreadable listeners")
+        return Errors.INVALID_REGISTRATION
+    if not _has_room(context, request.broker_id):
         return Errors.INVALID_REGISTRATION
     return _reason_features_refused(context, request)
 

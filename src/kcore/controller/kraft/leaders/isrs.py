@@ -13,6 +13,8 @@ from kcore.constants import NO_BROKER_ROW, RECOVERED, RECOVERING
 from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import RECOVERY_STATE
+from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     is_current_epoch,
@@ -53,7 +55,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
         return Decision(AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH))
     asked = _Asked.of(table, request, info.version)
     if _checked(table, asked, request.broker_id, info.version):
-        # Kafka's controller fails with an IllegalArgumentException and gives up its leadership.
+        fail_as_kafka(context.config, RECOVERY_STATE, "an unknown leader recovery state")
         return Decision(AlterPartitionResponse(error_code=Errors.INVALID_REQUEST))
     settings, answers = kraft_settings(context), _Answers(asked.errors)
     wanted, records = np.flatnonzero(asked.errors == 0), []

@@ -1,0 +1,142 @@
+"""What a controller of Kafka's has beside its state, as far as the departures that are switched back need it."""
+
+from collections import deque
+from copy import deepcopy
+from typing import Final
+
+from kcore.controller.kraft.departures import (
+    ABORTED_RECORDS,
+    DELETED_SETTINGS,
+    REFUSED_KRAFT_VERSION,
+    SNAPSHOT_ENDS,
+    STALE_ELIGIBLE,
+)
+from kcore.controller.kraft.kafka_way.eligible_index import EligibleIndex
+from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
+from kcore.controller.kraft.kafka_way.published_image import PublishedImage, records_of_batches
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.replay import replay
+from kcore.raft.batches import StoredBatch, split_batches
+from kcore.schema.metadata_records_log import BeginTransactionRecord
+from kcore.wire.records import decode_records
+
+_NEEDED_BY: Final = frozenset({ABORTED_RECORDS, DELETED_SETTINGS, REFUSED_KRAFT_VERSION, SNAPSHOT_ENDS, STALE_ELIGIBLE})
+
+
+class Shadow:
+    """Nothing is switched back: there is nothing to keep. The calls are those of KafkaShadow."""
+
+    eligible: EligibleIndex | None = None
+
+    def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
+        """The level that raft shall write before the records of a decision that asks for that level, or for none."""
+        return asked if has_records else None
+
+    def read_snapshot(self, batches: bytes) -> None:
+        """A slice of the snapshot that it begins with."""
+
+    def end_snapshot(self, offset: int) -> None:
+        """All of the snapshot is read; it ends there."""
+
+    def snapshot_image(self, image: ClusterImage) -> ClusterImage:
+        """The image to write snapshots of, where the controller's state is `image`."""
+        return image
+
+    def hold(self, offset: int | None) -> None:
+        """A snapshot at that offset is being written; None: not any more."""
+
+    def on_replayed(self, batches: bytes) -> None:
+        """A standby reads what is committed."""
+
+    def on_written(self, batches: bytes) -> None:
+        """This node leads, and has decided and replayed these batches."""
+
+    def on_committed(self, end_offset: int) -> None:
+        """What this node wrote is committed below that offset."""
+
+    def on_reverted(self, offset: int) -> None:
+        """What this node wrote from that offset on is not there any more."""
+
+
+def shadow_of(kafka_way: frozenset[str]) -> Shadow:
+    """A KafkaShadow where a departure is switched back that needs one."""
+    return KafkaShadow(kafka_way) if kafka_way & _NEEDED_BY else Shadow()
+
+
+class KafkaShadow(Shadow):
+    """Follows the log as the controller does. ControllerFaultError where Kafka's controller halts."""
+
+    def __init__(self, kafka_way: frozenset[str]) -> None:
+        self._way = kafka_way
+        self._asked_kraft_version: int | None = None  # By a refused request: the next records bring it.
+        self.eligible = EligibleIndex() if STALE_ELIGIBLE in kafka_way else None
+        self._committed_eligible = deepcopy(self.eligible)
+        has_image = bool({ABORTED_RECORDS, DELETED_SETTINGS} & kafka_way)
+        self.published = PublishedImage(kafka_way) if has_image else None
+        self._written: deque[StoredBatch] = deque()  # By this node, and not committed.
+        self._snapshot_end: int | None = None
+
+    def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
+        wanted = self._asked_kraft_version if asked is None else asked
+        self._asked_kraft_version = None if has_records else wanted
+        return wanted if has_records else None
+
+    # Snapshots.
+
+    def read_snapshot(self, batches: bytes) -> None:
+        if self.published is not None:
+            replay(self.published.image, decode_records(batches))
+        self._follow_elrs(batches)
+
+    def end_snapshot(self, offset: int) -> None:
+        self._snapshot_end = offset
+        if self.published is not None:
+            self.published.begin(offset)
+
+    def snapshot_image(self, image: ClusterImage) -> ClusterImage:
+        return image if self.published is None else self.published.image
+
+    def hold(self, offset: int | None) -> None:
+        if self.published is not None:
+            self.published.held = offset
+
+    # The log.
+
+    def on_replayed(self, batches: bytes) -> None:
+        for offset, record in records_of_batches(batches):
+            begins = isinstance(record, BeginTransactionRecord)
+            if begins and offset == self._snapshot_end and SNAPSHOT_ENDS in self._way:
+                raise ControllerFaultError(f"a transaction begins at {offset}, where the snapshot ends")
+        self._follow_elrs(batches)
+        if self.published is not None:
+            self.published.hand_over(batches)
+
+    def _follow_elrs(self, batches: bytes) -> None:
+        _replay(self.eligible, batches)
+        _replay(self._committed_eligible, batches)
+
+    def on_written(self, batches: bytes) -> None:
+        self._written += split_batches(batches, check_crc=False)[0]
+        _replay(self.eligible, batches)
+
+    def on_committed(self, end_offset: int) -> None:
+        # Kafka's leader hands over each batch by itself.
+        while self._written and self._written[0].last_offset < end_offset:
+            data = self._written.popleft().data
+            _replay(self._committed_eligible, data)
+            if self.published is not None:
+                self.published.hand_over(data)
+
+    def on_reverted(self, offset: int) -> None:
+        while self._written and self._written[-1].base_offset >= offset:
+            self._written.pop()
+        self._asked_kraft_version = None
+        self.eligible = deepcopy(self._committed_eligible)
+        for each in self._written:
+            _replay(self.eligible, each.data)
+
+
+def _replay(index: EligibleIndex | None, batches: bytes) -> None:
+    if index is not None:
+        for _, record in records_of_batches(batches):
+            index.replay(record)

@@ -1,0 +1,49 @@
+"""The changes that Kafka's controller makes of partitions that its index of ELRs names in vain (BrokersToElrs)."""
+
+from collections import Counter
+
+import numpy as np
+
+from kcore._ext.election import CALLS, CRASHED, LEAVES
+from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
+from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.replication.kraft_changes import decide, described_brokers
+from kcore.replication.kraft_results import KraftElections
+
+
+def changes_of_stale(context: ControllerContext, broker_id: int, *, crashed: bool) -> list[KraftElections]:
+    """Behind the changes of the partitions that have the broker in their ISR or ELR, when it goes.
+
+    ControllerFaultError where the index names a topic or a partition that is gone. Source: generateLeaderAndIsrUpdates
+    with BrokersToElrs.partitionsWithBrokerInElr.
+    """
+    remaining = _stale_rows(context, broker_id)
+    if not remaining:
+        return []
+    table = context.image.table
+    flags = CALLS | LEAVES | (CRASHED if crashed else 0)
+    brokers__b = described_brokers(table, [table.brokers.row(broker_id)], flags)
+    found = []
+    for turn in range(max(remaining.values())):
+        rows = np.array(sorted(row for row, count in remaining.items() if count > turn), np.int32)
+        found.append(decide(table, kraft_settings(context), rows, brokers__b))
+    return [each for each in found if len(each)]
+
+
+def _stale_rows(context: ControllerContext, broker_id: int) -> Counter[int]:
+    """How often the index names each partition, but for the one time that is right."""
+    index, table, found = context.shadow.eligible, context.image.table, Counter[int]()
+    if index is None:
+        return found
+    for topic_id, partition in index.of_broker(broker_id):
+        topic_row = context.image.topics.row_of_id(topic_id)
+        row = -1 if topic_row is None else table.row_at(topic_row, partition)
+        if row < 0:
+            gone = f"Topic ID {topic_id} existed in isrMembers, but not in the topics map."
+            raise ControllerFaultError(f"java.lang.RuntimeException: {gone}")
+        found[row] += 1
+    if table.elr__pi is not None:
+        for row in [*found]:
+            found[row] -= int(table.brokers.row(broker_id) in table.elr__pi[row].tolist())
+    return +found

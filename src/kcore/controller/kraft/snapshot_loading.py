@@ -1,0 +1,44 @@
+"""A snapshot on its way into a controller, slice by slice: a state of its own until all of it is read."""
+
+from kcore.controller.kraft.kafka_way.shadow import shadow_of
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
+from kcore.metadata.replay import replay
+from kcore.raft.state_machine import SnapshotReader
+from kcore.wire.records import decode_records
+
+
+class SnapshotLoading:
+    """Reads one snapshot."""
+
+    def __init__(self, reader: SnapshotReader, kafka_way: frozenset[str]) -> None:
+        self._reader, self._image = reader, ClusterImage()
+        self.snapshot = reader.snapshot
+        self.is_empty = True  # It has control records alone.
+        self.shadow = shadow_of(kafka_way)  # What goes with the state in Kafka's way.
+
+    def read_slice(self) -> bool:
+        """Reads the next slice; whether there was one."""
+        batches = next(self._reader, None)
+        if batches is None:
+            return False
+        records = decode_records(batches)
+        replay(self._image, records)
+        self.is_empty = self.is_empty and bool((records.control_type >= 0).all())
+        self.shadow.read_snapshot(batches)
+        return True
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the snapshot was deleted meanwhile."""
+        return self._reader.is_lost
+
+    def whole(self, release: str) -> ClusterImage:
+        """The state, once all slices are read."""
+        image, end = self._image, self.snapshot.offset
+        image.end_offset, image.epoch = end, self.snapshot.epoch
+        image.registered_at = dict.fromkeys(image.registered_at, end - 1)
+        if release == "3.9.1" and not self.is_empty:  # Its oldest levels write no level into snapshots.
+            image.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
+        self.shadow.end_snapshot(end)
+        return image
