@@ -146,7 +146,6 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",
         "answers NOT_CONTROLLER at once to what is not only read",
         "a standby's ACLs may be old, and the client is to ask the active controller anyway",
-        "a standby's answer may be NOT_CONTROLLER in place of another error",
     ),
     SIZES: Departure(
         "has no limit",

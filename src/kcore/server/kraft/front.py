@@ -12,7 +12,7 @@ from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.error_responses import in_version, refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
@@ -139,7 +139,8 @@ class ControllerFront(QuorumFront):
             return await self._enveloped(context, request, asked)
         if not is_parsed(request):
             raise _senseless(asked)
-        return await self._asked(context, asked)
+        response = await self._asked(context, asked)
+        return None if response is None else in_version(response, version)
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message:
         """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
