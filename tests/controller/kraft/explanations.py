@@ -184,6 +184,24 @@ def _standbys(difference: Difference, story: Json, step: Json) -> bool:
     return difference.found is None or {*codes(difference.found)} - {Errors.NONE} == {Errors.NOT_CONTROLLER}
 
 
+def _leaders_named(difference: Difference, story: Json, step: Json) -> bool:
+    """A standby names the leader in DescribeQuorum, or says that it does not lead: nothing else differs."""
+    if step["kind"] != "request" or "node" not in step or not _is_response(difference):
+        return False
+    if Errors.NOT_LEADER_OR_FOLLOWER not in codes(step["response"]):
+        return False
+    return _without_leader(difference.expected) == _without_leader(difference.found)
+
+
+def _without_leader(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_leader(each) for each in node]
+    if isinstance(node, dict):
+        kept = {*node} - ({"leaderId", "leaderEpoch"} if "currentVoters" in node else {"errorMessage"})
+        return {key: _without_leader(node[key]) for key in kept}
+    return node
+
+
 # Departures with a switch.
 
 
@@ -244,7 +262,7 @@ def _acls_fail_together(difference: Difference, story: Json, step: Json) -> bool
     if not _is_response(difference):
         return {each["type"] for each in _records(difference.found)} == {"AccessControlEntryRecord"}
     rows = step["request"]["creations"]
-    of_filters = [any(row[name] in wrong for name, wrong in FILTER_CODES.items()) for row in rows]
+    of_filters = [any(row.get(name) in wrong for name, wrong in FILTER_CODES.items()) for row in rows]
     answers = [each["errorCode"] for each in difference.found["results"]]
     refused = [answer == Errors.INVALID_REQUEST for answer in answers]
     return any(of_filters) and all(there for there, wrong in zip(refused, of_filters, strict=True) if wrong)
@@ -304,6 +322,7 @@ EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.ABORTED_RECORDS: _aborted_records,
     departures.DELETED_SETTINGS: _deleted_topics_settings,
     departures.STANDBYS: _standbys,
+    departures.LEADERS_NAMED: _leaders_named,
     departures.RECORD_LIMITS: _record_limits,
     departures.CLEAN_BOUNCE_WAITS: _clean_bounce,
     departures.FENCES_ONE_BY_ONE: _fences_one_by_one,
