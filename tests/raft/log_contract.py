@@ -7,6 +7,7 @@ import pytest
 
 import cases
 from kcore.errors import DecodeError, RaftLogError
+from kcore.raft.batches import end_offset_of, split_batches
 from kcore.raft.log import Appended, RaftLog, SnapshotPiece
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from raft.batches import append, batch, recorded_log, snapshot
@@ -94,6 +95,17 @@ class LogContract:
             log.append_as_follower(batch(0, 1) + bytes(damaged) + batch(2, 1), 1)
         assert log.end_offset == 1
 
+    def test_a_follower_may_split_the_batches_itself(self, log: RaftLog) -> None:
+        """What it has split is appended as if the log had done that: up to a later epoch, or to damage."""
+        data = batch(0, 1) + batch(1, 2) + batch(2, 3)
+        assert log.append_as_follower(data, 2, split_batches(data)) == Appended(0, 1)
+        damaged = bytearray(batch(2, 2) + batch(3, 2))
+        damaged[-1] ^= 1
+        with pytest.raises(DecodeError):
+            log.append_as_follower(bytes(damaged), 2, split_batches(bytes(damaged)))
+        assert log.end_offset == 3
+        assert log.read(0, 1 << 20, 3) == data[: len(batch(0, 1) + batch(1, 2))] + batch(2, 2)
+
     def test_a_follower_refuses_a_gap(self, log: RaftLog) -> None:
         append(log, (1, 2))
         for base_offset in (1, 3):
@@ -101,6 +113,11 @@ class LogContract:
                 log.append_as_follower(batch(base_offset, 1), 1)
 
     # Read.
+
+    def test_where_what_was_read_ends(self, log: RaftLog) -> None:
+        append(log, (1, 2), (3, 1), (4, 3))
+        ends = [end_offset_of(log.read(offset, max_bytes, 6)) for offset in (0, 2, 3) for max_bytes in (1, MANY)]
+        assert ends == [2, 6, 3, 6, 6, 6]
 
     def test_reads_whole_batches(self, log: RaftLog) -> None:
         append(log, (1, 2), (1, 3), (2, 1))

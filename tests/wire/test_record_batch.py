@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cases
 from kcore.errors import DecodeError
-from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, crc32c, index_entries, scan_batches
+from kcore.wire.record_batch import BATCH_COLUMNS, RecordBatches, crc32c, index_entries, scan_batches, steps_of
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from reference import crc32c as crc_twin
@@ -192,6 +192,14 @@ def test_index_entries_are_their_twin(interval: int, closed: bool) -> None:
         assert list(zip(entries.timestamp.tolist(), entries.timestamp_offset.tolist(), strict=True)) == timeindex
         assert entries.offset_index() == b"".join(struct.pack(">ii", *entry) for entry in index)
         assert entries.time_index() == b"".join(struct.pack(">qi", *entry) for entry in timeindex)
+
+
+@pytest.mark.parametrize("values", [[], [3], [3, 3, 9, 4]])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_steps_are_differences_with_what_comes_before(values: list[int], dtype: type[Any]) -> None:
+    column = np.array(values, dtype)
+    assert steps_of(column, -1).tolist() == np.diff(column, prepend=-1).tolist()
+    assert column.tolist() == values
 
 
 def test_index_entries_of_offsets_that_do_not_fit() -> None:

@@ -5,7 +5,7 @@ A node handles few batches at a time, so that unpacking a header beats making co
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kcore.errors import DecodeError, RaftLogError
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
@@ -13,7 +13,7 @@ from kcore.wire.record_building import CONTROL
 
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 _BASE_OFFSET: Final = Struct(">q")
-_EPOCH: Final = Struct(">i")
+_INT32: Final = Struct(">i")
 MAGIC: Final = 2
 CRC_END: Final = 21
 ATTRIBUTES_END: Final = 23
@@ -39,7 +39,10 @@ class StoredBatch(NamedTuple):
         return int.from_bytes(self.data[HEADER_END - 4 : HEADER_END], signed=True)
 
 
-def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBatch], DecodeError | None]:
+SplitBatches: TypeAlias = tuple[list[StoredBatch], DecodeError | None]
+
+
+def split_batches(data: bytes, *, check_crc: bool = True) -> SplitBatches:
     """The whole batches at the beginning of `data`; a last one that is cut off is left out.
 
     The error is that of the first batch that is damaged: none comes behind it. `check_crc`: unless a log has done so.
@@ -47,7 +50,7 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBa
     batches: list[StoredBatch] = []
     position, size = 0, len(data)
     while size - position >= LENGTH_END:
-        length = int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
+        (length,) = _INT32.unpack_from(data, position + LENGTH_END - 4)
         if length < HEADER_END - LENGTH_END:
             return batches, DecodeError("a record batch shorter than its header", position)
         end = position + LENGTH_END + length
@@ -56,16 +59,26 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> tuple[list[StoredBa
         base_offset, _, epoch, magic, crc, attributes, last_delta = HEADER.unpack_from(data, position)
         if magic != MAGIC or last_delta < 0 or (check_crc and crc32c(data[position + CRC_END : end]) != crc):
             return batches, DecodeError("a record batch that is damaged", position)
-        is_control = bool(attributes & CONTROL)
+        is_control = attributes & CONTROL != 0
         batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))
         position = end
     return batches, None
 
 
+def end_offset_of(batches: bytes) -> int:
+    """The offset behind the last record of whole batches, at least one, as a log returns them."""
+    position, begin = 0, 0
+    while position < len(batches):
+        begin = position
+        position += LENGTH_END + _INT32.unpack_from(batches, position + LENGTH_END - 4)[0]
+    base_offset, _, _, _, _, _, last_delta = HEADER.unpack_from(batches, begin)
+    return int(base_offset + last_delta + 1)
+
+
 def restamped(batch: StoredBatch, base_offset: int, epoch: int) -> bytes:
     """The same batch at another offset, of another epoch: neither is covered by the CRC."""
     data = batch.data
-    return _BASE_OFFSET.pack(base_offset) + data[8:LENGTH_END] + _EPOCH.pack(epoch) + data[LENGTH_END + 4 :]
+    return _BASE_OFFSET.pack(base_offset) + data[8:LENGTH_END] + _INT32.pack(epoch) + data[LENGTH_END + 4 :]
 
 
 def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:

@@ -16,12 +16,10 @@ from kcore.replication.raft_log import OffsetAndEpoch
 INTERVAL_MS: Final = 60_000
 
 
-def poll(node: NodeContext, now_ms: int) -> int:
-    """Deletes old snapshots at most once a minute. Returns the next deadline in ms."""
-    if node.clean_deadline_ms <= now_ms:
-        node.clean_deadline_ms = now_ms + INTERVAL_MS
-        clean(node, now_ms)
-    return node.clean_deadline_ms
+def poll(node: NodeContext, now_ms: int) -> None:
+    """At `clean_deadline_ms`: deletes old snapshots, and sets the deadline to a minute from now."""
+    node.clean_deadline_ms = now_ms + INTERVAL_MS
+    clean(node, now_ms)
 
 
 def clean(node: NodeContext, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kcore.errors import RaftLogError
-from kcore.raft.batches import split_batches
+from kcore.raft.batches import end_offset_of
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
 from kcore.raft.log import Refused
 from kcore.raft.node import RaftNode
@@ -133,11 +133,10 @@ class StateMachineDriver(Generic[E]):
 
     def _read(self) -> Sequence[AnyAppend | Resign | E]:
         data = self._node.log.read(self.position, SLICE_BYTES, self._committed)
-        batches, _ = split_batches(data, check_crc=False)
-        if not batches:  # The high watermark is within a batch: it comes whole with a later one.
+        if not data:  # The high watermark is within a batch: it comes whole with a later one.
             self._committed = self.position
             return ()
-        self.position = batches[-1].last_offset + 1
+        self.position = end_offset_of(data)
         return self._machine.on_committed(data, self.position)
 
     # What comes of it.

@@ -7,23 +7,21 @@ records, so that the leader's disk and its followers' disks work at the same tim
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kcore.raft.replicas import Address, ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 
 
-@dataclass(frozen=True, slots=True)
-class StoreElection:
+class StoreElection(NamedTuple):
     """The file `quorum-state`, durable before anything behind it; as of that kraft.version."""
 
     election: ElectionState
     kraft_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(NamedTuple):
     """Flush the log, at least up to that offset, then call `on_flushed` with this effect.
 
     A later one covers earlier ones. A flush from before a truncation does not cover what was written after it: the node
@@ -34,8 +32,7 @@ class Flush:
     cuts: int = 0  # How often the log had been cut when this was asked for.
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """Send a request; its response goes to `on_response(correlation_id, ...)`, None for a lost connection or none.
 
     `destination` is the node's id, or below -1 a bootstrap server whose id is not known yet.
@@ -48,23 +45,20 @@ class Send:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendResponse:
+class SendResponse(NamedTuple):
     """The response to a request that came in under `reply_to`. Each request is answered once."""
 
     reply_to: Hashable
     response: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """The high watermark is there now: all records below it are in the log for ever."""
 
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChanged:
+class LeaderChanged(NamedTuple):
     """Another leader, none (-1), or another epoch; for the leader itself once `epoch_start_offset` is committed."""
 
     leader_id: int
@@ -72,22 +66,20 @@ class LeaderChanged:
     epoch_start_offset: int = -1  # Of the leader itself: where its epoch begins.
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotLoaded:
+class SnapshotLoaded(NamedTuple):
     """The log was replaced by a snapshot of the leader's: forget the state, load that."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """A line for the operator's log; of each kind at most one in each state of the node, whatever peers send."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped:  # No tuple: an empty one is false.
     """A graceful shutdown is through: the process may end."""
 
 

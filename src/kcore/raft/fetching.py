@@ -29,6 +29,8 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
+NOT_DIVERGING: Final = EpochEndOffset()
+NO_SNAPSHOT: Final = SnapshotId()
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
 
 
@@ -37,6 +39,7 @@ class WaitingFetch(NamedTuple):
 
     request: FetchRequest
     partition: FetchPartition
+    replica: ReplicaKey
     version: int
     deadline_ms: int
 
@@ -59,7 +62,7 @@ def on_fetch_request(
     if partition is None:
         return FetchResponse(error_code=Errors.INVALID_REQUEST)
     wait_ms = min(request.max_wait_ms, node.config.fetch_timeout_ms)  # No follower waits longer for its leader.
-    fetch = WaitingFetch(request, partition, version, now_ms + wait_ms)
+    fetch = WaitingFetch(request, partition, replica_key(request, partition), version, now_ms + wait_ms)
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
@@ -100,7 +103,7 @@ def has_early_news(node: NodeContext, fetch: WaitingFetch) -> bool:
     """An option: replicas whose version cannot send the high watermark they know get a new one at once, too."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
-    progress = node.leading.known(replica_key(fetch))
+    progress = node.leading.known(fetch.replica)
     return progress is not None and known_high_watermark(node) > progress.sent_high_watermark
 
 
@@ -113,7 +116,7 @@ def known_high_watermark(node: NodeContext) -> int:
 def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
     """Remembers the high watermark in a response that is sent. Returns the response."""
     if node.config.early_high_watermark and node.leading is not None:
-        progress = node.leading.known(replica_key(fetch))
+        progress = node.leading.known(fetch.replica)
         if progress is not None:
             progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
     return response
@@ -127,8 +130,7 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
     """
     partition = fetch.partition
     error = leader_only_error(node, partition.current_leader_epoch)
-    key = replica_key(fetch)
-    if error is Errors.NONE and key.id == node.local.id:
+    if error is Errors.NONE and fetch.replica.id == node.local.id:
         error = Errors.UNKNOWN_SERVER_ERROR  # A fetch from this node's own id: answered as Kafka does.
     if error is not Errors.NONE:
         return Found(error)
@@ -138,7 +140,7 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
         max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
         records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
         if is_new or partition.log_start_offset < 0:
-            node.leading.on_fetch(node, key, flushed_end_offset(partition), now_ms)
+            node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)
 
 
@@ -159,11 +161,10 @@ def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
     return log.validate_offset_and_epoch(offset, epoch)
 
 
-def replica_key(fetch: WaitingFetch) -> ReplicaKey:
+def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
     """Since version 15 in `replica_state` (KIP-903)."""
-    request = fetch.request
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
-    return ReplicaKey(replica_id, fetch.partition.replica_directory_id)
+    return ReplicaKey(replica_id, partition.replica_directory_id)
 
 
 # The response.
@@ -187,6 +188,8 @@ def fetch_response(
         error_code=error,
         high_watermark=-1 if error else known_high_watermark(node),
         log_start_offset=node.log.start_offset,
+        diverging_epoch=NOT_DIVERGING,
+        snapshot_id=NO_SNAPSHOT,
         current_leader=LeaderIdAndEpoch(leader_id=state.leader_id, leader_epoch=state.epoch),
         aborted_transactions=None,
         records=records,
@@ -230,10 +233,8 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers those whose wait is over with nothing; when the next one's is, at the earliest."""
+    """Answers those whose wait is over with nothing; when the next one's is, at the earliest. At least one waits."""
     leading = node.leading
-    if leading is None or not leading.fetches:
-        return NEVER_MS
     if leading.fetch_deadline_ms <= now_ms:  # Else no wait is over: with thousands of them it is not looked at each.
         for reply_to, fetch in list(leading.fetches.items()):
             if fetch.deadline_ms <= now_ms:

@@ -132,7 +132,8 @@ def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
 
 def _on_leader_high_watermark(node: NodeContext, state: Follower, high_watermark: int) -> None:
     """Responses may arrive out of order; the leader's high watermark never decreases."""
-    state.leader_high_watermark = max(state.leader_high_watermark, high_watermark)
+    if high_watermark > state.leader_high_watermark:
+        state.leader_high_watermark = high_watermark
     update_high_watermark(node, state)
 
 
@@ -159,10 +160,11 @@ def append(node: NodeContext, records: bytes) -> bool:
     it again. NewerReleaseError, and nothing is written, for records that only a newer release can load.
     """
     before = node.log.end_offset
-    batches, _ = split_batches(records, check_crc=False)
+    split = split_batches(records)
+    batches, _ = split
     size, problem = _loadable(node, records, batches)
     try:
-        node.log.append_as_follower(records[:size], node.epoch)
+        node.log.append_as_follower(records[:size], node.epoch, split if problem is None else None)
     except (DecodeError, RaftLogError) as error:
         problem = error
     end_offset = node.log.end_offset
@@ -189,16 +191,13 @@ def _loadable(
 ) -> tuple[int, DecodeError | RaftLogError | None]:
     """How many bytes come before the first control batch that this node could not load, and what is wrong with it.
 
-    Damaged batches, gaps and later epochs are checked by the log itself.
+    `batches`: those before the first one that is damaged. Gaps and later epochs are checked by the log itself.
     """
     size, end_offset = 0, node.log.end_offset
     for batch in batches:
         if batch.base_offset != end_offset or batch.epoch > node.epoch:
             break
         if batch.is_control:
-            _, damage = split_batches(batch.data)
-            if damage is not None:
-                break
             try:
                 control_messages(batch)
             except DecodeError as error:

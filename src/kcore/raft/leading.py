@@ -3,6 +3,7 @@ watermark counts flushed records: of followers, since they fetch only from their
 offset (`following.pipelines`); of the leader, up to the last `on_flushed`. Source: LeaderState, KafkaRaftClient.
 """
 
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Final
 
@@ -51,12 +52,14 @@ class LeaderState:
         self.epoch_start_offset = node.log.end_offset
         self.local = node.local
         self.voters: dict[int, ReplicaProgress] = {}
-        self.observers: dict[ReplicaKey, ReplicaProgress] = {}  # The one that has been silent longest comes first.
+        # The one that has been silent longest comes first. No dict: the search for the first entry of a dict goes over
+        # all entries that were removed before it.
+        self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
         self.fetched_voters: set[int] = set()  # Since the deadline below was set.
         self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
         self.accumulator = Accumulator(node.log.end_offset)
         self.flushing = 0  # Up to where a flush is under way.
-        self.fetches: dict[Hashable, WaitingFetch] = {}  # By whom to answer, oldest first.
+        self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By whom to answer, oldest first.
         self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
@@ -283,7 +286,11 @@ def end(node: NodeContext) -> None:
 def poll(node: NodeContext, now_ms: int) -> int:
     """Writes records whose linger is over, answers requests whose wait is over. Returns the next deadline."""
     leading = node.leading
-    deadline_ms = min(voter_changes.poll(node, now_ms), fetching.poll(node, now_ms))
+    deadline_ms = NEVER_MS
+    if leading.change is not None:
+        deadline_ms = voter_changes.poll(node, now_ms)
+    if leading.fetches:
+        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms))
     linger_ms = leading.accumulator.deadline_ms
     if linger_ms is not None and linger_ms <= now_ms:
         leading.drain(node, now_ms)

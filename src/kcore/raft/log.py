@@ -9,6 +9,7 @@ Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from kcore.raft.batches import SplitBatches
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 
 
@@ -74,12 +75,12 @@ class RaftLog(Protocol):
     def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
         """Writes whole batches of `epoch` that go on from the end; RaftLogError if they do not or it is older."""
 
-    def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
+    def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
         """Writes what a leader of `epoch` sent, offsets and epochs as they are there; None if nothing was new.
 
         An incomplete last batch is left out, and so is everything from a batch of an epoch above `epoch` on
         (KAFKA-18723). DecodeError for a damaged batch, with those before it written; RaftLogError for offsets that do
-        not continue the log.
+        not continue the log. `split`: what `split_batches(batches)` returned, if that was called already.
         """
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from kcore.errors import RaftLogError
-from kcore.raft.batches import StoredBatch, check_sequence, split_batches
+from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
@@ -83,8 +83,8 @@ class MemoryLog:
             self._append(batch)
         return Appended(first, self.end_offset - 1)
 
-    def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
-        found, problem = split_batches(batches)
+    def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
+        found, problem = split or split_batches(batches)
         newer = next((k for k, batch in enumerate(found) if batch.epoch > epoch), None)
         if newer is not None:  # Of a leader after the one that was asked: its epoch must be learnt first (KAFKA-18723).
             found, problem = found[:newer], None

@@ -28,14 +28,16 @@ def poll(node: NodeContext, now_ms: int) -> None:
     """Leaves nothing undone that is due, and `next_deadline_ms` set."""
     deadline_ms = NEVER_MS
     for _ in range(MAX_TURNS):
-        if node.is_stopped or _finishes_shutdown(node, now_ms):
+        if node.shutdown_deadline_ms is not None and (node.is_stopped or _finishes_shutdown(node, now_ms)):
             node.next_deadline_ms = None
             return
         state = node.quorum.state
         deadline_ms = _POLLS[type(state)](node, state, now_ms)
         if node.quorum.state is state:
             break
-    node.next_deadline_ms = min(deadline_ms, cleaning.poll(node, now_ms))
+    if node.clean_deadline_ms <= now_ms:
+        cleaning.poll(node, now_ms)
+    node.next_deadline_ms = min(deadline_ms, node.clean_deadline_ms)
     _announce_leader(node)
 
 
@@ -60,8 +62,7 @@ def _announce_leader(node: NodeContext) -> None:
 
 def _finishes_shutdown(node: NodeContext, now_ms: int) -> bool:
     """Ends the shutdown: no other node waits for this one, or the time-out is over. Source: maybeCompleteShutdown."""
-    if node.shutdown_deadline_ms is None:
-        return False
+    assert node.shutdown_deadline_ms is not None
     state = node.quorum.state
     voters = node.voter_history.last_voters
     has_remote_leader = state.leader_id not in (NO_LEADER, node.local.id)

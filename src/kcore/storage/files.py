@@ -254,7 +254,7 @@ def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
     As Kafka does: a file beside it is written and fsynced, renamed over it, and the folder is fsynced
     (Utils.atomicMoveWithFallback).
     """
-    beside = path.with_name(path.name + ".tmp")
+    beside = Path(f"{path}.tmp")
     file = files.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         try:

@@ -134,8 +134,9 @@ def _used_bytes(file: int, size: int, files: FileSystem) -> int:
 
 def _check_rising(name: str, values: npt.NDArray[np.integer]) -> None:
     numbers = values.astype(np.int64)
+    if not len(numbers) or (numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()):
+        return
     if (wrong := np.flatnonzero(numbers < 0)).size:
         raise StorageError(f"entry {wrong[0]}: {name} {numbers[wrong[0]]} is negative")
-    if (wrong := np.flatnonzero(numbers[1:] <= numbers[:-1])).size:
-        at = int(wrong[0]) + 1
-        raise StorageError(f"entry {at}: {name} {numbers[at]} does not rise above {numbers[at - 1]}")
+    at = int(np.flatnonzero(numbers[1:] <= numbers[:-1])[0]) + 1
+    raise StorageError(f"entry {at}: {name} {numbers[at]} does not rise above {numbers[at - 1]}")

@@ -3,7 +3,6 @@
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -27,7 +26,7 @@ TIME_BEGIN, TIME_END = 35, 43  # Where a batch has its largest timestamp.
 MOST_DECOMPRESSED: Final = 2**28  # Of a batch whose records are searched for a time.
 LAST_DELTA, LAST_DELTA_END = 23, 27  # And where the last of its offsets is told.
 _HEADER: Final = Struct(">qi")  # Of a batch: its base offset, its length from there on.
-FEW_BYTES: Final = 1 << 14  # Of batches.
+FEW_BYTES: Final = 1 << 12  # Of batches.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 
 
@@ -62,10 +61,15 @@ class LiveSegment:
         """As `appended`."""
         if not self._knows(position):
             return
-        places = list(accumulate((len(batch.data) for batch in batches), initial=position))
-        times = (int.from_bytes(batch.data[TIME_BEGIN:TIME_END], signed=True) for batch in batches)
-        offsets = [batch.base_offset for batch in batches]
-        self._take(offsets, places[:-1], batches[-1].last_offset + 1, places[-1], max(times))
+        for batch in batches:
+            if not self._positions or position > self._positions[-1] + self._interval_bytes:
+                self._offsets.append(batch.base_offset)
+                self._positions.append(position)
+            position += len(batch.data)
+            timestamp = int.from_bytes(batch.data[TIME_BEGIN:TIME_END], signed=True)
+            if timestamp > self._max_timestamp:
+                self._max_timestamp = timestamp
+        self._size, self._end_offset = position, batches[-1].last_offset + 1
 
     def _knows(self, position: int) -> bool:
         """Whether what lies before `position` is learnt: nothing does, where a segment begins with these batches."""

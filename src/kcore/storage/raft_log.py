@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from kcore.errors import RaftLogError, StorageError
-from kcore.raft.batches import StoredBatch, check_sequence, split_batches
+from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
-FEW_BYTES: Final = 1 << 14  # Of batches.
+FEW_BYTES: Final = 1 << 11  # Of batches.
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
 
 
@@ -125,11 +125,11 @@ class DiskRaftLog:
         self._log = SegmentedLog(
             self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True, files=files
         )
-        self._start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
-        if self._start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
+        self.start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
+        if self.start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
             self._log.abandon()
-            raise StorageError(f"{self.folder}: the log begins at {self._start_offset}, and no snapshot there or later")
-        self._snapshots.forget(self._snapshots.below(self._start_offset))
+            raise StorageError(f"{self.folder}: the log begins at {self.start_offset}, and no snapshot there or later")
+        self._snapshots.forget(self._snapshots.below(self.start_offset))
         self.truncate_to_latest_snapshot()
 
     @property
@@ -173,13 +173,9 @@ class DiskRaftLog:
     # Where it begins and ends.
 
     @property
-    def start_offset(self) -> int:
-        return self._start_offset
-
-    @property
     def last_epoch(self) -> int:
-        latest = self._log.epochs.latest_epoch
-        return self._rules().last_fetched_epoch if latest is None else latest
+        entries = self._log.epochs.entries
+        return entries[-1].epoch if entries else self._rules().last_fetched_epoch
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
@@ -200,9 +196,8 @@ class DiskRaftLog:
             return self._log.size_bytes
 
     def _rules(self) -> Rules:
-        return Rules(
-            self._log.epochs, self._start_offset, self.end_offset, self.earliest_snapshot, self.latest_snapshot
-        )
+        snapshots = self._snapshots
+        return Rules(self._log.epochs, self.start_offset, self.end_offset, snapshots.earliest, snapshots.latest)
 
     def update_high_watermark(self, offset: int) -> None:
         if not self.high_watermark <= offset <= self.end_offset:
@@ -221,8 +216,8 @@ class DiskRaftLog:
             raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
         return self._append(batches, found)
 
-    def append_as_follower(self, batches: bytes, epoch: int) -> Appended | None:
-        found, problem = split_batches(batches)
+    def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
+        found, problem = split or split_batches(batches)
         newer = next((row for row, batch in enumerate(found) if batch.epoch > epoch), None)
         if newer is not None:  # Of a leader after the one that was asked: its epoch is learnt first (KAFKA-18723).
             found, problem = found[:newer], None
@@ -279,8 +274,8 @@ class DiskRaftLog:
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
-        if not self._start_offset <= offset <= self.end_offset:
-            raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        if not self.start_offset <= offset <= self.end_offset:
+            raise RaftLogError(f"offset {offset} is not in the log, from {self.start_offset} to {self.end_offset}")
         if offset >= end_offset:
             return b""
         first_offset, end, data = self._newest  # What most followers are about to ask for.
@@ -300,8 +295,8 @@ class DiskRaftLog:
 
     def epoch_at(self, offset: int) -> int:
         epoch = self._log.epochs.epoch_for_offset(offset)
-        if epoch is None or not self._start_offset <= offset < self.end_offset:
-            raise RaftLogError(f"offset {offset} is not in the log, from {self._start_offset} to {self.end_offset}")
+        if epoch is None or not self.start_offset <= offset < self.end_offset:
+            raise RaftLogError(f"offset {offset} is not in the log, from {self.start_offset} to {self.end_offset}")
         return epoch
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
@@ -324,7 +319,7 @@ class DiskRaftLog:
 
     def _batch_at(self, offset: int) -> int:
         """Where the batch begins that has that offset; itself at the log's end, and below its start."""
-        if not self._start_offset <= offset < self.end_offset:
+        if not self.start_offset <= offset < self.end_offset:
             return offset
         return int.from_bytes(self.read(offset, 1, self.end_offset)[:8])
 
@@ -340,17 +335,17 @@ class DiskRaftLog:
         with self._writing:
             self._lower_recovery_point(self._log.first_offset)
             self._log.start_anew(latest.offset)
-            self._start_offset = self.end_offset = self.high_watermark = latest.offset
+            self.start_offset = self.end_offset = self.high_watermark = latest.offset
             self._snapshots.forget(self._snapshots.older_than(latest))
         return True
 
     def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
-        if snapshot not in self._snapshots or snapshot.offset <= self._start_offset:
+        if snapshot not in self._snapshots or snapshot.offset <= self.start_offset:
             return False
         if snapshot.offset > self.high_watermark:  # What is behind the newest snapshot must stay (KAFKA-14238).
             raise RaftLogError(f"{snapshot} is past the high watermark {self.high_watermark}")
         with self._writing:
-            self._start_offset = snapshot.offset
+            self.start_offset = snapshot.offset
             self._log.remove_before(snapshot.offset)
             self._snapshots.forget(self._snapshots.older_than(snapshot))
         return True

@@ -24,7 +24,7 @@ from kcore.storage.log import segment_files
 from kcore.storage.log_writer import write_indexes
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.segmented_log import remove_indexes, remove_segment
-from kcore.wire.record_batch import RecordBatches, scan_batches
+from kcore.wire.record_batch import RecordBatches, scan_batches, steps_of
 
 LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
 
@@ -123,7 +123,7 @@ class _Recovery:
         count = _whole(batches, self.end_offset, self._epoch)
         if count:
             epochs = batches.partition_leader_epoch[:count]
-            rises = np.flatnonzero(np.diff(epochs, prepend=self._epoch)).tolist()
+            rises = np.flatnonzero(steps_of(epochs, self._epoch)).tolist()
             for row in [*rises, count - 1]:
                 self.seen.append((int(batches.base_offset[row]), int(epochs[row])))
             self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
@@ -183,6 +183,6 @@ def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:
         with Segment(path, files) as segment:
             batches = scan_batches(segment.data, check_crc=False, stop=True)
         column = batches.partition_leader_epoch
-        for row in np.flatnonzero(np.diff(column, prepend=-1)).tolist():
+        for row in np.flatnonzero(steps_of(column, -1)).tolist():
             epochs.assign(int(column[row]), int(batches.base_offset[row]))
     return epochs

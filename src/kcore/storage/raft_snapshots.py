@@ -1,7 +1,6 @@
 """The snapshots beside a metadata log: written under another name, whole and durable under their own (KIP-630)."""
 
 import os
-from bisect import insort
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +25,7 @@ class RaftSnapshots:
 
     def __init__(self, folder: Path, files: FileSystem = OS) -> None:
         self._folder, self._files = folder, files
-        self._by_age = sorted((OffsetAndEpoch(*found) for found in snapshots_in(folder, files)), key=age)
+        self._set(sorted((OffsetAndEpoch(*found) for found in snapshots_in(folder, files)), key=age))
         self._begun: dict[OffsetAndEpoch, int] = {}  # File descriptors.
 
     def __contains__(self, snapshot: object) -> bool:
@@ -37,13 +36,10 @@ class RaftSnapshots:
         """The whole ones, oldest first."""
         return self._by_age[:]
 
-    @property
-    def earliest(self) -> OffsetAndEpoch | None:
-        return self._by_age[0] if self._by_age else None
-
-    @property
-    def latest(self) -> OffsetAndEpoch | None:
-        return self._by_age[-1] if self._by_age else None
+    def _set(self, by_age: list[OffsetAndEpoch]) -> None:
+        self._by_age = by_age
+        self.earliest = by_age[0] if by_age else None
+        self.latest = by_age[-1] if by_age else None
 
     @property
     def count_begun(self) -> int:
@@ -91,7 +87,7 @@ class RaftSnapshots:
         sync_folder(self._folder, self._files)
         self._close(snapshot)
         if snapshot not in self._by_age:
-            insort(self._by_age, snapshot, key=age)
+            self._set(sorted([*self._by_age, snapshot], key=age))
 
     def _begun_file(self, snapshot: OffsetAndEpoch) -> int:
         if snapshot not in self._begun:
@@ -112,7 +108,7 @@ class RaftSnapshots:
         """Removes these: first, of all of them, the name, so that none is offered that is half gone."""
         if not gone:
             return
-        self._by_age = [each for each in self._by_age if each not in gone]
+        self._set([each for each in self._by_age if each not in gone])
         for snapshot in sorted(gone):
             self._files.replace(self._path(snapshot), self._path(snapshot, DELETED))
         sync_folder(self._folder, self._files)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, segment_path
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches
 
+_BASE_OFFSET: Final = attrgetter("base_offset")
 INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Rebuilt from the segment alone.
 
 
@@ -106,7 +108,11 @@ class SegmentedLog:
 
     def path_of(self, offset: int) -> Path:
         """The segment that has that offset, or would have it."""
-        return self.segments[max(bisect_right(self.base_offsets, offset) - 1, 0)].path
+        return self.segments[self._row_of(offset)].path
+
+    def _row_of(self, offset: int) -> int:
+        """Of the segment that has that offset; the first one of an offset below it."""
+        return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
 
     def duplicate(self) -> int | None:
         """As LogWriter has it: older segments are on the disk."""
@@ -190,7 +196,7 @@ class SegmentedLog:
 
     def remove_before(self, offset: int) -> int:
         """Forgets what is wholly below `offset`: segments, and epochs; how many segments went. The last stays."""
-        gone = max(bisect_right(self.base_offsets, offset) - 1, 0)
+        gone = self._row_of(offset)
         for _ in range(gone):
             segment = self.segments.pop(0)
             segment.close()
@@ -217,8 +223,7 @@ class SegmentedLog:
         """Whole batches from the one that reaches `offset` on, below `end_offset`; of one segment, as Kafka does."""
         if offset >= min(end_offset, self.end_offset):
             return b""
-        first = max(bisect_right(self.base_offsets, offset) - 1, 0)
-        for segment in self.segments[first:]:
+        for segment in self.segments[self._row_of(offset) :]:
             if found := segment.read(offset, max_bytes, end_offset, at_least_one=at_least_one):
                 return found
             if segment.reaches(offset):
@@ -228,7 +233,7 @@ class SegmentedLog:
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that the transaction indexes list for [offset, end_offset) (LocalLog.collectAbortedTransactions)."""
         found: list[AbortedTransaction] = []
-        for segment in self.segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]:
+        for segment in self.segments[self._row_of(offset) :]:
             aborted, is_complete = segment.transactions.overlapping(offset, end_offset)
             found += aborted
             if is_complete:

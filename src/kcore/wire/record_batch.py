@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from sys import maxsize
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
 
 crc32c = records.crc32c
+Integer = TypeVar("Integer", bound=np.signedinteger[Any])
 
 # In the kernel's order. Fields are those of Kafka's DefaultRecordBatch; `position` is ours: where the batch starts.
 BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
@@ -112,6 +113,14 @@ def scan_batches(
     return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*each) for each in skipped))
 
 
+def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:
+    """As `np.diff(values, prepend=before)`, which takes several times as long for the batches of a small segment."""
+    steps = values.copy()
+    steps[1:] -= values[:-1]
+    steps[:1] -= before
+    return steps
+
+
 class IndexEntries(NamedTuple):
     """What a segment's `.index` and `.timeindex` hold; offsets relative to the segment's base offset."""
 
@@ -141,17 +150,17 @@ def index_entries(
     offsets that do not rise or are more than 2**31 - 1 above `base_offset`.
     """
     relative__t = batches.last_offset - base_offset
-    fits__t = (relative__t >= 0) & (relative__t <= MOST_RELATIVE_OFFSET) & (np.diff(relative__t, prepend=-1) > 0)
+    fits__t = (relative__t >= 0) & (relative__t <= MOST_RELATIVE_OFFSET) & (steps_of(relative__t, -1) > 0)
     if not fits__t.all():
         position = int(batches.position[fits__t.argmin()])
         raise DecodeError("a record batch whose offsets do not fit the segment", position)
     rows = index_rows(batches.position.tolist(), interval)
     highest__t = np.maximum.accumulate(batches.max_timestamp)
-    is_higher__t = np.diff(highest__t, prepend=NO_TIMESTAMP) > 0
+    is_higher__t = steps_of(highest__t, NO_TIMESTAMP) > 0
     highest_row__t = np.maximum.accumulate(np.where(is_higher__t, np.arange(len(batches)), 0))
     time_rows = np.array([*rows, len(batches) - 1] if closed and len(batches) else rows, np.int64)
     timestamps = highest__t[time_rows]
-    is_new = np.diff(timestamps, prepend=NO_TIMESTAMP) > 0
+    is_new = steps_of(timestamps, NO_TIMESTAMP) > 0
     return IndexEntries(
         relative__t[rows].astype(np.int32),
         batches.position[rows].astype(np.int32),

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -106,13 +106,14 @@ def encode_records(
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
     """One uncompressed batch of records that are values alone, all of one time (ms): as `encode_records`, and fast."""
     count = len(values)
-    lengths = column_of(map(len, values))
-    starts = column_of(accumulate(lengths, initial=0))[:count]
-    offsets = column_of(range(base_offset, base_offset + count))
-    zeros, nulls = column_of(repeat(0, count)), column_of(repeat(-1, count))
-    batch = column_of((base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1))
+    sizes = [*map(len, values)]
+    header = (base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1)
+    columns = (repeat(0, count), repeat(-1, count), range(base_offset, base_offset + count), sizes)
+    cells = column_of(chain(header, *columns, accumulate(sizes, initial=0)))
+    first = len(header)
+    zeros, nulls, offsets, lengths, starts = (cells[first + k * count : first + (k + 1) * count] for k in range(5))
     return build(
-        [batch[k : k + 1] for k in range(len(batch))],
+        [cells[k : k + 1] for k in range(first)],
         (zeros, offsets, zeros, zeros, nulls, starts, lengths, zeros),
         NO_HEADERS,
         (b"".join(values), b""),

@@ -221,10 +221,14 @@ def records_of(batch: bytes) -> list[Record]:
         return list(decode_records(batch, check_crc=False))
     rows = zip(*(column.cast(kind) for column, kind in zip(columns, _FORMATS, strict=True)), strict=True)
     return [
-        Record(offset, timestamp, _span(batch, *spans[:2]), _span(batch, *spans[2:]), (), sequence, control_type)
-        for _, offset, timestamp, _, sequence, control_type, *spans, _ in rows
+        Record(
+            offset,
+            timestamp,
+            batch[key : key + key_length] if key_length >= 0 else None,
+            batch[value : value + value_length] if value_length >= 0 else None,
+            (),
+            sequence,
+            control_type,
+        )
+        for _, offset, timestamp, _, sequence, control_type, key, key_length, value, value_length, _ in rows
     ]
-
-
-def _span(batch: bytes, offset: int, length: int) -> bytes | None:
-    return batch[offset : offset + length] if length >= 0 else None

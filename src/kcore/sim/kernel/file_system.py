@@ -55,6 +55,11 @@ class SimFile:
         self.count_synced = 0  # Changes before those.
         self.safe = 0
 
+    def append(self, data: bytes | memoryview) -> None:
+        """Puts `data` at the end."""
+        self.unsynced.append(Change(len(self.data), b"", len(data)))
+        self.data += data
+
     def change(self, position: int, before: bytes, data: bytes | memoryview) -> None:
         """Puts `data` in the place of `before`, which begins at `position`."""
         self.data[position : position + len(before)] = data
@@ -68,7 +73,7 @@ class SimFile:
         if done > 0:
             del self.unsynced[:done]
             self.count_synced = count
-            self.safe = min((change.position for change in self.unsynced), default=len(self.data))
+            self.safe = min([change.position for change in self.unsynced], default=len(self.data))
 
     def lose(self, kept: int) -> bytes:
         """Undoes all unsynced changes but the first so many; the bytes of the first one that is undone."""
@@ -145,6 +150,7 @@ class SimFileSystem:
         self.is_full = False
         self.has_refused = False  # It has, since somebody last looked.
         self._crash_at = NEVER
+        self._folders_by_path: dict[str, SimFolder] = {}  # Those found so far; a power cut may take one.
         self._open: dict[int, _Descriptor] = {}
         self._next = 3
 
@@ -172,6 +178,7 @@ class SimFileSystem:
             if folder.unsynced:
                 folder.lose(random.randint(0, len(folder.unsynced)))
         self.unsynced.clear()
+        self._folders_by_path.clear()
         return fates
 
     def _lose_of(self, name: str, file: SimFile, random: Random, may_flip: MayFlip) -> str:
@@ -241,25 +248,27 @@ class SimFileSystem:
             raise FileNotFoundError(errno.ENOENT, "no file", str(path))
         return entry
 
-    def folder(self, path: Path) -> SimFolder:
-        entry = self._find(path)
-        if not isinstance(entry, SimFolder):
-            raise FileNotFoundError(errno.ENOENT, "no folder", str(path))
-        return entry
+    def folder(self, path: str | Path) -> SimFolder:
+        found = self._folders_by_path.get(str(path))
+        if found is None:
+            entry = self._find(path)
+            if not isinstance(entry, SimFolder):
+                raise FileNotFoundError(errno.ENOENT, "no folder", str(path))
+            found = self._folders_by_path[str(path)] = entry
+        return found
 
     def _find(self, path: str | Path) -> SimFile | SimFolder | None:
-        entry: SimFile | SimFolder | None = self.root
-        for name in str(path).split("/"):
-            if name:
-                entry = entry.entries.get(name) if isinstance(entry, SimFolder) else None
-        return entry
+        above, _, name = str(path).rpartition("/")
+        if not name:
+            return self.root
+        try:
+            return self.folder(above).entries.get(name)
+        except FileNotFoundError:
+            return None
 
     def _parent(self, path: str | Path) -> tuple[SimFolder, str]:
         above, _, name = str(path).rpartition("/")
-        folder = self._find(above)
-        if not isinstance(folder, SimFolder):
-            raise FileNotFoundError(errno.ENOENT, "no such folder", above)
-        return folder, name
+        return self.folder(above), name
 
     # Files: as `kcore.storage.files.FileSystem` has it.
 
@@ -329,8 +338,13 @@ class SimFileSystem:
             data = data[: len(data) // 2]
         if not data:
             return 0
-        at = len(found.file.data) if found.flags & os.O_APPEND else found.position.bytes
-        self._change(found.file, at, bytes(found.file.data[at : at + len(data)]), data)
+        written = found.file.data
+        at = len(written) if found.flags & os.O_APPEND else found.position.bytes
+        if at == len(written):
+            found.file.append(data)
+            self.unsynced[found.file] = None
+        else:
+            self._change(found.file, at, bytes(written[at : at + len(data)]), data)
         found.position.bytes = at + len(data)
         return len(data)
 

@@ -42,7 +42,7 @@ def audit(world: "World") -> None:
 
 def leaders(world: "World") -> list[Machine]:
     """All that think so, and can do something now."""
-    return [each for each in world.machines if each.is_up and not each.gate and type(each.node.state) is Leader]
+    return [each for each in world.machines if each.is_up and not each.gate and type(each.node.quorum.state) is Leader]
 
 
 def append(world: "World") -> None:

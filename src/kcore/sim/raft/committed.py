@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kcore.raft.batches import StoredBatch, split_batches
+from kcore.raft.batches import StoredBatch, end_offset_of
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.record_batch import crc32c
@@ -52,7 +52,7 @@ class CommittedLog:
         data, offset = bytearray(), begin
         while offset < end and (read := log.read(offset, ALL, end)):
             data += read
-            offset = split_batches(read, check_crc=False)[0][-1].last_offset + 1
+            offset = end_offset_of(read)
         self.check_bytes(data, begin, end, index)
 
     def check_bytes(self, data: bytes | bytearray, begin: int, end: int, index: int) -> None:

@@ -89,18 +89,21 @@ class Consumer:
         return (first,) if first is not None else ()
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
-        told = f"node {self._machine.index}: its state machine is told what is committed up to {end_offset}"
         if self.epoch is not None and batches:
-            raise Violation("CommittedIsTold", f"{told}, of epoch {self.epoch}, which it leads and has replayed")
+            raise self._given_wrongly("CommittedIsTold", end_offset, f"it leads epoch {self.epoch} and has replayed it")
         if end_offset <= self.position:
-            raise Violation("CommittedIsTold", f"{told}; it was at {self.position}")
+            raise self._given_wrongly("CommittedIsTold", end_offset, f"it was at {self.position}")
         if end_offset > self.high_watermark:
-            raise Violation("ReadsBelowHighWatermark", f"{told}; the node is at {self.high_watermark}")
+            raise self._given_wrongly("ReadsBelowHighWatermark", end_offset, f"the node is at {self.high_watermark}")
         self.given.append(Given(self.position, batches, end_offset))
         self.position = end_offset
         while self.journal and self.journal[0].end_offset <= end_offset:
             self.acknowledged.append(self.journal.popleft())
         return ()
+
+    def _given_wrongly(self, invariant: str, end_offset: int, why: str) -> Violation:
+        told = f"node {self._machine.index}: its state machine is told what is committed up to {end_offset}"
+        return Violation(invariant, f"{told}; {why}")
 
     def on_resigned(self, epoch: int) -> Sequence[Append]:
         """Takes back what is not committed."""

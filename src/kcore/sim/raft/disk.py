@@ -7,6 +7,7 @@ files no crash can take.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -63,7 +64,7 @@ class WatchedLog(DiskRaftLog):
         self._names = files.folder(folder)
         for segment in self._log.segments:
             file, end = files.file(segment.path), 0
-            for batch in split_batches(bytes(file.data), check_crc=False)[0]:
+            for batch in _batches_of(bytes(file.data)):
                 end += len(batch.data)
                 self.batches.append(batch)
                 self._places.append((file, end))
@@ -209,6 +210,12 @@ class WatchedLog(DiskRaftLog):
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         super().freeze_snapshot(snapshot)
         self._watcher.on_frozen(snapshot)
+
+
+@lru_cache(maxsize=64)
+def _batches_of(data: bytes) -> Sequence[StoredBatch]:
+    """Of a segment; most segments are found as the process before has left them."""
+    return split_batches(data, check_crc=False)[0]
 
 
 def _base_offset(batch: StoredBatch) -> int:

@@ -248,7 +248,8 @@ class Edge:
                 world.seen["request duplicated"] += 1
                 call = call.again()
             world.push(world.now_us + delay_us, REQUEST, destination, call)
-        self._tell_trap(machine, type(request).__name__)
+        if machine.trap is not None:
+            machine.trap(type(request).__name__)
 
     def _refuse_version(self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]) -> None:
         """The edge itself knows, from the handshake, that the other side has no version that can say it."""
@@ -270,7 +271,7 @@ class Edge:
         kind = kind_of_answer(response)
         world.seen[kind] += 1
         if machine.trap is not None:
-            self._tell_trap(machine, f"{kind[0]} {kind[2]}".rstrip())
+            machine.trap(f"{kind[0]} {kind[2]}".rstrip())
         if call.source is None:
             return
         if machine.level != call.source.level or world.dice() < self._codec_sample:

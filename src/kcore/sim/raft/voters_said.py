@@ -24,7 +24,8 @@ class VotersSaid:
 
     def __init__(self, static_voters: VoterSet, log: WatchedLog) -> None:
         """Reads all of the log from its latest snapshot on."""
-        self._entries: list[tuple[int, Said]] = [(-2, Said(0, static_voters, None))]
+        self.last = Said(0, static_voters, None)
+        self._entries: list[tuple[int, Said]] = [(-2, self.last)]
         begin, latest = 0, log.latest_snapshot
         if latest is not None:
             piece = log.snapshot_piece(latest, 0, WHOLE)
@@ -36,10 +37,6 @@ class VotersSaid:
             if batch.is_control and batch.base_offset >= begin:
                 self.read(batch)
 
-    @property
-    def last(self) -> Said:
-        return self._entries[-1][1]
-
     def read(self, batch: StoredBatch, at: int | None = None) -> None:
         """A batch behind all that was read; `at`: the offset where it counts, of one in a snapshot."""
         if not batch.is_control:
@@ -48,11 +45,16 @@ class VotersSaid:
             message, before = control_message(record), self.last
             offset = record.offset if at is None else at
             if isinstance(message, KRaftVersionRecord):
-                self._entries.append((offset, before._replace(kraft_version=message.kraft_version)))
+                self._add(offset, before._replace(kraft_version=message.kraft_version))
             elif isinstance(message, VotersRecord):
-                self._entries.append((offset, Said(before.kraft_version, VoterSet.from_record(message), offset)))
+                self._add(offset, Said(before.kraft_version, VoterSet.from_record(message), offset))
+
+    def _add(self, offset: int, said: Said) -> None:
+        self._entries.append((offset, said))
+        self.last = said
 
     def cut(self, end_offset: int) -> None:
         """The log ends there."""
         while self._entries[-1][0] >= end_offset:
             self._entries.pop()
+        self.last = self._entries[-1][1]

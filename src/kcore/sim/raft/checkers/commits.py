@@ -92,7 +92,7 @@ class Commits(Checker):
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
         """Nobody is told more than the node knows."""
         for topic in response.responses:
-            known = machine.node.high_watermark
+            known = machine.node.quorum.high_watermark
             if topic.partitions[0].high_watermark > (-1 if known is None else known):
                 told = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
                 raise Violation("ReadsBelowHighWatermark", told)

@@ -117,7 +117,7 @@ class Requests(Checker):
     def on_send(self, machine: Machine, call: Call) -> None:
         """Who asks for the same again and again waits in between."""
         request, now_us = call.request, self.world.now_us
-        asked = type(request), call.destination.index, machine.node.epoch, _progress(machine, request)
+        asked = type(request), call.destination.index, machine.node.quorum.state.epoch, _progress(machine, request)
         before, since_us, count = self._bursts.get(machine.index, (None, 0, 0))
         if before != asked or now_us - since_us > BURST_US:
             self._bursts[machine.index] = asked, now_us, 1
@@ -210,4 +210,4 @@ def _progress(machine: Machine, request: Any) -> tuple[int | None, ...]:
     log = machine.log
     if type(request) is FetchSnapshotRequest:
         return (request.topics[0].partitions[0].position,)
-    return machine.node.high_watermark, log.end_offset, log.flushed_end, log.start_offset
+    return machine.node.quorum.high_watermark, log.end_offset, log.flushed_end, log.start_offset

@@ -61,7 +61,7 @@ def snapshot_is_frozen_before_it_is_synced(patches: Patches) -> None:
         self._files.replace(self._path(snapshot, PARTIAL), self._path(snapshot))
         sync_folder(self._folder, self._files)
         self._close(snapshot)
-        self._by_age = sorted({*self._by_age, snapshot}, key=lambda each: (each.epoch, each.offset))
+        self._set(sorted({*self._by_age, snapshot}, key=lambda each: (each.epoch, each.offset)))
 
     patches.put(RaftSnapshots, "freeze", lambda _: broken)
 

@@ -169,7 +169,7 @@ def log_starts_behind_its_snapshot(patches: Patches) -> None:
             return False
         first = self.read(snapshot.offset, 1, self.end_offset)
         if first:
-            self._start_offset = split_batches(first)[0][0].last_offset + 1
+            self.start_offset = split_batches(first)[0][0].last_offset + 1
         return True
 
     patches.around(DiskRaftLog, "delete_before", broken)
