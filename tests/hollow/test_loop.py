@@ -167,6 +167,18 @@ async def test_fetches_go_on_behind_whole_batches_and_tell_what_is_committed() -
 
 
 @story
+async def test_the_loop_remembers_when_the_last_heartbeat_was_answered() -> None:
+    async with served() as (port, asked), watching(port) as watched:
+        assert watched.loop.heartbeat_answered(0) == 0
+        began_ns = time.monotonic_ns()
+        watched.beat(0, epoch=5)
+        await until(lambda: watched.loop.heartbeat_answered(0) > began_ns)
+        watched.loop.close(0, kernel.HEARTBEATS)
+        kept_ns = watched.loop.heartbeat_answered(0)
+        assert heartbeats(asked) and kept_ns <= time.monotonic_ns()
+
+
+@story
 async def test_who_has_read_its_own_registration_says_so_at_once() -> None:
     answers = [fetched(batch(0, 3), 3), fetched(batch(3, 3), 6)]
     async with served(fetches=answers) as (port, asked), watching(port) as watched:
