@@ -120,7 +120,7 @@ def test_json_says_it_all():
 def test_the_page_has_the_verdict_the_rule_and_all_ratios():
     page = compare_page.as_html(mixed(), ("monday", "<tuesday>"))
     assert "monday" in page and "&lt;tuesday&gt;" in page
-    assert 'class="bad">slower: 1 of 3' in page and 'aria-label="New run over old run"' in page
+    assert 'class="bad">slower: 1 of 3' in page and 'aria-label="codec"' in page
     assert page.index("slower: 1 of 3") < page.index("Slower: the smaller") < page.index("<table")
     assert '<tr class="bad">' in page and '<tr class="good">' in page
     assert "a: |new|" in page
@@ -137,6 +137,6 @@ def test_runs_of_different_or_busy_machines_are_remarked():
     there = {"machine": {"host": "there", "cores": 2}}
     assert remarks_on(here, there) == [
         "The runs are of different machines: their times do not compare.",
-        "The old run: The machine was busy before the run began: a load average of 3.00 on 2 cores.",
+        "The old run: the machine was busy before the run began: a load average of 3.00 on 2 cores.",
     ]
     assert remarks_on(there, there) == [] and remarks_on({}, here)[0].startswith("The new run")

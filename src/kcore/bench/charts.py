@@ -11,7 +11,7 @@ from kcore.report.charts import Axis, Bar, Box, Part, bar_chart, box_chart
 from kcore.report.svg import FAINT, MARKERS, SERIES, Chart, count_axis, draw, time_axis
 from kcore.report.units import duration, size, three_digits
 
-MEMCPY = "memcpy of the bytes moved"
+MEMCPY = "memcpy of the bytes"
 _DASHED = (0, (4, 3))
 
 
@@ -26,9 +26,9 @@ def cost_chart(title: str, summaries: Sequence[Summary]) -> str:
             bounds = [s.min_ns for s in line], [s.p99_ns for s in line]
             chart.axis.fill_between(x, *bounds, color=color, alpha=0.15, linewidth=0)
             medians = [summary.median_ns for summary in line]
-            chart.axis.plot(x, medians, color=color, lw=1.8, label=line[0].action)
+            marker = MARKERS[nth % len(MARKERS)]
+            chart.axis.plot(x, medians, color=color, lw=1.8, marker=marker, ms=6, label=line[0].action)
             for summary in line:
-                marker = MARKERS[nth % len(MARKERS)]
                 chart.point(summary.partitions, summary.median_ns, told(summary), color=color, marker=marker)
         _memcpy_bounds(chart, lines)
         chart.axis.set_yscale("log")

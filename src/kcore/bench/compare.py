@@ -151,5 +151,5 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
         found.append("The runs are of different machines: their times do not compare.")
     for name, facts in (("old", old), ("new", new)):
-        found += [f"The {name} run: {line}" for line in about_the_machine(facts)]
+        found += [f"The {name} run: {line[:1].lower()}{line[1:]}" for line in about_the_machine(facts)]
     return found

@@ -67,13 +67,13 @@ def bar_chart(
 
     `legend`: what each colour means, and whether it is a faint one; `bound`: what the bounds are.
     """
-    lanes, lane = [], -1.0
+    places, lane = [], -1.0
     for bar in bars:
         lane += 1.0 if bar.label else 0.45
-        lanes.append(lane)
+        places.append(lane)
 
     def body(chart: Chart) -> None:
-        for at, bar in zip(lanes, bars, strict=True):
+        for at, bar in zip(places, bars, strict=True):
             _bar(chart, at, bar, axis.start)
         time_axis(chart, axis.log)
         if (form := axis.form) is not None:
@@ -81,10 +81,10 @@ def bar_chart(
         longest = axis.end or max(axis.start + sum(part.length for part in bar.parts) for bar in bars)
         room = longest * (longest / axis.start) ** 0.35 if axis.log else axis.start + (longest - axis.start) * 1.3
         chart.axis.set_xlim(axis.start, room if room > axis.start else axis.start + 1.0)
-        _lanes(chart, lane + 1, axis.along)
+        set_lanes(chart, lane + 1, axis.along)
         marks: list[Artist] = _patches(legend or {})
         marks += [Line2D([], [], color=INK, marker="D", ms=5, ls="")] if bound else []
-        _legend(chart, marks, names)
+        draw_legend(chart, marks, names)
 
     names = [*(legend or {}), *([bound] if bound else [])]
     return draw(title, _FRAME + _LANE * (lane + 1) + _legend_inches(names), body) if bars else ""
@@ -99,7 +99,7 @@ def _bar(chart: Chart, lane: float, bar: Bar, start: float) -> None:
         end += part.length
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
-    _label(chart, lane, bar.label)
+    lane_label(chart, lane, bar.label)
     chart.axis.annotate(bar.note, (end, lane), (4, 0), textcoords="offset points", va="center", fontsize=9)
 
 
@@ -127,7 +127,7 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
             [interval] = axis.plot([its.low / unit, its.high / unit], [lane] * 2, color=INK, lw=2.5, marker="|", ms=11)
             for mark in (line, bar, interval):
                 chart.tip(mark, box.tip)
-            _label(chart, lane, box.label)
+            lane_label(chart, lane, box.label)
             end = min(_FARTHEST, its.p99 / unit)
             note = f"{its.p99 / unit:.2f}x" + (" \u25b8" if its.p99 / unit > _FARTHEST else "")
             axis.annotate(note, (end, lane), (5, 0), textcoords="offset points", va="center", fontsize=9)
@@ -138,10 +138,10 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
         low = min(box.spread.least / unit for box, unit in zip(boxes, units, strict=True))
         high = min(_FARTHEST, max(box.spread.p99 / unit for box, unit in zip(boxes, units, strict=True)))
         axis.set_xlim(low - 0.04 * (high - low), high + 0.2 * (high - low) or 1.1)
-        _lanes(chart, len(boxes), "time of a run, over its median")
+        set_lanes(chart, len(boxes), "time of a run, over its median")
         marks = [Line2D([], [], color=INK, lw=2.5, marker="|", ms=11), Patch(color=FAINT),
                  Line2D([], [], color=FAINT, lw=2.5, alpha=0.5)]  # fmt: skip
-        _legend(chart, marks, ["median, 95% interval", "middle half", "best to p99"])
+        draw_legend(chart, marks, ["median, 95% interval", "middle half", "best to p99"])
 
     return draw(title, _FRAME + _LANE * len(boxes) + 2 * _LEGEND, body) if boxes else ""
 
@@ -183,7 +183,7 @@ def shares_chart(title: str, lines: Sequence[Shares], along: str, what: str, log
         chart.axis.grid(True, axis="y")
         chart.axis.yaxis.set_major_formatter(PercentFormatter(1.0))
         chart.axis.set(xlabel=along, ylabel=f"share of the {what}", ylim=(0, 1.04))
-        _legend(chart, *chart.axis.get_legend_handles_labels())
+        draw_legend(chart, *chart.axis.get_legend_handles_labels())
 
     return draw(title, 3.1 + _LEGEND, body) if lines and all(len(line.times) for line in lines) else ""
 
@@ -232,33 +232,41 @@ def timeline_chart(
             for event in lane.events:
                 chart.point(event.at, nth, f"{event.name}\nafter {duration(event.at)}", color=INK, mec=PAGE, mew=0.7,
                             marker=kinds.get(event.name, "|"), ms=7)  # fmt: skip
-            _label(chart, nth, lane.label)
+            lane_label(chart, nth, lane.label)
         time_axis(chart, log=False)
         last = max(max([sum(part.length for part in lane.parts), *(e.at for e in lane.events)]) for lane in lanes)
         chart.axis.set_xlim(0, last * 1.04 or 1.0)
-        _lanes(chart, len(lanes), along)
+        set_lanes(chart, len(lanes), along)
         seen = [name for name in kinds if any(event.name == name for lane in lanes for event in lane.events)]
         marks = [Line2D([], [], color=INK, marker=kinds[name], ms=7, ls="") for name in seen]
-        _legend(chart, [*_patches(legend), *marks], [*legend, *seen])
+        draw_legend(chart, [*_patches(legend), *marks], [*legend, *seen])
 
     inches = _legend_inches([*legend, *kinds])
     return draw(title, _FRAME + (_LANE + 0.06) * len(lanes) + inches, body) if lanes else ""
 
 
-def _label(chart: Chart, lane: float, text: str) -> None:
+def lane_label(chart: Chart, lane: float, text: str) -> None:
     """Above the lane, from the left edge: it takes no room beside the bars, also on a narrow screen."""
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
-    chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
+    label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
+    label.set_in_layout(False)  # A long one makes no room for itself beside the axis.
 
 
-def _lanes(chart: Chart, count: float, along: str) -> None:
+def lanes_inches(count: float, legend_rows: int) -> float:
+    """The height of a chart with so many lanes."""
+    return _FRAME + _LANE * count + _LEGEND * legend_rows
+
+
+def set_lanes(chart: Chart, count: float, along: str) -> None:
+    """No axis on the left, what lies along, and the first lane on top."""
     chart.axis.set_yticks([])
     chart.axis.spines["left"].set_visible(False)
     chart.axis.set_ylim(count - 0.6, -0.75)
     chart.axis.set_xlabel(along)
 
 
-def _legend(chart: Chart, marks: Sequence[Artist], names: Sequence[str]) -> None:
+def draw_legend(chart: Chart, marks: Sequence[Artist], names: Sequence[str]) -> None:
+    """Below the axis, if there is anything to tell."""
     if names:
         chart.figure.legend(list(marks), list(names), loc="outside lower left", ncols=2, handlelength=1.4,
                             columnspacing=1.2, borderaxespad=0.2)  # fmt: skip

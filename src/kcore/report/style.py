@@ -58,8 +58,7 @@ th { font-weight: 600; color: var(--faint); background: var(--page); }
 th:first-child, td:first-child { text-align: left; white-space: normal; padding-left: 0; min-width: 8rem; }
 tr.size > td { border-top: 2px solid var(--rule); }
 tbody tr:hover td { background: var(--panel); }
-tr.bad td { font-weight: inherit; color: var(--bad); }
-tr.good td { font-weight: inherit; color: var(--good); }
+tr.bad, tr.good { font-weight: 400; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 23rem), 1fr)); gap: 1.2rem 1.6rem;
   align-items: start; }
 .packed { columns: 23rem; column-gap: 1.6rem; }
@@ -86,7 +85,7 @@ summary { cursor: pointer; color: var(--series-0); font-size: .86rem; }
   td, td:first-child, tr.size > td { display: flex; justify-content: space-between; gap: 1rem; border: 0;
     padding: .1rem 0; min-width: 0; text-align: right; white-space: normal; }
   td:first-child { font-weight: 600; text-align: left; }
-  td:empty { display: none; }
+  td:empty, tr.size > td:empty { display: none; }
   td::before { content: attr(data-name); color: var(--faint); font-weight: 400; text-align: left; flex: none; }
   td:first-child::before { content: none; }
 }
