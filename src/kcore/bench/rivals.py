@@ -44,7 +44,7 @@ from kcore.bench.rival_targets import (
 from kcore.bench.rival_words import TITLES, VIEWS, figure, short_name, view_of
 from kcore.errors import PlanError
 from kcore.report.keep import with_facts
-from kcore.report.machine import Load, facts
+from kcore.report.machine import Load, facts, jvm_name
 
 EXIT_GOOD: Final = 0
 EXIT_DISAGREE: Final = 1
@@ -318,6 +318,10 @@ def _has(peer: Peer, case: str) -> bool:
     return operation not in ONLY or peer.name in ONLY[operation]
 
 
+def _has_java(report: Report) -> bool:
+    return any(row["peer"] in ("java", NEWEST_JAVA) for row in report.rows)
+
+
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -380,6 +384,6 @@ def main(options: Options, console: Console | None = None) -> int:
     report = run(options, lambda text: console.print(text, markup=False, highlight=False))
     show(report, console)
     if options.out is not None:
-        write(report, options.out, facts(before))
+        write(report, options.out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
         console.print(f"written to {options.out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
     return report.exit_code

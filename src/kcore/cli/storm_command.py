@@ -18,9 +18,9 @@ from kcore.cli.console import fail, results_directory, wide_console
 from kcore.errors import PlanError, TargetError
 from kcore.report import keep
 from kcore.report.exits import Exit
-from kcore.report.machine import Load, facts, jvm_name
+from kcore.report.machine import Load, facts
 from kcore.report.units import parse_counts
-from kcore.spark.java import NoJavaError, java_home
+from kcore.spark.java import NoJavaError, jvm
 from kcore.storm import report, report_table
 from kcore.storm import run as storms
 from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
@@ -187,8 +187,5 @@ def _keep(plan: StormPlan, rows: list[Row], lacking: Sequence[str], directory: P
 
 def _jvm(plan: StormPlan) -> dict[str, str | None]:
     """The Java virtual machine of Kafka's controllers, or of ZooKeeper, that the run started; empty if none of it."""
-    started = [target for target in map(Target.parse, plan.targets) if target.release or target.in_zookeeper]
-    try:
-        return {"jvm": jvm_name(java_home() / "bin" / "java")} if started else {}
-    except NoJavaError:
-        return {}
+    started = any(target.release or target.in_zookeeper for target in map(Target.parse, plan.targets))
+    return {"jvm": jvm()} if started else {}

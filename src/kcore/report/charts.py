@@ -78,7 +78,8 @@ def bar_chart(
         time_axis(chart, axis.log)
         if (form := axis.form) is not None:
             chart.axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
-        longest = axis.end or max(axis.start + sum(part.length for part in bar.parts) for bar in bars)
+        ends = (max(axis.start + sum(part.length for part in bar.parts), bar.bound or 0.0) for bar in bars)
+        longest = axis.end or max(ends)
         room = longest * (longest / axis.start) ** 0.35 if axis.log else axis.start + (longest - axis.start) * 1.3
         chart.axis.set_xlim(axis.start, room if room > axis.start else axis.start + 1.0)
         set_lanes(chart, lane + 1, axis.along)
@@ -100,7 +101,8 @@ def _bar(chart: Chart, lane: float, bar: Bar, start: float) -> None:
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
     lane_label(chart, lane, bar.label)
-    chart.axis.annotate(bar.note, (end, lane), (4, 0), textcoords="offset points", va="center", fontsize=9)
+    beyond = max(end, bar.bound or end)  # The note stands behind both.
+    chart.axis.annotate(bar.note, (beyond, lane), (4, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 @dataclass(frozen=True, slots=True)
