@@ -64,3 +64,18 @@ def test_a_broken_connection_is_an_error_as_ever() -> None:
     done = subprocess.run([sys.executable, "-c", FAILS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "told\n")
     assert done.stderr.rstrip().endswith("BrokenPipeError: [Errno 32] Broken pipe")
+
+
+FULL = """import sys
+from kcore.cli import pipes
+with pipes.readers_that_leave():
+    sys.stdout.write("told")
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_the_end_of_the_output_that_cannot_be_written_is_one_line_and_a_failure() -> None:
+    with open("/dev/full", "w") as full:
+        command, buffered = [sys.executable, "-c", FULL], os.environ | {"PYTHONUNBUFFERED": ""}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered)
+    assert (done.returncode, done.stderr) == (1, "kcore: the output could not be written: No space left on device\n")

@@ -61,14 +61,14 @@ def made_up(brokers: int, lag_ns: int = 0) -> tuple[Storms, list[tuple[int, int]
     return Storms(quorum, fleet, Sizes(), Random(1)), seen
 
 
-def test_a_session_ends_its_time_out_after_the_last_answered_heartbeat() -> None:
+def test_a_session_ends_its_time_out_after_the_last_heartbeat() -> None:
     storm, _ = made_up(3)
     storm.processes = SimpleNamespace()  # type: ignore[assignment]
-    answered: dict[int, int] = {}
-    storm.fleet.heartbeat_answered_ns = lambda broker: answered[broker.row]  # type: ignore[method-assign]
+    sent: dict[int, int] = {}
+    storm.fleet.heartbeat_sent_ns = lambda broker: sent[broker.row]  # type: ignore[method-assign]
 
     async def body(measure: Measure) -> None:
-        answered.update({0: measure.intended_ns - 1500 * MS, 1: measure.intended_ns - 500 * MS, 2: 0})
+        sent.update({0: measure.intended_ns - 1500 * MS, 1: measure.intended_ns - 500 * MS, 2: 0})
         measure.waits_for_sessions(storm.live()[:2])
 
     assert measured(storm, body).session_ms == SESSION_TIMEOUT_MS - 500  # Of the last of them.

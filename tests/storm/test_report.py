@@ -12,7 +12,7 @@ from kcore.report import keep
 from kcore.storm import report, report_table
 from kcore.storm.expected import EXPECTED_ERRORS
 from kcore.storm.kraft.scenarios import ALL as SCENARIOS
-from kcore.storm.phases import Phases, knew_after_ms, phases_of
+from kcore.storm.phases import Phases, knew_after_ms, phases_of, work_ms
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.report_rows import Row, failed_row, merged, missing, row_of, table_of
 from kcore.storm.result import ScenarioResult
@@ -168,7 +168,7 @@ def test_expected_errors_are_no_troubles():
     rows = [row_of(CELL, bounce, 1)]
     assert report_table.troubles(rows, []) == ["errors: bounce on kafka-4.3.1, 3 x 100: UNKNOWN 1"]
     assert report_table.expected(rows) == [
-        "expected: bounce on kafka-4.3.1: DUPLICATE_BROKER_REGISTRATION 77: "
+        "expected: bounce on kafka-4.3.1, 3 x 100: DUPLICATE_BROKER_REGISTRATION 77: "
         "refused until the session of the broker's last incarnation has ended"
     ]
     page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
@@ -206,3 +206,20 @@ def test_earlier_storms_are_shown_beside_this_one(tmp_path: Path):
     assert 'id="history"' in page and "old (2026-01-01)" in page and ">0.500x</td>" in page
     first = report.render([row()], facts | {"when": "2025-12-31"}, [], tmp_path / "new")
     assert 'id="history"' not in first
+
+
+def test_the_work_of_repetitions_is_the_median_of_their_works_and_never_negative():
+    """Medians of the whole and of the session alone would come from different repetitions."""
+    figures = [(9400.0, 9000.0), (7600.0, 7500.0), (8700.0, 8500.0), (8000.0, 8600.0)]
+    rows = [row(replace(CELL, repetition=at), last_ms=last, session_ms=ms) for at, (last, ms) in enumerate(figures)]
+    [one] = merged(rows)
+    assert work_ms(one) == 150.0  # Of 0, 100, 200 and 400.
+    assert (one["work_low_ms"], one["work_high_ms"]) == (0.0, 400.0)
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    assert ">0 ns to 400 ms</td>" in page and "-" not in page.split("work, 95%")[1][:8]
+
+
+def test_charts_on_log_axes_bear_a_work_of_nothing():
+    rows = [row(session_ms=60.0), row(replace(CELL, partitions=1000), last_ms=90.0)]
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    assert "nan" not in page and "inf" not in page.split("<svg", 1)[1].split("</svg>")[0]

@@ -86,5 +86,5 @@ class Loop:
     def position(self, row: int) -> tuple[int, int, int, int]:
         """Offset to fetch next, epoch before it, high watermark, end of what the broker knows to be committed."""
 
-    def heartbeat_answered(self, row: int) -> int:
-        """When the last heartbeat of that broker was answered; 0 before the first one."""
+    def heartbeat_sent(self, row: int) -> int:
+        """When the last heartbeat of that broker was sent; 0 before the first one."""

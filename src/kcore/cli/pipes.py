@@ -67,7 +67,10 @@ def _target_of(stream: TextIO | None) -> tuple[int, int] | None:
 
 
 def flush_or_drop(stream: TextIO | None) -> None:
-    """Writes what is left; where nobody reads it, all output goes nowhere, or Python would fail at its exit."""
+    """Writes what is left; where nobody reads it, all output goes nowhere, or Python would fail at its exit.
+
+    Where that cannot be written, as to a full disk, the command ends by exit code 1 and one line.
+    """
     if stream is None:
         return
     try:
@@ -76,6 +79,10 @@ def flush_or_drop(stream: TextIO | None) -> None:
         drop(stream)
     except ValueError:
         pass  # Closed.
+    except OSError as error:
+        drop(stream)
+        sys.stderr.write(f"kcore: the output could not be written: {error.strerror}\n")
+        raise SystemExit(1) from None
 
 
 def drop(stream: TextIO) -> None:

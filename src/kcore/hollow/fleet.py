@@ -226,9 +226,9 @@ class Fleet:
         """Takes the events until now, in whatever process the brokers run."""
         self.drain()
 
-    def heartbeat_answered_ns(self, broker: HollowBroker) -> int:
-        """When its last heartbeat was answered, by `time.monotonic_ns`; 0 if none was, or where that is not known."""
-        return self._loop.heartbeat_answered(broker.row)
+    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
+        """When its last heartbeat was sent, by `time.monotonic_ns`; 0 if none was, or where that is not known."""
+        return self._loop.heartbeat_sent(broker.row)
 
     def cpu_s(self) -> float:
         """What the hollow brokers have cost so far."""

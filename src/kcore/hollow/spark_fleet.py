@@ -223,7 +223,7 @@ class SparkFleet(Fleet):
         self._latency, self._lag = np.zeros(0, np.int64), np.zeros(0, np.int64)
         return found
 
-    def heartbeat_answered_ns(self, broker: HollowBroker) -> int:
+    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
         return 0  # The tasks do not report it.
 
     def cpu_s(self) -> float:

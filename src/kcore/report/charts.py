@@ -124,9 +124,10 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
             its, unit = box.spread, max(1.0, box.spread.median)
             reach = [its.least / unit, min(_FARTHEST, its.p99 / unit)]
             [line] = axis.plot(reach, [lane, lane], color=box.color, lw=2.5, alpha=0.5)
-            [bar] = axis.barh([lane], [(its.three_quarters - its.quarter) / unit], 0.4, left=its.quarter / unit,
-                              color=box.color, alpha=0.9)  # fmt: skip
+            first, third = (min(_FARTHEST, ns / unit) for ns in (its.quarter, its.three_quarters))
+            [bar] = axis.barh([lane], [third - first], 0.4, left=first, color=box.color, alpha=0.9)
             [interval] = axis.plot([its.low / unit, its.high / unit], [lane] * 2, color=INK, lw=2.5, marker="|", ms=11)
+            axis.plot([1], [lane], color=PAGE, mec=INK, marker="o", ms=5, ls="")
             for mark in (line, bar, interval):
                 chart.tip(mark, box.tip)
             lane_label(chart, lane, box.label)
@@ -141,7 +142,7 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
         high = min(_FARTHEST, max(box.spread.p99 / unit for box, unit in zip(boxes, units, strict=True)))
         axis.set_xlim(low - 0.04 * (high - low), high + 0.2 * (high - low) or 1.1)
         set_lanes(chart, len(boxes), "time of a run, over its median")
-        marks = [Line2D([], [], color=INK, lw=2.5, marker="|", ms=11), Patch(color=FAINT),
+        marks = [Line2D([], [], color=INK, lw=2.5, marker="o", mfc=PAGE, ms=5), Patch(color=FAINT),
                  Line2D([], [], color=FAINT, lw=2.5, alpha=0.5)]  # fmt: skip
         draw_legend(chart, marks, ["median, 95% interval", "middle half", "best to p99"])
 

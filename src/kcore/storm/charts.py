@@ -56,7 +56,7 @@ def _work_bar(row: Row, colors: Mapping[str, tuple[str, bool]]) -> tuple[Bar, st
     """The bar and its scenario."""
     phases = phases_of(row)
     assert phases is not None, "only what was timed has a bar"
-    work = phases.work * _NS
+    work = max(_LEAST_NS, phases.work * _NS)
     note = duration(work) + (f" + {duration(phases.session * _NS)} session" if phases.session else "")
     color, text = colors[row["target"]][0], told(row, phases)
     wrote = max(_LEAST_NS, min(work, phases.decided * _NS))
@@ -132,7 +132,8 @@ def curve_chart(scenario: str, rows: Sequence[Row]) -> str:
     def body(chart: Chart) -> None:
         for name, count in dict.fromkeys((row["target"], row["wanted_brokers"]) for row in rows):
             line = [row for row in rows if (row["target"], row["wanted_brokers"]) == (name, count)]
-            _curve_line(chart, line, brokers.index(count), targets.index(name), len(targets) > 1)
+            color = brokers.index(count) if len(brokers) > 1 else targets.index(name)
+            _curve_line(chart, line, color, targets.index(name), len(targets) > 1)
         chart.axis.set_yscale("log")
         time_axis(chart, log=True, along=False)
         count_axis(chart, [row["wanted_partitions"] for row in rows])
@@ -147,8 +148,9 @@ def _curve_line(chart: Chart, rows: Sequence[Row], color: int, dash: int, severa
     found = [(int(row["wanted_partitions"]), phases, row) for row in ordered if (phases := phases_of(row)) is not None]
     style: dict[str, Any] = {"color": SERIES[color % len(SERIES)], "ls": DASHES[dash % len(DASHES)]}
     label = f"{rows[0]['wanted_brokers']:,} brokers" + (f", {rows[0]['target']}" if several else "")
-    chart.axis.plot([count for count, _, _ in found], [each.work * _NS for _, each, _ in found], label=label, **style)
-    for count, phases, row in found:
+    works = [max(_LEAST_NS, phases.work * _NS) for _, phases, _ in found]
+    chart.axis.plot([count for count, _, _ in found], works, label=label, **style)
+    for work, (count, phases, row) in zip(works, found, strict=True):
         marker = MARKERS[color % len(MARKERS)]
         text = f"{count:,} partitions\n{told(row, phases)}"
-        chart.point(count, phases.work * _NS, text, marker=marker, color=style["color"])
+        chart.point(count, work, text, marker=marker, color=style["color"])

@@ -75,7 +75,7 @@ INTERVAL_COLUMN: Final = "work, 95%"
 TEXT: Final = ("scenario", "target", "errors")
 LEGEND: Final = (
     "session: what the session time-outs of brokers took of the time: from the death until the session ended, 9 s "
-    "after the last heartbeat that was answered, or while the controller refused a registration because of the session "
+    "after the last heartbeat that was sent, or while the controller refused a registration because of the session "
     "before. work: the rest until the last broker knew: the controller, the log, the brokers' fetches. wrote: how "
     "much of the work went by until the controller wrote the first change (the time stamp of its batch); after a "
     "session that is mostly the wait for the controller's next look at all sessions, 1.1 s apart. first, last: "
@@ -147,7 +147,7 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     """What went wrong, a line each: failed, invalid, partial, fencings that should not be, and what never ran."""
     lines = []
     for row in rows:
-        what = f"{row['scenario']} on {row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}"
+        what = _what(row)
         if row["error"] is not None:
             lines.append(f"failed: {what}: {row['error']}")
         elif row["partial"] or not row["valid"]:
@@ -159,13 +159,17 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     return lines + [f"missing: {line}" for line in missing]
 
 
+def _what(row: Row) -> str:
+    return f"{row['scenario']} on {row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}"
+
+
 def expected(rows: Sequence[Row]) -> list[str]:
     """Errors that scenarios provoke, a line each: no trouble."""
     lines = []
     for row in rows:
         for name, count in expected_of(row["scenario"], row["errors"]).items():
             why = EXPECTED_ERRORS[row["scenario"]][name]
-            lines.append(f"expected: {row['scenario']} on {row['target']}: {name} {count:,}: {why}")
+            lines.append(f"expected: {_what(row)}: {name} {count:,}: {why}")
     return lines
 
 

@@ -191,12 +191,12 @@ class Measure:
     def waits_for_sessions(self, lost: Sequence[HollowBroker]) -> None:
         """The controller notices the loss of these brokers when their sessions end: when that is.
 
-        A session lasts from the controller's answer to the last heartbeat. Not known for controllers that this run did
-        not start, whose time-out is theirs, and where the brokers run on Spark.
+        A session lasts from when the controller reads the last heartbeat; when that was sent is a little earlier. Not
+        known for controllers that this run did not start, whose time-out is theirs, and where the brokers run on Spark.
         """
-        heard_ns = [self.storm.fleet.heartbeat_answered_ns(broker) for broker in lost]
-        if self.storm.processes is not None and all(heard_ns):
-            self.result.session_ms = (max(heard_ns) - self.intended_ns) / _MILLIS + SESSION_TIMEOUT_MS
+        sent_ns = [self.storm.fleet.heartbeat_sent_ns(broker) for broker in lost]
+        if self.storm.processes is not None and all(sent_ns):
+            self.result.session_ms = (max(sent_ns) - self.intended_ns) / _MILLIS + SESSION_TIMEOUT_MS
 
     def answered(self) -> None:
         """The controller has answered all that was asked of it."""

@@ -198,7 +198,6 @@ impl Engine {
         self.counters.heartbeats += 1;
         let broker = &mut self.brokers[row];
         self.latency.add(now - broker.sent_due);
-        broker.answered = now;
         if broker.due == broker.sent_due {
             broker.due = now + broker.interval; // Else an order came meanwhile, which says when.
         }

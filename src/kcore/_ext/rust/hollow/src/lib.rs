@@ -341,9 +341,9 @@ impl Loop {
         })
     }
 
-    /// When the last heartbeat of a row was answered; 0 before the first one.
-    fn heartbeat_answered(&self, py: Python<'_>, row: usize) -> PyResult<i64> {
-        self.order(py, row, |engine, _| engine.brokers[row].answered)
+    /// When the last heartbeat of a row was sent; 0 before the first one.
+    fn heartbeat_sent(&self, py: Python<'_>, row: usize) -> PyResult<i64> {
+        self.order(py, row, |engine, _| engine.brokers[row].sent)
     }
 }
 
