@@ -160,6 +160,8 @@ def test_every_storm_has_a_chart_of_who_knew_when_and_a_timeline():
     for title in ("broker-lost: timeline", "broker-lost: who knew when", "broker-lost: latency of heartbeats"):
         assert f'aria-label="{title}"' in page
     assert "1 of 3 brokers\nafter 30.0 ms" in page
+    numbers = page.split('aria-label="broker-lost: who knew when"')[1].split("</figure>")[0]
+    assert all(f'data-name="{name}">{told}<' in numbers for name, told in (("number", "3"), ("50%", "35.0 ms")))
     assert "the band reaches from the soonest to the latest repetition" in page
 
 

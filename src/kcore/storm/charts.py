@@ -8,6 +8,7 @@ import numpy as np
 
 from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
 from kcore.report.charts import Axis, Bar, Event, Lane, Part, Shares, bar_chart, shares_chart, timeline_chart
+from kcore.report.noise import quantile
 from kcore.report.svg import DASHES, FAINT, MARKERS, SERIES, Chart, count_axis, draw, time_axis
 from kcore.report.units import duration
 from kcore.storm.phases import Phases, knew_after_ms, phases_of
@@ -15,6 +16,7 @@ from kcore.storm.report_rows import Row
 
 _NS: Final = 1e6  # in a millisecond
 _LEAST_NS: Final = 1e5  # Where log axes begin.
+_SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 _SCENARIOS_A_CHART: Final = 5
 _LEAST_HEARTBEATS: Final = 20  # Of fewer there is no distribution to be seen.
 _QUANTILES: Final = 200  # Of heartbeats, which are kept as counts by bucket.
@@ -92,19 +94,25 @@ def timeline(scenario: str, rows: Sequence[Row]) -> str:
     return timeline_chart(f"{scenario}: timeline", lanes, "since the intended moment", legend, EVENTS)
 
 
-def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
-    """Which share of the brokers knew the last change by when; rows by target, a row a repetition."""
+def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
+    """When each broker knew the last change; rows by target, a row a repetition."""
     lines = []
     for target, rows in groups.items():
         each = [[ms * _NS for ms in knew_after_ms(row)] for row in rows]
         if times := [ns for repetition in each for ns in repetition]:
             lines.append(Shares(target, times, each))
+    return lines
+
+
+def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
+    """Which share of the brokers knew the last change by when."""
+    lines = knowing_lines(groups)
     sessions = any(row["session_ms"] > 0 for rows in groups.values() for row in rows)
     along = "since the session ended" if sessions else "since the intended moment"
     return shares_chart(f"{scenario}: who knew when", lines, along, "brokers", log=_is_wide(lines))
 
 
-def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
+def heartbeat_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
     """The latency of heartbeats, by target."""
     lines = []
     for target, rows in groups.items():
@@ -114,8 +122,22 @@ def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
             shares = [(at + 1) / min(total, _QUANTILES) for at in range(min(total, _QUANTILES))]
             times = [percentile_ms(buckets, share) * _NS for share in shares]
             lines.append(Shares(target, times, total=total))
+    return lines
+
+
+def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
+    """Which share of the heartbeats was answered by when."""
+    lines = heartbeat_lines(groups)
     title = f"{scenario}: latency of heartbeats"
     return shares_chart(title, lines, "from when a heartbeat was due to its answer", "heartbeats", log=_is_wide(lines))
+
+
+def quantiles(lines: Sequence[Shares]) -> tuple[list[str], list[tuple[list[str], bool]]]:
+    """The numbers behind such a chart: head and lines of a table."""
+    head = ["target", "number", *(f"{share:.0%}" for share in _SHARES)]
+    rows = [(line.name, line.total or len(line.times), sorted(line.times)) for line in lines]
+    times = [[duration(quantile(ordered, share)) for share in _SHARES] for _, _, ordered in rows]
+    return head, [([name, f"{count:,}", *each], False) for (name, count, _), each in zip(rows, times, strict=True)]
 
 
 def _is_wide(lines: Sequence[Shares]) -> bool:

@@ -10,7 +10,16 @@ from kcore.processes.kcore_quorum import KCORE_KRAFT
 from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
 from kcore.report.page import bullets, charts, fact_lists, figure, html_table, navigation, page, paragraphs
 from kcore.report.units import duration
-from kcore.storm.charts import curve_chart, heartbeat_chart, knowing_chart, timeline, work_charts
+from kcore.storm.charts import (
+    curve_chart,
+    heartbeat_chart,
+    heartbeat_lines,
+    knowing_chart,
+    knowing_lines,
+    quantiles,
+    timeline,
+    work_charts,
+)
 from kcore.storm.history import History
 from kcore.storm.kraft.scenarios import ALL as SCENARIOS
 from kcore.storm.phases import phases_of
@@ -110,8 +119,8 @@ def _scenario(name: str, rows: Sequence[Row], together: Sequence[Row]) -> str:
     }
     drawn = [
         figure(timeline(name, largest), numbers=_table(largest, TIMES)),
-        figure(knowing_chart(name, groups), _whose(groups)),
-        figure(heartbeat_chart(name, groups)),
+        figure(knowing_chart(name, groups), _whose(groups), html_table(*quantiles(knowing_lines(groups)))),
+        figure(heartbeat_chart(name, groups), numbers=html_table(*quantiles(heartbeat_lines(groups)))),
     ]
     head = f'<h2 id="{name}">{escape(name)}</h2>'
     about = f"{what_of(name)} At {size[1]:,} brokers, {size[0]:,} partitions."
