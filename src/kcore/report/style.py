@@ -61,6 +61,7 @@ tbody tr:hover td { background: var(--panel); }
 tr.bad, tr.good { font-weight: 400; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 23rem), 1fr)); gap: 1.2rem 1.6rem;
   align-items: start; }
+.charts figure:has(details[open]) { grid-column: 1 / -1; }
 .packed { columns: 23rem; column-gap: 1.6rem; }
 .packed figure { break-inside: avoid; margin: 0 0 1.4rem; }
 figure { margin: .8rem 0; min-width: 0; }
