@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -6,7 +7,7 @@ import pytest
 
 from kcore import bench
 from kcore.bench import Plan, report
-from kcore.report import keep
+from kcore.report import keep, noise
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import PLAN, row
 
@@ -22,13 +23,64 @@ def words(svg: ElementTree.Element) -> set[str]:
 @pytest.mark.usefixtures("fake_workload")
 def test_a_report_shows_cost_against_partitions_with_memcpy_and_needs_nothing_from_elsewhere():
     page = report.render(bench.run(PLAN), Plan.of(PLAN).cells())
-    cost = next(svg for svg in svgs(page) if svg.get("aria-label") == "fake: time against partitions")
-    assert {"sort", "sort again", "memcpy of the bytes moved", "10", "100", "1k"} <= words(cost)
-    assert {"numbers, 3 brokers", "numbers, 30 brokers"} <= words(cost)
-    workers = next(svg for svg in svgs(page) if svg.get("aria-label") == "cells by worker and time")
-    assert "fake" in words(workers)
+    by_name = {svg.get("aria-label"): svg for svg in svgs(page)}
+    for title in ("fake: numbers, 3 brokers", "fake: numbers, 30 brokers"):
+        chart = by_name[title]
+        assert {title, "sort", "sort again", "memcpy of the bytes", "10", "100", "1k"} <= words(chart)
+        assert {"partitions of the cluster", "time of a run"} <= words(chart)
+    assert "fake" in words(by_name["Cells by worker and time"])
     assert "Every cell ran, and all repetitions gave the same results." in page
-    assert not re.search(r"<(script|link|img)\b|(src|href)=\"https?:|url\(https?:", page)
+    assert not re.search(r"<(link|img|iframe)\b|(src|href)=\"?(https?:|//)|url\(\"?(https?:|//)|@import", page)
+    assert "fetch(" not in page and "XMLHttpRequest" not in page
+
+
+def one_size() -> pa.Table:
+    rows = [row(operation=f"numbers: {name}", samples_ns=samples) for name, samples in SAMPLES.items()]
+    return pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+
+
+SAMPLES = {"sort": [100_000 + at for at in range(20)], "sort again": [*range(100_000, 119_000, 1000), 900_000]}
+
+
+def test_one_size_has_bars_and_distributions_with_numbers_at_hand():
+    page = report.render(one_size(), [])
+    by_name = {svg.get("aria-label"): svg for svg in svgs(page)}
+    assert {"sort", "100 µs", "median time of a run", "memcpy of the bytes"} <= words(by_name["codec: numbers"])
+    spread = by_name["codec: numbers, spread"]
+    assert {"median, 95% interval", "middle half", "best to p99", "time of a run, over its median"} <= words(spread)
+    tips = ["".join(title.itertext()) for title in spread.iter("{http://www.w3.org/2000/svg}title")]
+    assert any("median 100 µs (95%: 100 µs to 100 µs)" in tip and "20 samples" in tip for tip in tips)
+
+
+def test_noise_is_told_in_words_with_its_limits():
+    facts = {"machine": {"cores": 2}, "load": {"load_before": 1.0, "busy_share": 0.5, "stolen_share": 0.2}}
+    page = report.render(keep.with_facts(one_size(), facts), [])
+    assert "1 of 2 figures are noisy" in page
+    assert 'data-name="noise">p99 is ' in page
+    assert "a load average of 1.00 on 2 cores" in page and "20% of the cores" in page
+    assert noise.LIMITS.split(",")[0] in page and "by order statistics" in page
+
+
+def test_earlier_runs_are_the_baseline_and_the_history(tmp_path: Path):
+    facts = {"machine": {"host": "here", "cores": 2}}
+    fast = pa.Table.from_pylist([row(samples_ns=[50, 51, 52])], schema=ROW_SCHEMA)
+    other = facts | {"machine": {"host": "elsewhere", "cores": 2}}
+    for name, table, about, when in (
+        ("a", fast, facts, "1"),
+        ("b", fast, facts, "2"),
+        ("c", fast, other, "3"),
+        ("later", fast, facts, "9"),
+    ):
+        keep.write(keep.with_facts(table, about | {"when": when}), tmp_path / name)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "results.parquet").write_bytes(b"no")
+    now = keep.with_facts(pa.Table.from_pylist([row()], schema=ROW_SCHEMA), facts | {"when": "4"})
+    keep.write(now, tmp_path / "now")
+    page = report.render(now, [], tmp_path / "now")
+    assert "Against the run before (b): slower: 1 of 1 operation, up to 2.00x" in page
+    assert "Runs of this machine, oldest first: a (1), b (2)." in page
+    assert 'aria-label="codec: what moved most"' in page
+    assert 'id="history"' not in report.render(now, [], tmp_path / "now" / "alone")
 
 
 def shape_rows() -> list[dict[str, object]]:
@@ -43,9 +95,9 @@ def shape_rows() -> list[dict[str, object]]:
 def test_shapes_are_a_table_and_a_chart_of_bytes_a_partition():
     table = pa.Table.from_pylist(shape_rows(), schema=ROW_SCHEMA)
     page = report.render(table, [])
-    chart = next(svg for svg in svgs(page) if svg.get("aria-label") == "bytes a partition before and after KIP-380")
-    assert {"60.0", "54.0", "120", "108"} <= words(chart)
-    assert "<td>-10%</td>" in page
+    shown = [words(svg) for svg in svgs(page) if str(svg.get("aria-label")).startswith("Bytes a partition")]
+    assert {"60.0", "54.0"} <= shown[0] and {"120", "108"} <= shown[1]
+    assert ">-10%</td>" in page
 
 
 def test_what_went_wrong_stands_at_the_top():

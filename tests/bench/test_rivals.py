@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import kcore
-from kcore.bench import rivals
+from kcore.bench import rivals, rivals_page
 from kcore.bench.rival_peers import MissingToolchainError, Peer, cache_directory, need
 from kcore.bench.rival_targets import BIG_MESSAGES, KCORE, OBJECTS, SHORT_MESSAGES, SMALL_MESSAGES, outcomes
 from kcore.errors import PlanError
@@ -111,6 +111,8 @@ def test_results_are_kept_and_shown(echo: Any, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (out / "rivals.jsonl").read_text().splitlines()]
     assert lines == pq.read_table(out / "rivals.parquet").to_pylist()
     assert {line["mib"] for line in lines if line["group"] == "memory"} == {1.5}
+    page = (out / "report.html").read_text()
+    assert "LISR v7 decode" in page and 'aria-label="codec: against the fastest rival"' not in page  # kcore is not in.
     shown = console.export_text()
     assert "LISR v7 decode" in shown
     assert max(map(len, shown.splitlines())) <= 120
@@ -238,3 +240,20 @@ def test_the_cache_is_never_beside_the_sources(monkeypatch: pytest.MonkeyPatch, 
 def test_need_names_what_is_missing() -> None:
     with pytest.raises(MissingToolchainError, match=r"^no-such-compiler not found$"):
         need("sh", "no-such-compiler")
+
+
+def test_the_page_tells_the_speed_against_the_fastest_rival_and_what_is_missed() -> None:
+    case = "decode:FetchRequest:18:big"
+
+    def row(peer: str, ns: float, **given: Any) -> dict[str, Any]:
+        figures = {"ns_min": ns, "ns_median": ns * 1.5, "mib": None, "agrees": True}
+        return {"group": "messages", "peer": peer, "case": case, "partitions": 10_000} | figures | given
+
+    rows = [row(KCORE, 4.0), row("go", 8.0), row("rust", 6.0)]
+    page = rivals_page.render(rows, outcomes(rows), ["java: left out, <no> javac"], "100 partitions", {})
+    assert 'aria-label="big: against the fastest rival"' in page and ">1.50x rust<" in page
+    assert "kcore columns 4.00 ns, rust 6.00 ns" in page
+    assert "0 of 1 targets met, all results agree." in page and '<tr class="bad">' in page
+    assert "java: left out, &lt;no&gt; javac" in page and "kcore columns 1.50x, go 1.50x, rust 1.50x" in page
+    wrong = [row(KCORE, 4.0), row("go", 8.0, agrees=False)]
+    assert f"go: {case} gives another result" in rivals_page.render(wrong, [], [], "", {})

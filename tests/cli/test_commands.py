@@ -57,12 +57,15 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split())
 
 
+NEEDED = {"kcore.errors", "kcore.cli", "kcore.cli.commands", "kcore.cli.pipes"}
+
+
 @pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS)])
 def test_help_loads_no_command_and_nothing_that_one_needs(group: tuple[str, ...]) -> None:
     loaded = loaded_by(*group, "--help")
     heavy = {"numpy", "pyarrow", "pyspark", "numba", "matplotlib", "pandas", "kazoo", "asyncio"}
     assert not heavy & loaded
-    assert {name for name in loaded if name.startswith("kcore.")} == {"kcore.errors", "kcore.cli", "kcore.cli.commands"}
+    assert {name for name in loaded if name.startswith("kcore.")} == NEEDED
 
 
 def test_a_command_loads_no_other_command() -> None:
@@ -153,10 +156,25 @@ def test_compare_tells_regressions_by_name_and_exit_code():
         keep.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
     slower = kcore("compare", "old", "new")
     assert slower.exit_code == 1
-    assert "regression codec / numbers: sort / 100 partitions / 10 brokers: 2.00 times the old median" in slower.stdout
+    assert slower.stdout.splitlines()[0] == "slower: 1 of 1 operation, up to 2.00x"
+    assert "numbers: sort" in slower.stdout and "2.00x" in slower.stdout
     assert kcore("compare", "new", "old").exit_code == 0
     assert kcore("compare", "old", "new/results.jsonl", "--threshold", "2.5").exit_code == 0
     assert kcore("compare", "old", "new", "--threshold", "0.5").exit_code == 2
+
+
+def test_compare_writes_markdown_json_and_a_page():
+    for name, samples_ns in (("old", [100, 110]), ("new", [200, 220])):
+        keep.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
+    told = kcore("compare", "old", "new", "--markdown", "--html", "page.html")
+    assert told.exit_code == 1 and told.stdout.startswith("**") and "kcore: the page is page.html" in told.stderr
+    assert "slower: 1 of 1 operation, up to 2.00x" in Path("page.html").read_text()
+    assert json.loads(kcore("compare", "old", "new", "--json").stdout)["exit"] == 1
+    both = kcore("compare", "old", "new", "--json", "--markdown")
+    assert (both.exit_code, both.stdout) == (2, "") and "choose one" in both.stderr
+    nowhere = kcore("compare", "old", "new", "--html", "no/page.html")
+    assert nowhere.exit_code == 2 and nowhere.stderr.startswith("kcore: --html: ") and "Traceback" not in nowhere.stderr
+    assert kcore("compare", "old", "nowhere").exit_code == 2
 
 
 def test_the_tests_belong_to_a_checkout():

@@ -76,6 +76,13 @@ def test_the_page_tells_what_failed_and_escapes_it():
     assert "step 3: a state write a partition" in page
 
 
+def test_the_page_draws_what_each_design_takes():
+    page = report.render(ROWS, {"machine": {"cores": 1}, "load": {"load_before": 2.0}})
+    for title in ("a broker is lost: time", "a broker is lost: writes", "a command to one broker: time"):
+        assert f'aria-label="{title}"' in page
+    assert "predicted of the writes" in page and "a load average of 2.00 on 1 cores" in page
+
+
 # What ZooKeeper says
 
 SAID = (

@@ -167,6 +167,20 @@ async def test_fetches_go_on_behind_whole_batches_and_tell_what_is_committed() -
 
 
 @story
+async def test_the_loop_remembers_when_the_last_heartbeat_was_sent() -> None:
+    async with served() as (port, asked), watching(port) as watched:
+        assert watched.loop.heartbeat_sent(0) == 0
+        began_ns = time.monotonic_ns()
+        watched.beat(0, epoch=5)
+        await until(lambda: heartbeats(asked))
+        sent_ns = watched.loop.heartbeat_sent(0)
+        assert began_ns < sent_ns < time.monotonic_ns()
+        watched.loop.rest(0)
+        watched.loop.close(0, kernel.HEARTBEATS)
+        assert watched.loop.heartbeat_sent(0) >= sent_ns  # Known after the broker's death, too.
+
+
+@story
 async def test_who_has_read_its_own_registration_says_so_at_once() -> None:
     answers = [fetched(batch(0, 3), 3), fetched(batch(3, 3), 6)]
     async with served(fetches=answers) as (port, asked), watching(port) as watched:

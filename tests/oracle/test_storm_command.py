@@ -53,6 +53,7 @@ def test_a_broker_is_lost_on_controllers_that_are_started_for_it(target: str, tm
     assert lost["brokers"] == 9
     assert lost["changes"] == lost["records"]["PartitionChangeRecord"] > 0
     assert 0 < lost["first_ms"] <= lost["p50_ms"] <= lost["last_ms"]
+    assert 0 < lost["session_ms"] < lost["last_ms"]
     assert (lost["false_fencings"], lost["valid"]) == (0, True)
     assert lost["controller_cpu_s"] > 0
     names = {path.name for path in (tmp_path / "out").iterdir()}

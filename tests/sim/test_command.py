@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from kcore.cli import sim_page
 from kcore.cli.commands import app
 from kcore.cli.sim_command import summary
 from kcore.sim.raft.campaign import Campaign, Row, rows
@@ -28,6 +29,7 @@ def test_seeds_over_processes(tmp_path: Path) -> None:
     assert [row["hash"] for row in told] == [row["hash"] for row in kept]
     assert all({"events", "committed", "simulated_ms", "seconds"} <= row.keys() for row in told)
     assert "3 seeds, 0 failed" in done.stderr and "fault: " in done.stderr
+    assert "All invariants held in 3 seeds." in (tmp_path / "report.html").read_text()
 
 
 def test_the_summary_says_how_much_work_the_events_were() -> None:
@@ -38,6 +40,23 @@ def test_the_summary_says_how_much_work_the_events_were() -> None:
     told = summary(rows, 2.5)
     assert told.startswith("2 seeds, 1 failed: 60,000 events, 1,800 records committed, 2.0 simulated hours in 2.5 s;")
     assert told.endswith("a minute a core: 1.20 million events, 36,000 records, 40.0 simulated hours")
+
+
+def a_row(seed: int, **given: object) -> Row:
+    figures = {"events": 100 + seed, "committed": seed, "epochs": 2, "simulated_ms": 5_000, "seconds": 0.5}
+    rest = {"invariant": None, "text": None, "story": [], "replay": f"again {seed}", "coverage": [("fault: <x>", seed)]}
+    return {"seed": seed, **figures, **rest, **given}
+
+
+def test_the_page_tells_failures_with_their_stories_and_what_happened() -> None:
+    failed = a_row(7, invariant="SingleLeader", text="two <leaders>", story=["event <1>", "event 2"])
+    page = sim_page.render([a_row(1), failed], "told", {"when": "today", "events": 100})
+    assert "1 seeds failed." in page and "seed 7: SingleLeader: two &lt;leaders&gt;" in page
+    assert "event &lt;1&gt;\nevent 2\n\nagain: again 7" in page
+    assert 'aria-label="Seeds by records committed"' in page and "fault: &lt;x&gt;" in page
+    assert page.index(">7</td>") < page.index(">1</td>")  # Those that failed come first.
+    good = sim_page.render([a_row(1), a_row(2)], "told", {})
+    assert "All invariants held in 2 seeds." in good and 'class="bad"' not in good
 
 
 def test_one_seed_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,3 +60,19 @@ def test_versions_are_read_from_the_release_file(tmp_path):
     assert java.java_version(make_home(tmp_path / "a", "1.8.0_402", "")) == 8
     assert java.java_version(make_home(tmp_path / "b", "25", "")) == 25
     assert java.java_version(tmp_path) is None
+
+
+def test_the_virtual_machine_is_named_or_there_is_none(monkeypatch, tmp_path):
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"
+    program.write_text("#!/bin/sh\necho '    java.vm.name = A VM' >&2\necho '    java.vm.version = 21' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(java, "java_home", lambda: home)
+    assert java.jvm() == "A VM 21"
+
+    def none():
+        raise java.NoJavaError
+
+    monkeypatch.setattr(java, "java_home", none)
+    assert java.jvm() is None

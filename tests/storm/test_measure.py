@@ -13,6 +13,7 @@ import pytest
 from kcore.hollow.fleet import HollowBroker, Options, State
 from kcore.hollow.histograms import NOT_KNOWN
 from kcore.hollow.timeline import Timeline
+from kcore.processes.controller_quorum import SESSION_TIMEOUT_MS
 from kcore.processes.machine import Usage
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
@@ -50,6 +51,7 @@ def made_up(brokers: int, lag_ns: int = 0) -> tuple[Storms, list[tuple[int, int]
         brokers={broker.broker_id: broker for broker in members},
         errors={},
         false_fencings=0,
+        refused_ns=0,
         counters=lambda: {"heartbeats": len(seen), "fetches": 2 * len(seen)},
         histograms=lambda: (bytes(36 * 32 * 8), lag.tobytes()),
         clock_ns=0,
@@ -57,6 +59,29 @@ def made_up(brokers: int, lag_ns: int = 0) -> tuple[Storms, list[tuple[int, int]
     )
     quorum: Any = None
     return Storms(quorum, fleet, Sizes(), Random(1)), seen
+
+
+def test_a_session_ends_its_time_out_after_the_last_heartbeat() -> None:
+    storm, _ = made_up(3)
+    storm.processes = SimpleNamespace()  # type: ignore[assignment]
+    sent: dict[int, int] = {}
+    storm.fleet.heartbeat_sent_ns = lambda broker: sent[broker.row]  # type: ignore[method-assign]
+
+    async def body(measure: Measure) -> None:
+        sent.update({0: measure.intended_ns - 1500 * MS, 1: measure.intended_ns - 500 * MS, 2: 0})
+        measure.waits_for_sessions(storm.live()[:2])
+
+    assert measured(storm, body).session_ms == SESSION_TIMEOUT_MS - 500  # Of the last of them.
+
+    async def unknown(measure: Measure) -> None:
+        measure.waits_for_sessions(storm.live())  # As on Spark: of one it is not known.
+
+    assert measured(storm, unknown).session_ms == NOT_KNOWN
+
+    async def refused(measure: Measure) -> None:
+        storm.fleet.refused_ns = 700 * MS
+
+    assert measured(storm, refused).session_ms == 700.0
 
 
 def words(*rows: tuple[int, ...]) -> bytes:

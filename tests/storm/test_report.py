@@ -10,6 +10,9 @@ from rich.console import Console
 from kcore.hollow.histograms import percentile_ms
 from kcore.report import keep
 from kcore.storm import report, report_table
+from kcore.storm.expected import EXPECTED_ERRORS
+from kcore.storm.kraft.scenarios import ALL as SCENARIOS
+from kcore.storm.phases import Phases, knew_after_ms, phases_of, work_ms
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.report_rows import Row, failed_row, merged, missing, row_of, table_of
 from kcore.storm.result import ScenarioResult
@@ -71,12 +74,14 @@ def test_what_never_ran_is_missing():
 
 def test_targets_stand_side_by_side_with_a_ratio():
     other = Cell(Target.parse("here:9093"), 3, 100, 0)
-    head, lines = report_table.cells_of(merged([row(), row(other, last_ms=100.0)]))
+    rows = merged([row(), row(other, last_ms=100.0)])
+    head, lines = report_table.cells_of(rows, report_table.TIMES)
     assert (head[1], head[-1]) == ("target", "ratio")
     assert [(cells[0], cells[1], cells[-1]) for cells, _ in lines] == [
         ("broker-lost", "kafka-4.3.1", ""),
-        ("", "here:9093", "2.50x"),
+        ("broker-lost", "here:9093", "2.50x"),
     ]
+    assert report_table.cells_of(rows, report_table.COSTS)[0][-1] == "errors"
 
 
 def test_the_curve_needs_more_than_one_size():
@@ -118,3 +123,105 @@ def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
     assert '"records": {"NoOpRecord": 2}' in (tmp_path / "results.jsonl").read_text()
     told = tomllib.loads(StormPlan(brokers=(20, 100)).to_toml())["storm"]
     assert (told["brokers"], told["targets"], told["heartbeat_s"]) == ([20, 100], ["kafka-4.3.1"], 2.0)
+
+
+def test_the_session_time_out_is_told_apart_from_the_controllers_work():
+    """9 of 9.4 s are the session of the lost broker: the ratio of two targets is one of their work."""
+    lost = row(first_ms=9300.0, last_ms=9400.0, session_ms=9000.0, append_gap_ms=50.0, known_ms=[9310.0, 9400.0])
+    assert phases_of(lost) == Phases(session=9000.0, decided=250.0, first=50.0, spread=100.0)
+    assert knew_after_ms(lost) == [310.0, 400.0]
+    other = row(Cell(Target.parse("here:9093"), 3, 100, 0), first_ms=8400.0, last_ms=8800.0, session_ms=8000.0)
+    head, lines = report_table.cells_of(merged([lost, other]), report_table.TIMES)
+    shown = [dict(zip(head, cells, strict=True)) for cells, _ in lines]
+    assert [(each["session"], each["work"], each["ratio"]) for each in shown] == [
+        ("9.00 s", "400 ms", ""),
+        ("8.00 s", "800 ms", "2.00x"),
+    ]
+    page = report.render([lost, other], {"targets": ["kafka-4.3.1", "here:9093"]}, [])
+    assert "session time-out: 9.00 s" in page and "to the last broker: 100 ms" in page
+
+
+@pytest.mark.parametrize(
+    ("figures", "told"),
+    [
+        ({"first_ms": -1.0, "last_ms": -1.0}, None),
+        ({"append_gap_ms": -4.0}, Phases(0.0, 10.0, 0.0, 30.0)),  # The controller's clock is ahead: no time of writing.
+        ({"session_ms": 90.0}, Phases(40.0, 0.0, 0.0, 0.0)),
+        ({"session_ms": 20.0, "append_gap_ms": 5.0}, Phases(20.0, 0.0, 0.0, 20.0)),  # The first session ended before.
+    ],
+)
+def test_the_parts_of_a_scenario_are_its_time(figures: dict[str, float], told: Phases | None):
+    assert phases_of(row(**figures)) == told
+
+
+def test_every_storm_has_a_chart_of_who_knew_when_and_a_timeline():
+    rows = [row(known_ms=[30.0, 40.0], heartbeats=counts(b100=50)), row(replace(CELL, repetition=1), known_ms=[35.0])]
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    for title in ("broker-lost: timeline", "broker-lost: who knew when", "broker-lost: latency of heartbeats"):
+        assert f'aria-label="{title}"' in page
+    assert "1 of 3 brokers\nafter 30.0 ms" in page
+    numbers = page.split('aria-label="broker-lost: who knew when"')[1].split("</figure>")[0]
+    assert all(f'data-name="{name}">{told}<' in numbers for name, told in (("number", "3"), ("50%", "35.0 ms")))
+    assert "the band reaches from the soonest to the latest repetition" in page
+
+
+def test_expected_errors_are_no_troubles():
+    bounce = replace(result(errors={"DUPLICATE_BROKER_REGISTRATION": 77, "UNKNOWN": 1}), scenario="bounce")
+    rows = [row_of(CELL, bounce, 1)]
+    assert report_table.troubles(rows, []) == ["errors: bounce on kafka-4.3.1, 3 x 100: UNKNOWN 1"]
+    assert report_table.expected(rows) == [
+        "expected: bounce on kafka-4.3.1, 3 x 100: DUPLICATE_BROKER_REGISTRATION 77: "
+        "refused until the session of the broker's last incarnation has ended"
+    ]
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    assert page.count('class="bad"') == 1 and "UNKNOWN 1</p>" in page
+    quiet = replace(result(errors={"DUPLICATE_BROKER_REGISTRATION": 77}), scenario="bounce")
+    assert 'class="bad"' not in report.render([row_of(CELL, quiet, 1)], {"targets": ["kafka-4.3.1"]}, [])
+
+
+def test_expected_errors_are_those_of_scenarios_that_there_are():
+    assert set(EXPECTED_ERRORS) <= set(SCENARIOS)
+
+
+def test_the_median_of_repetitions_has_an_interval():
+    rows = [row(replace(CELL, repetition=at), last_ms=40.0 + at, session_ms=10.0) for at in range(8)]
+    [one] = merged(rows)
+    assert (one["work_low_ms"], one["work_high_ms"]) == (30.0, 37.0)  # Of 8 samples, the whole range has 99%.
+    head, [(cells, _)] = report_table.cells_of([one], report_table.TIMES)
+    assert dict(zip(head, cells, strict=True))["work, 95%"] == "30.0 ms to 37.0 ms"
+    assert "work, 95%" not in report_table.cells_of(merged([row()]), report_table.TIMES)[0]
+
+
+def test_the_page_names_the_jvm_and_the_load():
+    facts = {"jvm": "OpenJDK 64-Bit Server VM 17", "machine": {"cores": 2}, "load": {"load_before": 1.5}}
+    page = report.render([row()], facts | {"targets": []}, [])
+    assert "<dt>JVM</dt><dd>OpenJDK 64-Bit Server VM 17</dd>" in page
+    assert "a load average of 1.50 on 2 cores" in page
+
+
+def test_earlier_storms_are_shown_beside_this_one(tmp_path: Path):
+    facts = {"machine": {"host": "here"}, "targets": []}
+    before = [row(last_ms=80.0), failed_row(CELL, "bounce", 1, 1, "the end")]
+    keep.write(keep.with_facts(table_of(before), facts | {"when": "2026-01-01"}), tmp_path / "old")
+    keep.write(keep.with_facts(table_of([row()]), facts | {"when": "2026-01-02"}), tmp_path / "new")
+    page = report.render([row()], facts | {"when": "2026-01-02"}, [], tmp_path / "new")
+    assert 'id="history"' in page and "old (2026-01-01)" in page and ">0.500x</td>" in page
+    first = report.render([row()], facts | {"when": "2025-12-31"}, [], tmp_path / "new")
+    assert 'id="history"' not in first
+
+
+def test_the_work_of_repetitions_is_the_median_of_their_works_and_never_negative():
+    """Medians of the whole and of the session alone would come from different repetitions."""
+    figures = [(9400.0, 9000.0), (7600.0, 7500.0), (8700.0, 8500.0), (8000.0, 8600.0)]
+    rows = [row(replace(CELL, repetition=at), last_ms=last, session_ms=ms) for at, (last, ms) in enumerate(figures)]
+    [one] = merged(rows)
+    assert work_ms(one) == 150.0  # Of 0, 100, 200 and 400.
+    assert (one["work_low_ms"], one["work_high_ms"]) == (0.0, 400.0)
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    assert ">0 ns to 400 ms</td>" in page and "-" not in page.split("work, 95%")[1][:8]
+
+
+def test_charts_on_log_axes_bear_a_work_of_nothing():
+    rows = [row(session_ms=60.0), row(replace(CELL, partitions=1000), last_ms=90.0)]
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    assert "nan" not in page and "inf" not in page.split("<svg", 1)[1].split("</svg>")[0]

@@ -85,3 +85,6 @@ class Loop:
 
     def position(self, row: int) -> tuple[int, int, int, int]:
         """Offset to fetch next, epoch before it, high watermark, end of what the broker knows to be committed."""
+
+    def heartbeat_sent(self, row: int) -> int:
+        """When the last heartbeat of that broker was sent; 0 before the first one."""

@@ -1,22 +1,20 @@
-"""Two runs side by side: what became slower, by name."""
+"""Two runs side by side: which named operations became slower, and whether that can be said at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from typing import Any
 
 from kcore.bench.results import Summary
+from kcore.report.earlier import is_same_machine
 from kcore.report.exits import Exit
-from kcore.report.units import duration
+from kcore.report.noise import about_the_machine
 
 THRESHOLD = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One named cell in both runs."""
+    """One named operation at one size, in both runs."""
 
     old: Summary
     new: Summary
@@ -30,30 +28,65 @@ class Pair:
         return self.new.min_ns / max(1, self.old.min_ns)
 
     @property
+    def slower(self) -> float:
+        """The ratio that the rule looks at: noise moves the median alone, luck the best alone."""
+        return min(self.median_ratio, self.min_ratio)
+
+    @property
+    def faster(self) -> float:
+        """The same the other way round: how many times as fast it is by both."""
+        return 1 / max(self.median_ratio, self.min_ratio, 1e-9)
+
+    @property
     def same_result(self) -> bool:
         return self.old.digest == self.new.digest
 
     def is_regression(self, threshold: float) -> bool:
-        """Both the best and the median are slower: noise moves the median alone, luck the best alone."""
-        return min(self.median_ratio, self.min_ratio) > threshold
+        """Both the best and the median are slower by more than that."""
+        return self.slower > threshold
+
+    def is_improvement(self, threshold: float) -> bool:
+        """Both are faster by more than that."""
+        return self.faster > threshold
+
+    @property
+    def noise(self) -> str:
+        """In words, for both runs."""
+        words = [f"old {', '.join(self.old.spread.noise)}"] if self.old.spread.noise else []
+        return "; ".join(words + ([f"new {', '.join(self.new.spread.noise)}"] if self.new.spread.noise else []))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Cells of both runs, and the names of those in one run only."""
+    """Operations of both runs, and the names of those in one run only."""
 
     pairs: Sequence[Pair]
     only_old: Sequence[str]
     only_new: Sequence[str]
     threshold: float
+    remarks: Sequence[str] = ()  # What makes the comparison doubtful.
 
     @property
     def regressions(self) -> list[Pair]:
-        return [pair for pair in self.pairs if pair.is_regression(self.threshold)]
+        """The slowest first."""
+        found = [pair for pair in self.pairs if pair.same_result and pair.is_regression(self.threshold)]
+        return sorted(found, key=lambda pair: -pair.slower)
+
+    @property
+    def improvements(self) -> list[Pair]:
+        """The fastest first."""
+        found = [pair for pair in self.pairs if pair.same_result and pair.is_improvement(self.threshold)]
+        return sorted(found, key=lambda pair: -pair.faster)
 
     @property
     def other_results(self) -> list[Pair]:
         return [pair for pair in self.pairs if not pair.same_result]
+
+    @property
+    def unchanged(self) -> list[Pair]:
+        """Those within the rule, slowest first."""
+        changed = {id(pair) for pair in (*self.regressions, *self.improvements, *self.other_results)}
+        return sorted((pair for pair in self.pairs if id(pair) not in changed), key=lambda pair: -pair.slower)
 
     @property
     def exit(self) -> Exit:
@@ -62,37 +95,61 @@ class Comparison:
             return Exit.INVALID
         return Exit.FAILED if self.regressions else Exit.GOOD
 
+    @property
+    def rule(self) -> str:
+        """One sentence."""
+        return (
+            f"Slower: the smaller of two ratios, of the medians and of the best times, is above {self.threshold:g}; "
+            f"faster: the larger of the two is below 1/{self.threshold:g}."
+        )
 
-def compare(old: Sequence[Summary], new: Sequence[Summary], threshold: float = THRESHOLD) -> Comparison:
-    """Pair the named cells of two runs; a ratio above `threshold` is a regression."""
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if not self.pairs:
+            return "no verdict: the runs have no operation in common"
+        parts = [self._no_verdict] if self._no_verdict else []
+        if slower := self.regressions:
+            parts.append(f"slower: {len(slower)} of {_operations(len(self.pairs))}, up to {slower[0].slower:.2f}x")
+        else:
+            parts.append(f"none of {_operations(len(self.pairs))} is slower")
+        if faster := self.improvements:
+            parts.append(f"faster: {len(faster)}, up to {faster[0].faster:.2f}x")
+        changed = len(self.pairs) - len(self.unchanged)
+        rest = ("the rest" if changed else "all") + " within the rule"
+        return "; ".join([*parts, *([rest] if self.unchanged else [])])
+
+    @property
+    def _no_verdict(self) -> str:
+        """Why it is not valid; empty if it is."""
+        why = [f"{len(self.other_results)} with another result"] if self.other_results else []
+        why += [f"{len(self.only_old)} of the old run missing"] if self.only_old else []
+        return f"no verdict: {' and '.join(why)}" if why else ""
+
+
+def _operations(count: int) -> str:
+    return "1 operation" if count == 1 else f"{count} operations"
+
+
+def compare(
+    old: Sequence[Summary], new: Sequence[Summary], threshold: float = THRESHOLD, remarks: Sequence[str] = ()
+) -> Comparison:
+    """Pair the named operations of two runs; a ratio above `threshold` is a regression."""
     before, after = ({summary.key: summary for summary in summaries} for summaries in (old, new))
     return Comparison(
         pairs=[Pair(before[key], after[key]) for key in before if key in after],
         only_old=[before[key].title for key in before if key not in after],
         only_new=[after[key].title for key in after if key not in before],
         threshold=threshold,
+        remarks=remarks,
     )
 
 
-def show(console: Console, comparison: Comparison) -> None:
-    """The pairs, slowest ratio first, then what is to be said of them."""
-    table = Table(header_style="dim", pad_edge=False)
-    table.add_column("cell", overflow="fold")
-    for name in ("old median", "new median", "ratio of medians", "ratio of bests"):
-        table.add_column(name, justify="right")
-    for pair in sorted(comparison.pairs, key=lambda pair: -pair.median_ratio):
-        style = "bold red" if pair.is_regression(comparison.threshold) else ""
-        ratios = (f"{pair.median_ratio:.2f}", f"{pair.min_ratio:.2f}")
-        medians = (duration(pair.old.median_ns), duration(pair.new.median_ns))
-        table.add_row(pair.new.title, *medians, *ratios, style=style)
-    console.print(table)
-    for pair in comparison.regressions:
-        console.print(f"[bold red]regression[/] {escape(pair.new.title)}: {pair.median_ratio:.2f} times the old median")
-    for pair in comparison.other_results:
-        console.print(f"[bold red]another result[/] {escape(pair.new.title)}: the times do not compare")
-    for title in comparison.only_old:
-        console.print(f"[bold red]missing[/] {escape(title)}: in the old run only")
-    for title in comparison.only_new:
-        console.print(f"[dim]new[/] {escape(title)}: in the new run only")
-    if not comparison.pairs:
-        console.print("[bold red]nothing to compare[/]: the runs have no cell in common")
+def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What the facts of two runs say against comparing their times."""
+    found = []
+    if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
+        found.append("The runs are of different machines: their times do not compare.")
+    for name, facts in (("old", old), ("new", new)):
+        found += [f"The {name} run: {line[:1].lower()}{line[1:]}" for line in about_the_machine(facts)]
+    return found

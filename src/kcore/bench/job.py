@@ -11,7 +11,7 @@ from kcore.bench.plan import Plan
 from kcore.bench.results import in_order
 from kcore.errors import ClusterFileError, FileKindError, StorageError
 from kcore.report.keep import with_facts
-from kcore.report.machine import facts
+from kcore.report.machine import Load, described_jvm, facts
 from kcore.spark.local_runner import LocalRunner
 from kcore.spark.progress import OnProgress, silent
 from kcore.storage.files import MOST_CLUSTER_FILE, read_bytes
@@ -40,8 +40,9 @@ def run(
     """
     wanted = Plan.of(plan)
     cluster = read_cluster(wanted.cluster) if wanted.cluster is not None else None
+    before = Load.now()
     table = _runner(spark).run(wanted.cells(), cluster, on_progress)
-    return with_facts(in_order(table), facts() | _how(wanted, spark))
+    return with_facts(in_order(table), facts(before) | _how(wanted, spark))
 
 
 def read_cluster(path: str) -> bytes:
@@ -77,11 +78,13 @@ def _how(plan: Plan, spark: "SparkSession | None") -> dict[str, Any]:
     if spark is None:
         return {"plan": plan.to_toml(), "title": plan.title, "master": None, "slots": 1}
     context = spark.sparkContext
-    java = context._jvm.System.getProperty("java.version") if context._jvm is not None else None
+    told = context._jvm.System.getProperty if context._jvm is not None else lambda _: None
+    jvm = described_jvm((name, told(f"java.{name}") or "") for name in ("vm.name", "vm.version", "vendor"))
     return {
         "plan": plan.to_toml(),
         "title": plan.title,
         "master": context.master,
         "slots": context.defaultParallelism,
-        "java": java,
+        "java": told("java.version"),
+        "jvm": jvm,
     }

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcore.report.exits import Exit
+from kcore.report.noise import Spread, interval
 from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
@@ -19,6 +20,8 @@ from kcore.workloads.rows import KEY, ROW_SCHEMA
 
 Row = dict[str, Any]
 _MEASURED: Final = ("samples_ns", "handled_partitions", "memcpy_ns", "moved_bytes", "digest")
+_SHARES: Final = {"quarter_ns": 25, "median_ns": 50, "three_quarters_ns": 75, "p99_ns": 99}
+_BOUNDS: Final = ("low_ns", "high_ns")
 _MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 
 
@@ -35,8 +38,12 @@ class Summary:
     repetitions: int
     samples: int
     min_ns: int
+    quarter_ns: int
     median_ns: int
+    three_quarters_ns: int
     p99_ns: int
+    low_ns: int  # of the median's confidence interval
+    high_ns: int
     memcpy_ns: int
     moved_bytes: int
     wire_bytes: int | None
@@ -62,6 +69,12 @@ class Summary:
         return self.min_ns / self.memcpy_ns if self.memcpy_ns >= 1_000 else None
 
     @property
+    def spread(self) -> Spread:
+        """All samples, for charts and for what is said of noise."""
+        middle = (self.quarter_ns, self.median_ns, self.three_quarters_ns)
+        return Spread(self.samples, self.min_ns, *middle, self.p99_ns, self.low_ns, self.high_ns)
+
+    @property
     def group(self) -> str:
         return self.operation.partition(": ")[0]
 
@@ -79,8 +92,9 @@ class Summary:
 
     def as_row(self) -> Row:
         """For JSON: what is kept and what follows from it."""
+        noise = {"noise": self.spread.noise}
         derived = ("ns_per_partition", "partitions_per_s", "bytes_per_s", "times_memcpy")
-        return asdict(self) | {name: getattr(self, name) for name in derived}
+        return asdict(self) | {name: getattr(self, name) for name in derived} | noise
 
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
@@ -93,16 +107,16 @@ def summarise(rows: Iterable[Row]) -> list[Summary]:
 
 
 def _summary(rows: Sequence[Row]) -> Summary:
-    samples_ns = np.concatenate([row["samples_ns"] for row in rows])
+    samples_ns = np.sort(np.concatenate([row["samples_ns"] for row in rows]))
+    shares = {name: int(np.percentile(samples_ns, share)) for name, share in _SHARES.items()}
+    bounds = {name: int(samples_ns[at]) for name, at in zip(_BOUNDS, interval(len(samples_ns)), strict=True)}
     peaks = [row["peak_bytes"] for row in rows if row["peak_bytes"] is not None]
     same = ("handled_partitions", "moved_bytes", "wire_bytes", "memory_bytes", "digest")
     return Summary(
-        **{name: rows[0][name] for name in (*KEY, *same)},
+        **{name: rows[0][name] for name in (*KEY, *same)} | shares | bounds,
         repetitions=len(rows),
         samples=len(samples_ns),
-        min_ns=int(samples_ns.min()),
-        median_ns=int(np.median(samples_ns)),
-        p99_ns=int(np.percentile(samples_ns, 99)),
+        min_ns=int(samples_ns[0]),
         memcpy_ns=min(row["memcpy_ns"] for row in rows),
         peak_bytes=max(peaks, default=None),
     )

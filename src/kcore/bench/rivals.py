@@ -7,7 +7,6 @@ in turns, so that noise hits all of them alike.
 
 import hashlib
 import json
-import math
 import statistics
 import subprocess
 import sys
@@ -42,7 +41,10 @@ from kcore.bench.rival_targets import (
     TargetResult,
     outcomes,
 )
+from kcore.bench.rival_words import TITLES, VIEWS, figure, short_name, view_of
 from kcore.errors import PlanError
+from kcore.report.keep import with_facts
+from kcore.report.machine import Load, facts, jvm_name
 
 EXIT_GOOD: Final = 0
 EXIT_DISAGREE: Final = 1
@@ -81,26 +83,9 @@ ONLY: Final = {
     "mapped": (NEWEST_JAVA,),  # kcore maps the file in `batches`.
 }
 """Operations that not all peers have."""
-VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
-"""Which of the group `messages` each view of kcore takes part in."""
 BIG_PARTITIONS: Final = 10_000
 TIME_SHARES: Final = {"messages": 0.12}
 """Groups of many short cases take so much less time a case."""
-
-MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"}
-WORDS: Final = {
-    **{"decode_nogc": "decode, gc off", "fanout": "fan-out", "fanout_copy": "fan-out, one copy"},
-    **{"scan": "one down, full scan", "full": "every partition elects"},
-    **{"batches:segment": "batches with CRC", "mapped:segment": "the same, mapped", "crc:segment": "bare CRC-32C"},
-}
-"""Operations in print, where the name does not say enough."""
-TITLES: Final = {
-    "memory": "memory: live MiB",
-    "small": "messages as objects: ns a message, least of all runs",
-    "big": "messages as columns: ns a partition, least of all runs",
-    "records": "records: ns a KiB, least of all runs",
-}
-"""Of a group or of its view, where it is not ns a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +228,7 @@ class _Group:
                 if self._usable(process, case, reply):
                     timings[process.peer.name] += reply["ns"]
         for name, whole in timings.items():
-            ns = [each / (BIG_PARTITIONS if _view(case) == "big" else 1) for each in whole]
+            ns = [each / (BIG_PARTITIONS if view_of(case) == "big" else 1) for each in whole]
             if ns:
                 rows[name] |= {"ns_min": min(ns), "ns_median": statistics.median(ns), "rounds": len(ns)}
         return list(rows.values())
@@ -320,23 +305,21 @@ class _Group:
 
     def _row(self, peer: Peer, case: str) -> dict[str, Any]:
         empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
-        partitions: int | None = BIG_PARTITIONS if _view(case) == "big" else self.options.partitions
-        if _view(case) == "small" or self.group == "records":
+        partitions: int | None = BIG_PARTITIONS if view_of(case) == "big" else self.options.partitions
+        if view_of(case) == "small" or self.group == "records":
             partitions = None  # There are none, or so few that they do not matter.
         return {"group": self.group, "peer": peer.name, "case": case, "partitions": partitions} | empty
 
 
 def _has(peer: Peer, case: str) -> bool:
-    if view := _view(case):
+    if view := view_of(case):
         return VIEWS.get(peer.name, view) == view
     operation = case.split(":")[0]
     return operation not in ONLY or peer.name in ONLY[operation]
 
 
-def _view(case: str) -> str:
-    """ "small" or "big" in the group `messages`, else empty."""
-    shape = case.split(":")[-1]
-    return shape if shape in VIEWS.values() else ""
+def _has_java(report: Report) -> bool:
+    return any(row["peer"] in ("java", NEWEST_JAVA) for row in report.rows)
 
 
 def _sha256(data: bytes) -> str:
@@ -348,14 +331,20 @@ def _brief(row: dict[str, Any]) -> str:
     return f"{row['peer']} " + ("-" if figure is None else f"{figure:.3g}")
 
 
-def write(report: Report, directory: Path) -> None:
-    """`rivals.jsonl` and `rivals.parquet` (a row a peer and case), `targets.jsonl`."""
+def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
+    """`rivals.jsonl` and `rivals.parquet` (a row a peer and case), `targets.jsonl`, `report.html`."""
+    from kcore.bench import rivals_page  # With matplotlib, which takes a second to load.
+
+    options = f"{report.options.partitions:,} partitions, {report.options.repeat} turns"
     directory.mkdir(parents=True, exist_ok=True)
     _write_lines(directory / "rivals.jsonl", report.rows)
     targets = [{name: getattr(each, name) for name in each.__slots__} for each in report.targets]
     _write_lines(directory / "targets.jsonl", targets)
     if report.rows:
-        pq.write_table(pa.Table.from_pylist(report.rows), directory / "rivals.parquet")
+        pq.write_table(with_facts(pa.Table.from_pylist(report.rows), about), directory / "rivals.parquet")
+    (directory / "report.html").write_text(
+        rivals_page.render(report.rows, report.targets, report.notes, options, about), encoding="utf-8"
+    )
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -367,8 +356,8 @@ def show(report: Report, console: Console) -> None:
     figures = Figures(report.rows)
     for group in GROUPS:
         rows = [row for row in report.rows if row["group"] == group]
-        for view in dict.fromkeys(_view(row["case"]) for row in rows):
-            console.print(_table(view or group, [row for row in rows if _view(row["case"]) == view], figures))
+        for view in dict.fromkeys(view_of(row["case"]) for row in rows):
+            console.print(_table(view or group, [row for row in rows if view_of(row["case"]) == view], figures))
     for text in report.notes:
         console.print(text, markup=False)
     targets = Table("target", "bound", Column("measured", justify="right"), "met", title="targets")
@@ -388,33 +377,13 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
     return table
 
 
-def short_name(case: str) -> str:
-    """What a case is called in print: "LISR v7 encode fresh", "offline mixed"."""
-    if case in WORDS:
-        return WORDS[case]
-    operation, *rest = case.split(":")
-    words = WORDS.get(operation, operation.replace("_", " "))
-    if len(rest) == 3:
-        message, version, shape = rest
-        name = MESSAGES.get(message, message.removesuffix("Request"))
-        return f"{name} v{version} {words}" + ("" if shape in ("uniform", *VIEWS.values()) else f" {shape}")
-    return " ".join([words, *rest])
-
-
-def figure(value: float | None) -> str:
-    """Three significant digits, never an exponent."""
-    if value is None:
-        return "-"
-    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{round(value, decimals):,.{max(0, decimals)}f}"
-
-
 def main(options: Options, console: Console | None = None) -> int:
     """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed."""
     console = console or Console()
+    before = Load.now()
     report = run(options, lambda text: console.print(text, markup=False, highlight=False))
     show(report, console)
     if options.out is not None:
-        write(report, options.out)
-        console.print(f"written to {options.out}", markup=False)
+        write(report, options.out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
+        console.print(f"written to {options.out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
     return report.exit_code

@@ -1,8 +1,8 @@
 """Results as tables for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console
@@ -13,7 +13,7 @@ from kcore.bench.results import Summary, disagreements, failures
 from kcore.bench.shapes_table import shape_rows
 from kcore.report.units import duration, quantity, size, three_digits
 
-COLUMNS = ("min", "median", "p99", "each", "each/s", "x memcpy", "peak")
+PAGE_ONLY = ("95%", "noise")  # On a terminal there is no room.
 
 
 def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str, Any]]) -> None:
@@ -24,6 +24,8 @@ def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str
             console.print(_shapes(timed))
         else:
             console.print(_timings(workload, timed))
+    if noisy := [summary for summary in summaries if summary.spread.noise]:
+        console.print(f"{len(noisy)} of {len(summaries)} figures are noisy; report.html says by what")
     for row in failures(rows):
         cell = f"{row['workload']} {row['partitions']:,} partitions {row['brokers']:,} brokers #{row['repetition']}"
         console.print(f"[bold red]failed[/] {cell}: {escape(row['error'])}")
@@ -34,30 +36,42 @@ def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str
 def _timings(workload: str, summaries: Sequence[Summary]) -> Table:
     table = Table(title=f"[bold]{workload}[/]", title_justify="left", header_style="dim", box=box.SIMPLE_HEAD)
     table.add_column("operation", overflow="fold", min_width=22)
-    for name in ("handled", *COLUMNS):
+    shown = {name: text for name, text in COLUMNS.items() if name not in PAGE_ONLY}
+    for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
     ordered = sorted(summaries, key=lambda summary: (summary.partitions, summary.brokers))
     for (partitions, brokers), group in groupby(ordered, lambda summary: (summary.partitions, summary.brokers)):
         table.add_section()
         table.add_row(f"[bold]{partitions:,} partitions, {brokers:,} brokers[/]")
         for summary in group:
-            table.add_row(f"  {summary.operation}", *figures_of(summary))
+            table.add_row(f"  {summary.operation}", *(text(summary) for text in shown.values()))
     return table
 
 
-def figures_of(summary: Summary) -> list[str]:
-    """The figures of one operation, as text; the report has the same."""
-    ratio = summary.times_memcpy
-    return [
-        f"{summary.handled_partitions:,}",
-        duration(summary.min_ns),
-        duration(summary.median_ns),
-        duration(summary.p99_ns),
-        duration(summary.ns_per_partition),
-        quantity(summary.partitions_per_s),
-        "" if ratio is None else three_digits(ratio),
-        size(summary.peak_bytes),
-    ]
+def _interval(summary: Summary) -> str:
+    """Of the median; the unit once where both ends have the same."""
+    low, high = duration(summary.low_ns), duration(summary.high_ns)
+    same = low.split(" ")[-1] == high.split(" ")[-1]
+    return f"{low.split(' ')[0] if same else low} to {high}"
+
+
+def _times_memcpy(summary: Summary) -> str:
+    return "" if summary.times_memcpy is None else three_digits(summary.times_memcpy)
+
+
+COLUMNS: Final[dict[str, Callable[[Summary], str]]] = {
+    "handled": lambda summary: f"{summary.handled_partitions:,}",
+    "min": lambda summary: duration(summary.min_ns),
+    "median": lambda summary: duration(summary.median_ns),
+    "95%": _interval,
+    "p99": lambda summary: duration(summary.p99_ns),
+    "each": lambda summary: duration(summary.ns_per_partition),
+    "each/s": lambda summary: quantity(summary.partitions_per_s),
+    "x memcpy": _times_memcpy,
+    "peak": lambda summary: size(summary.peak_bytes),
+    "noise": lambda summary: ", ".join(summary.spread.noise),
+}
+"""The figures of one operation, as text."""
 
 
 def _shapes(summaries: Sequence[Summary]) -> Table:

@@ -3,6 +3,7 @@
 import sys
 from io import TextIOWrapper
 
+from kcore.cli import pipes
 from kcore.cli.commands import app
 
 
@@ -11,4 +12,5 @@ def main() -> None:
     # The name of a file need not be UTF-8: it is shown with escapes, as on stderr.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    app()
+    with pipes.readers_that_leave():
+        app()

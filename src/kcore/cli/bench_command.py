@@ -111,7 +111,7 @@ def _keep_and_show(table: pa.Table, plan: Plan, directory: Path, console: Consol
     tables.show(console, summaries, rows)
     keep.write(table, directory)
     (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
-    (directory / "report.html").write_text(report.render(table, plan.cells()), encoding="utf-8")
+    (directory / "report.html").write_text(report.render(table, plan.cells(), directory), encoding="utf-8")
     missing = results.missing(rows, plan.cells())
     if missing:
         console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing")

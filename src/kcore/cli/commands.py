@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "bench_quorum_command",
         "Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).",
     ),
-    "compare": Command("compare_command", "Tell which named cells became slower between two runs."),
+    "compare": Command("compare_command", "Tell which named operations became slower between two runs."),
     "storm": Command(
         "storm_command",
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
@@ -9,14 +10,23 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
+from kcore.cli.pipes import drop
 from kcore.report.exits import Exit
 
 LOG_WIDTH = 120
 
 
+class _PatientConsole(Console):
+    """Goes on without output once its reader has gone: what was measured is kept, and the exit code is the verdict."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        drop(sys.stderr if self.stderr else sys.stdout)
+
+
 def wide_console(stderr: bool = False, log_width: int = LOG_WIDTH) -> Console:
     """As wide as the terminal; in a log as wide as the tables like to be."""
-    console = Console(stderr=stderr)
+    console = _PatientConsole(stderr=stderr)
     if not console.is_terminal:
         console.width = max(console.width, log_width)
     return console

@@ -6,7 +6,7 @@ import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,9 +20,9 @@ from kcore.designs.rows import Row, predicted, table_of
 from kcore.errors import KcoreError, PlanError
 from kcore.report import keep
 from kcore.report.exits import Exit
-from kcore.report.machine import facts
+from kcore.report.machine import Load, facts
 from kcore.report.units import duration, parse_counts
-from kcore.spark.java import NoJavaError
+from kcore.spark.java import NoJavaError, jvm
 
 LOG_WIDTH = 160
 
@@ -85,9 +85,10 @@ def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: boo
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     directory = results_directory(out, "designs")
     rows: list[Row] = []
+    before = Load.now()
     is_whole = _run(plan, zookeeper, rows, progress)
     rows = predicted(rows)
-    _keep(plan, rows, directory)
+    _keep(plan, rows, directory, facts(before) | ({} if zookeeper else {"jvm": jvm()}))
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report.show(console, rows)
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
@@ -124,7 +125,7 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
     return True
 
 
-def _keep(plan: DesignsPlan, rows: list[Row], directory: Path) -> None:
-    about = facts() | {"plan": asdict(plan)}
+def _keep(plan: DesignsPlan, rows: list[Row], directory: Path, facts_of_run: dict[str, Any]) -> None:
+    about = facts_of_run | {"plan": asdict(plan)}
     keep.write(keep.with_facts(table_of(rows), about), directory)
     (directory / "report.html").write_text(report.render(rows, about), encoding="utf-8")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ from rich.table import Table
 from kcore.cli.console import fail, results_directory, wide_console
 from kcore.report import keep
 from kcore.report.exits import Exit
-from kcore.report.machine import facts
+from kcore.report.machine import Load, facts
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import Campaign, Row, cores, rows, table_of
 from kcore.sim.raft.coverage import never_seen
@@ -104,7 +104,7 @@ def run(campaign: Campaign, master: str | None, processes: int | None, out: Path
     """Runs the seeds, shows and keeps what came of them."""
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "sim") if len(campaign.seeds) > 1 else None
-    began_s = perf_counter()
+    began_s, before = perf_counter(), Load.now()
     try:
         found = _over_spark(campaign, master) if master else _here(campaign, processes or cores(), console)
     except (NoJavaError, PlantError) as error:
@@ -115,7 +115,7 @@ def run(campaign: Campaign, master: str | None, processes: int | None, out: Path
             typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
     _show(console, campaign, found, elapsed_s)
     if directory is not None:
-        _keep(campaign, found, master, directory, console)
+        _keep(campaign, found, master, directory, console, facts(before), summary(found, elapsed_s))
     is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
     return Exit.GOOD if is_good else Exit.FAILED
 
@@ -219,7 +219,18 @@ def _coverage(found: Sequence[Row]) -> Table:
     return table
 
 
-def _keep(campaign: Campaign, found: Sequence[Row], master: str | None, directory: Path, console: Console) -> None:
-    about = {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
-    keep.write(keep.with_facts(table_of(found), facts() | about), directory)
-    console.print(f"Results in {directory}: results.parquet, results.jsonl", soft_wrap=True)
+def _keep(
+    campaign: Campaign,
+    found: Sequence[Row],
+    master: str | None,
+    directory: Path,
+    console: Console,
+    about: dict[str, Any],
+    told: str,
+) -> None:
+    from kcore.cli import sim_page  # With matplotlib, which takes a second to load.
+
+    about |= {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
+    keep.write(keep.with_facts(table_of(found), about), directory)
+    (directory / "report.html").write_text(sim_page.render(found, told, about), encoding="utf-8")
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)

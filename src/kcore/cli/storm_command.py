@@ -18,14 +18,15 @@ from kcore.cli.console import fail, results_directory, wide_console
 from kcore.errors import PlanError, TargetError
 from kcore.report import keep
 from kcore.report.exits import Exit
-from kcore.report.machine import facts
+from kcore.report.machine import Load, facts
 from kcore.report.units import parse_counts
-from kcore.spark.java import NoJavaError
+from kcore.spark.java import NoJavaError, jvm
 from kcore.storm import report, report_table
 from kcore.storm import run as storms
 from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
 from kcore.storm.plan import StormPlan
 from kcore.storm.report_rows import BULKY, Row, merged, missing, table_of
+from kcore.storm.targets import Target
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []
+    before = Load.now()
     is_whole, left = _run(plan, rows, progress)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
-    _keep(plan, rows, lacking, directory)
+    _keep(plan, rows, lacking, directory, before)
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
     console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
@@ -176,8 +178,14 @@ def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:
     return Exit.FAILED if any(row["error"] is not None for row in rows) else Exit.GOOD
 
 
-def _keep(plan: StormPlan, rows: list[Row], lacking: Sequence[str], directory: Path) -> None:
-    about = facts() | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
+def _keep(plan: StormPlan, rows: list[Row], lacking: Sequence[str], directory: Path, before: Load) -> None:
+    about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
     keep.write(keep.with_facts(table_of(rows), about), directory)
     (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
-    (directory / "report.html").write_text(report.render(rows, about, lacking), encoding="utf-8")
+    (directory / "report.html").write_text(report.render(rows, about, lacking, directory), encoding="utf-8")
+
+
+def _jvm(plan: StormPlan) -> dict[str, str | None]:
+    """The Java virtual machine of Kafka's controllers, or of ZooKeeper, that the run started; empty if none of it."""
+    started = any(target.release or target.in_zookeeper for target in map(Target.parse, plan.targets))
+    return {"jvm": jvm()} if started else {}

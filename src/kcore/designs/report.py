@@ -10,7 +10,10 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 
 from kcore.designs.rows import Row, merged, one_write_ms, predicted
-from kcore.report.page import fact_lists, html_table, page
+from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.noise import about_the_machine
+from kcore.report.page import charts, fact_lists, figure, html_table, page, paragraphs
+from kcore.report.svg import SERIES
 from kcore.report.units import duration, size, three_digits
 
 _NS: Final = 1e6  # in a millisecond
@@ -139,9 +142,42 @@ def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str],
 def render(rows: Sequence[Row], facts: dict[str, Any]) -> str:
     """The same as a page that can be sent to a colleague."""
     failed = "".join(f'<p class="bad">{escape(line)}</p>' for line in troubles(rows))
-    tables = (f"<h2>{escape(title)}</h2>{html_table(*cells_of(rows, kind))}" for kind, (title, _) in TABLES.items())
+    tables = (_section(rows, kind, title) for kind, (title, _) in TABLES.items())
     lead = f'<p class="lead">{escape(facts.get("when", ""))} · {escape(headline(rows))}</p>'
     notes = "".join(f"<p>{escape(line)}</p>" for line in [*findings(rows), LEGEND])
-    return page(
-        "kcore bench designs", ["<h1>kcore bench designs</h1>", lead, failed, fact_lists(facts), *tables, notes]
-    )
+    busy = paragraphs(about_the_machine(facts), "warn")
+    head = ["<h1>kcore bench designs</h1>", lead, failed, busy, fact_lists(facts)]
+    return page("kcore bench designs", [*head, *tables, notes])
+
+
+def _section(rows: Sequence[Row], kind: str, title: str) -> str:
+    """The charts of one of TABLES, and the table."""
+    head, lines = cells_of(rows, kind)
+    if not lines:
+        return ""
+    drawn = charts([figure(_time_chart(rows, kind, title)), figure(_writes_chart(rows, kind, title))])
+    return f"<h2>{escape(title)}</h2>{drawn}{html_table(head, lines, ('', 'note'))}"
+
+
+def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
+    """How long each took, and what the writes alone should take."""
+    timed = [row for row in merged(predicted(rows)) if row.kind == kind and row.ms >= 0]
+    bars = [
+        Bar(row.name, [Part(row.ms * _NS, SERIES[0], _told(row))], duration(row.ms * _NS),
+            row.predicted_ms * _NS if row.predicted_ms > 0 else None)
+        for row in timed
+    ]  # fmt: skip
+    bound = "predicted of the writes" if any(bar.bound for bar in bars) else ""
+    return bar_chart(f"{title}: time", bars, Axis("time"), bound=bound)
+
+
+def _writes_chart(rows: Sequence[Row], kind: str, title: str) -> str:
+    """How many writes each took, where they are counted."""
+    counted = [row for row in merged(rows) if row.kind == kind and row.writes >= 0]
+    bars = [Bar(row.name, [Part(row.writes, SERIES[1], _told(row))], f"{row.writes:,}") for row in counted]
+    return bar_chart(f"{title}: writes", bars, Axis("writes of znodes", lambda value: f"{value:,.0f}"))
+
+
+def _told(row: Row) -> str:
+    lines = [f"{row.name}: {duration(row.ms * _NS)}" if row.ms >= 0 else row.name]
+    return "\n".join([*lines, f"{row.writes:,} writes" if row.writes >= 0 else ""]).strip()

@@ -90,6 +90,7 @@ class Fleet:
         self.lost = ""  # The brokers that were lost with their process, if any.
         self.errors: dict[str, int] = {}
         self.false_fencings = 0  # Of brokers that were running and beating.
+        self.refused_ns = 0  # Registrations waited so long, in all, for the sessions of earlier incarnations to end.
         self._random = random
         self._by_row: list[HollowBroker] = []
         self._loop = kernel.Loop(
@@ -225,6 +226,10 @@ class Fleet:
         """Takes the events until now, in whatever process the brokers run."""
         self.drain()
 
+    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
+        """When its last heartbeat was sent, by `time.monotonic_ns`; 0 if none was, or where that is not known."""
+        return self._loop.heartbeat_sent(broker.row)
+
     def cpu_s(self) -> float:
         """What the hollow brokers have cost so far."""
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -280,10 +285,13 @@ class Fleet:
     async def _registered_epoch(self, broker: HollowBroker, previous: int, deaths: int) -> int:
         """The epoch that the controller gives; _UNKNOWN_EPOCH if the broker was killed meanwhile."""
         registration = self._registration(broker, previous)
+        refused_ns = 0
         while broker.deaths == deaths:
             answer: BrokerRegistrationResponse = await self.quorum.ask(registration)
             if answer.error_code == Errors.NONE:
+                self.refused_ns += time.monotonic_ns() - refused_ns if refused_ns else 0
                 return answer.broker_epoch
+            refused_ns = refused_ns or time.monotonic_ns()
             self._count(Errors.of(answer.error_code).name)
             if answer.error_code != Errors.DUPLICATE_BROKER_REGISTRATION:  # Until the old session has ended.
                 raise TargetError(f"broker {broker.broker_id}: registration: {Errors.of(answer.error_code).name}")

@@ -223,6 +223,9 @@ class SparkFleet(Fleet):
         self._latency, self._lag = np.zeros(0, np.int64), np.zeros(0, np.int64)
         return found
 
+    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
+        return 0  # The tasks do not report it.
+
     def cpu_s(self) -> float:
         return super().cpu_s() + sum(link.cpu_s for link in self._links.values())
 

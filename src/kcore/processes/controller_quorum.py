@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Self
 from kcore.errors import TargetError
 from kcore.processes.machine import Usage, free_ports, random_uuid, usage_of
 
+SESSION_TIMEOUT_MS: Final = 9_000  # broker.session.timeout.ms, by default: the configurations leave it out.
 FIRST_NODE_ID: Final = 30_001  # Above the ids of hollow brokers: a leader refuses the fetches of one with its own.
 _LISTENER: Final = "CONTROLLER"
 _START_TIMEOUT_S: Final = 60.0

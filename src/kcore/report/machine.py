@@ -1,28 +1,92 @@
-"""What a figure needs beside it: the machine and the versions."""
+"""What a figure needs beside it: the machine, how busy it was, and the versions."""
 
 import os
 import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-PACKAGES = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
+PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
+_IDLE: Final = (3, 4)  # Of the times in /proc/stat: idle, and waiting for a disk.
+_STOLEN: Final = 7
+_TIMES: Final = 8  # Guests' times behind these are part of them.
+_JAVA_TIMEOUT_S: Final = 30.0
+_JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.+)$", re.MULTILINE)
 
 
-def facts() -> dict[str, Any]:
-    """The machine that drives the run, and the versions of what is measured."""
-    return {
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the machine is, as of one moment; None where the system does not tell."""
+
+    average: float | None  # of the last minute: processes that run or want to
+    times: tuple[int, ...] | None  # of all cores since the start, as /proc/stat has them
+
+    @classmethod
+    def now(cls) -> "Load":
+        """Of this moment."""
+        average = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        try:
+            first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        except OSError:
+            return cls(average, None)  # Not Linux.
+        return cls(average, tuple(map(int, first[1 : 1 + _TIMES])))
+
+    def since(self) -> dict[str, float | None]:
+        """From then until now: the load average before, and the shares of all cores that were busy and stolen."""
+        found: dict[str, float | None] = {"load_before": self.average, "busy_share": None, "stolen_share": None}
+        now = Load.now().times
+        if self.times is None or now is None:
+            return found
+        spent = [after - before for before, after in zip(self.times, now, strict=True)]
+        whole = sum(spent)
+        if whole > 0:
+            found["busy_share"] = round(1 - sum(spent[at] for at in _IDLE) / whole, 4)
+            found["stolen_share"] = round(spent[_STOLEN] / whole, 4) if len(spent) > _STOLEN else None
+        return found
+
+
+def facts(start: Load | None = None) -> dict[str, Any]:
+    """The machine that drives the run, the versions of what is measured; `start`: and how busy it was since."""
+    found = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
             "host": platform.node(),
             "processor": _processor(),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cores": _cores(),
             "memory_bytes": _memory_bytes(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         },
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
     }
+    return found | ({"load": start.since()} if start is not None else {})
+
+
+def jvm_name(java: Path) -> str | None:
+    """Name, version and vendor of a Java virtual machine, by its executable; None if it does not tell them."""
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_JAVA_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return described_jvm(_JVM_PROPERTY.findall(done.stderr + done.stdout))
+
+
+def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
+    """From the system properties java.vm.name, java.vm.version and java.vendor, named without their "java."."""
+    told = dict(properties)
+    if not told.get("vm.name"):
+        return None
+    vendor = f" ({told['vendor'].strip()})" if told.get("vendor") else ""
+    return f"{told['vm.name'].strip()} {told.get('vm.version', '').strip()}{vendor}"
+
+
+def _cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _version(package: str) -> str:

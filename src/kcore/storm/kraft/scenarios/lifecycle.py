@@ -4,6 +4,7 @@ import asyncio
 
 from kcore.errors import TargetError
 from kcore.hollow.fleet import HollowBroker
+from kcore.hollow.histograms import NOT_KNOWN
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
 
@@ -49,6 +50,7 @@ async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker]) -> Scenar
     measure = Measure(storm, scenario)
     await measure.begin()
     storm.fleet.kill(lost)
+    measure.waits_for_sessions(lost)
     await storm.until("the brokers to be fenced", lambda: all(map(storm.is_fenced, lost)))
     result = await measure.end("PartitionChangeRecord")
     await storm.restore(lost)
@@ -96,9 +98,12 @@ async def bounce(storm: Storm) -> ScenarioResult:
     measure = Measure(storm, "bounce")
     await measure.begin()
     storm.fleet.kill([broker])
+    measure.waits_for_sessions([broker])
     await storm.fleet.start([broker])
     await storm.fleet.unfenced([broker], storm.timeout_s)
     measure.answered()
+    if not storm.fleet.refused_ns:
+        measure.result.session_ms = NOT_KNOWN  # It was taken in at once.
     result = await measure.end("PartitionChangeRecord")
     await storm.restore([broker])
     return result

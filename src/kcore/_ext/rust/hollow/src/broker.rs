@@ -33,6 +33,7 @@ pub struct Broker {
     pub sent_due: i64, // when the one under way was due
     pub interval: i64, // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
+    pub sent: i64,       // when the last heartbeat was sent (ns); 0: none was
     pub flags: u8,       // of the last heartbeat's answer
     pub offset: i64,     // to fetch next
     pub last_epoch: i32, // of the record before it
@@ -51,6 +52,7 @@ impl Broker {
             sent_due: 0,
             interval,
             want_shut_down: false,
+            sent: 0,
             flags: 0,
             offset: 0,
             last_epoch: 0,
@@ -68,7 +70,7 @@ impl Broker {
         request.put(heartbeat::BROKER_EPOCH, self.epoch.to_be_bytes());
         request.put(heartbeat::METADATA_OFFSET, (self.committed - 1).to_be_bytes());
         request.put(heartbeat::WANT_SHUT_DOWN, [self.want_shut_down.into()]);
-        self.sent_due = self.due;
+        (self.sent, self.sent_due) = (now, self.due);
         self.links[HEARTBEATS].send(now)
     }
 

@@ -340,6 +340,11 @@ impl Loop {
             (broker.offset, broker.last_epoch, broker.high_watermark, broker.committed)
         })
     }
+
+    /// When the last heartbeat of a row was sent; 0 before the first one.
+    fn heartbeat_sent(&self, py: Python<'_>, row: usize) -> PyResult<i64> {
+        self.order(py, row, |engine, _| engine.brokers[row].sent)
+    }
 }
 
 #[pymodule]

@@ -1,0 +1,127 @@
+"""A comparison for a terminal, a pull request and a program: the verdict first, what changed below."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kcore.bench.compare import Comparison, Pair
+from kcore.report.exits import Exit
+from kcore.report.markdown import markdown_table
+from kcore.report.units import duration
+
+HEAD: Final = ("operation", "old median", "new median", "medians", "bests", "verdict", "noise")
+TEXT: Final = ("verdict", "noise")
+_STYLES: Final = {"slower": "bold red", "faster": "green", "another result": "bold red"}
+_MOST_NAMED: Final = 10  # Of the missing operations, unless all are asked for.
+_SYMBOLS: Final = {Exit.GOOD: "✅", Exit.FAILED: "❌", Exit.INVALID: "⚠️"}
+
+
+def pairs_of(comparison: Comparison, everything: bool) -> list[tuple[str, Pair]]:
+    """What is shown, each with a word for it: what changed, slower ones first; `everything`: the rest too."""
+    found = [("another result", pair) for pair in comparison.other_results]
+    found += [("slower", pair) for pair in comparison.regressions]
+    found += [("faster", pair) for pair in comparison.improvements]
+    return found + ([("", pair) for pair in comparison.unchanged] if everything else [])
+
+
+def cells_of(word: str, pair: Pair) -> tuple[str, ...]:
+    """As HEAD names them."""
+    medians = (f"{duration(each.median_ns)}" for each in (pair.old, pair.new))
+    return (pair.new.title, *medians, f"{pair.median_ratio:.2f}x", f"{pair.min_ratio:.2f}x", word, pair.noise)
+
+
+def others(comparison: Comparison, everything: bool = False) -> list[str]:
+    """Of operations in one run only, and of what makes the comparison doubtful; a line each, some of many."""
+    missing, new = comparison.only_old, comparison.only_new
+    lines = [f"missing: {title}: in the old run only" for title in _some(missing, everything)]
+    if len(missing) > len(lines):
+        lines.append(f"missing: {len(missing) - len(lines)} more operations: --all names them")
+    if everything:
+        lines += [f"new: {title}: in the new run only" for title in new]
+    elif new:
+        lines.append(f"new: {len(new)} operations in the new run only: --all names them")
+    return [*lines, *comparison.remarks]
+
+
+def _some(titles: Sequence[str], everything: bool) -> Sequence[str]:
+    return titles if everything else titles[:_MOST_NAMED]
+
+
+def show(console: Console, comparison: Comparison, everything: bool = False) -> None:
+    """The verdict, the rule, a table of what changed, then the operations of one run only."""
+    style = {Exit.GOOD: "bold green"}.get(comparison.exit, "bold red")
+    console.print(f"[{style}]{escape(comparison.verdict)}[/]", soft_wrap=True, highlight=False)
+    console.print(f"[dim]{escape(comparison.rule)}[/]", soft_wrap=True, highlight=False)
+    rows = pairs_of(comparison, everything)
+    if rows:
+        console.print(_table(rows))
+    for line in others(comparison, everything):
+        console.print(escape(line), soft_wrap=True, highlight=False)
+    hidden = 0 if everything else len(comparison.unchanged)
+    if hidden:
+        console.print(f"[dim]{hidden} within the rule are not shown: --all[/]", highlight=False)
+
+
+def _table(rows: Sequence[tuple[str, Pair]]) -> Table:
+    table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in HEAD:
+        is_text = name in TEXT or name == HEAD[0]
+        table.add_column(name, overflow="fold", justify="left" if is_text else "right", no_wrap=not is_text)
+    for word, pair in rows:
+        table.add_row(*map(escape, cells_of(word, pair)), style=_STYLES.get(word, ""))
+    return table
+
+
+def as_markdown(comparison: Comparison, everything: bool = False) -> str:
+    """A comment for a pull request; the operations within the rule are folded."""
+    symbol = _SYMBOLS[comparison.exit]
+    parts = [f"**{symbol} kcore compare: {comparison.verdict}**\n", f"{comparison.rule}\n"]
+    if rows := pairs_of(comparison, everything):
+        parts.append(_markdown_rows(rows))
+    if lines := others(comparison, everything):
+        parts.append("".join(f"- {line}\n" for line in lines))
+    if not everything and comparison.unchanged:
+        within = _markdown_rows([("", pair) for pair in comparison.unchanged])
+        summary = f"<summary>{len(comparison.unchanged)} within the rule</summary>"
+        parts.append(f"<details>{summary}\n\n{within}\n</details>\n")
+    return "\n".join(parts)
+
+
+def _markdown_rows(rows: Sequence[tuple[str, Pair]]) -> str:
+    return markdown_table(HEAD, [cells_of(word, pair) for word, pair in rows], TEXT)
+
+
+def as_json(comparison: Comparison) -> str:
+    """One object: the verdict, the exit code, the rule's threshold, every pair."""
+    words = {id(pair): word for word, pair in pairs_of(comparison, everything=True)}
+    return json.dumps(
+        {
+            "verdict": comparison.verdict,
+            "exit": int(comparison.exit),
+            "threshold": comparison.threshold,
+            "missing": list(comparison.only_old),
+            "new": list(comparison.only_new),
+            "remarks": list(comparison.remarks),
+            "operations": [_as_row(words[id(pair)], pair) for pair in comparison.pairs],
+        }
+    )
+
+
+def _as_row(word: str, pair: Pair) -> dict[str, Any]:
+    names = ("workload", "operation", "partitions", "brokers", "seed")
+    return {
+        **{name: getattr(pair.new, name) for name in names},
+        "verdict": word or "within the rule",
+        "median_ratio": pair.median_ratio,
+        "min_ratio": pair.min_ratio,
+        "old_median_ns": pair.old.median_ns,
+        "new_median_ns": pair.new.median_ns,
+        "old_interval_ns": [pair.old.low_ns, pair.old.high_ns],
+        "new_interval_ns": [pair.new.low_ns, pair.new.high_ns],
+        "noise": pair.noise,
+    }

@@ -1,0 +1,121 @@
+"""The comparison with rivals as a page: the targets, how many times as fast kcore is, every figure."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, Final
+
+from kcore.bench.rival_peers import GROUPS
+from kcore.bench.rival_targets import KCORE, OBJECTS, RIVALS, Figures, TargetResult
+from kcore.bench.rival_words import TITLES, figure, short_name, view_of
+from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.noise import LIMITS, about_the_machine
+from kcore.report.page import bullets, charts, fact_lists, html_table, navigation, page, paragraphs
+from kcore.report.page import figure as html_figure
+from kcore.report.svg import BAD, SERIES
+from kcore.report.units import three_digits
+
+_TOLD: Final = (
+    "Every peer is a process of its own. Its results are compared before its times are believed; peers take turns, "
+    "so that noise hits all alike. Each figure is the least of all runs of a case; a median stands beside it.",
+    "Bars: how many times as fast as the fastest rival library kcore is, by the least of all runs. A bar that goes "
+    "left of 1x is slower.",
+    LIMITS,
+)
+_NOISY: Final = 1.25  # The median over the least.
+
+
+def render(
+    rows: Sequence[dict[str, Any]],
+    targets: Sequence[TargetResult],
+    notes: Sequence[str],
+    options: str,
+    facts: dict[str, Any],
+) -> str:
+    """The page of a run: a row a peer and case, the targets, what was left out, how it was run."""
+    sections = [
+        (view or group, [row for row in rows if row["group"] == group and view_of(row["case"]) == view])
+        for group in GROUPS
+        for view in dict.fromkeys(view_of(row["case"]) for row in rows if row["group"] == group)
+    ]
+    figures = Figures(rows)
+    body = [
+        "<h1>kcore rivals</h1>",
+        f'<p class="lead">{escape(facts.get("when", ""))} · {escape(options)}</p>',
+        _verdict(rows, targets),
+        paragraphs(about_the_machine(facts), "warn"),
+        bullets(notes, "note"),
+        navigation(["targets", *(name for name, _ in sections), "method"]),
+        fact_lists(facts),
+        _targets(targets),
+        *(_section(name, mine, figures) for name, mine in sections),
+        f'<h2 id="method">How it was measured</h2>{paragraphs(_TOLD)}',
+    ]
+    return page("kcore rivals", body)
+
+
+def _verdict(rows: Sequence[dict[str, Any]], targets: Sequence[TargetResult]) -> str:
+    wrong = [f"{row['peer']}: {row['case']} gives another result" for row in rows if row["agrees"] is False]
+    judged = [each for each in targets if each.met is not None]
+    met = sum(bool(each.met) for each in judged)
+    line = f"{met} of {len(judged)} targets met" + (", all results agree." if not wrong else ".")
+    kind = "good" if met == len(judged) and not wrong else "bad"
+    return paragraphs([line], kind) + paragraphs(wrong, "bad")
+
+
+def _targets(targets: Sequence[TargetResult]) -> str:
+    rows = [
+        (each.target, each.bound, "" if each.value is None else f"{figure(each.value)} {each.unit}", _met(each.met))
+        for each in targets
+    ]
+    marks = ["bad" if each.met is False else "" for each in targets]
+    head = ("target", "bound", "measured", "met")
+    table = html_table(head, [(row, False) for row in rows], marks=marks)
+    return f'<h2 id="targets">Targets</h2>{table}' if rows else ""
+
+
+def _met(met: bool | None) -> str:
+    return {True: "yes", False: "no", None: ""}[met]
+
+
+def _section(name: str, rows: Sequence[dict[str, Any]], figures: Figures) -> str:
+    title = TITLES.get(name, f"{name}: ns a partition, least of all runs")
+    chart = html_figure(_speed_chart(name, rows, figures))
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    look_up = figures.mib if name == "memory" else figures.ns
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    noise = {case: _noise([row for row in rows if row["case"] == case]) for case in cases}
+    lines = [
+        ((short_name(case), *(_text(look_up(peer, case)) for peer in peers), noise[case]), False) for case in cases
+    ]
+    table = html_table(("case", *peers, "median over least"), lines, ("median over least",))
+    return f'<h2 id="{name}">{escape(title)}</h2>{charts([chart])}{table}'
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else figure(value)
+
+
+def _noise(rows: Sequence[dict[str, Any]]) -> str:
+    """Of peers whose median is far from their least: the machine was not quiet, or the peer was not warm."""
+    found = [
+        f"{row['peer']} {row['ns_median'] / row['ns_min']:.2f}x"
+        for row in rows
+        if row["ns_min"] and row["ns_median"] > _NOISY * row["ns_min"]
+    ]
+    return ", ".join(found)
+
+
+def _speed_chart(name: str, rows: Sequence[dict[str, Any]], figures: Figures) -> str:
+    """Against the fastest rival library; no chart where none took part."""
+    bars = []
+    mine = OBJECTS if name == "small" else KCORE
+    for case in dict.fromkeys(row["case"] for row in rows):
+        ours, theirs = figures.ns(mine, case), figures.fastest(case)
+        if ours and theirs:
+            rival = next(peer for peer in RIVALS if figures.ns(peer, case) == theirs)
+            tip = f"{short_name(case)}\n{mine} {figure(ours)} ns, {rival} {figure(theirs)} ns"
+            speed = theirs / ours
+            color = SERIES[0] if speed >= 1 else BAD
+            bars.append(Bar(short_name(case), [Part(speed, color, tip)], f"{three_digits(speed)}x {rival}"))
+    axis = Axis("times as fast as the fastest rival", lambda value: f"{value:g}x")
+    return bar_chart(f"{name}: against the fastest rival", bars, axis)

@@ -1,0 +1,92 @@
+"""Output into a pipe whose reader has gone, as in `kcore dump FILE | head`: the end of the output, and no failure.
+
+A command that only prints ends then, by the exit code that a shell gives a program that SIGPIPE ended. One that
+measures or judges goes on without output, and its own exit code counts: `wide_console` sees to that. The signal itself
+stays ignored: it would also end a server that writes to a connection which a client has closed.
+"""
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TextIO
+
+ENDED_BY_SIGPIPE: Final = 128 + 13
+
+
+@contextmanager
+def readers_that_leave() -> Iterator[None]:
+    """A broken pipe of stdout or stderr ends the body with ENDED_BY_SIGPIPE; other broken pipes are errors as ever.
+
+    Typer and Rich turn every broken pipe into exit code 1, a regression's: the error is the context of their
+    SystemExit. Rich also lets stdout go nowhere from then on.
+    """
+    streams = (sys.__stdout__, sys.__stderr__)
+    before = [*map(_target_of, streams)]
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        is_pipe = isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
+        if is_pipe and (any(map(has_no_reader, streams)) or before != [*map(_target_of, streams)]):
+            raise SystemExit(ENDED_BY_SIGPIPE) from None
+        raise
+    finally:
+        for stream in streams:
+            flush_or_drop(stream)
+
+
+def write_text(text: str) -> None:
+    """To stdout; if nobody reads it any more, the command goes on all the same."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop(sys.stdout)
+
+
+def has_no_reader(stream: TextIO | None) -> bool:
+    """Whether it goes into a pipe that nobody reads from any more."""
+    if stream is None:
+        return False
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (OSError, ValueError):  # Closed, or no file at all.
+        return False
+
+
+def _target_of(stream: TextIO | None) -> tuple[int, int] | None:
+    """What the stream's descriptor is now: device and inode."""
+    try:
+        found = os.fstat(stream.fileno()) if stream is not None else None
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if found else None
+
+
+def flush_or_drop(stream: TextIO | None) -> None:
+    """Writes what is left; where nobody reads it, all output goes nowhere, or Python would fail at its exit.
+
+    Where that cannot be written, as to a full disk, the command ends by exit code 1 and one line.
+    """
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        drop(stream)
+    except ValueError:
+        pass  # Closed.
+    except OSError as error:
+        drop(stream)
+        sys.stderr.write(f"kcore: the output could not be written: {error.strerror}\n")
+        raise SystemExit(1) from None
+
+
+def drop(stream: TextIO) -> None:
+    """From now on what is written there goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,0 +1,13 @@
+"""Tables as Markdown, for a pull request."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], text: Collection[str] = ()) -> str:
+    """Figures on the right; the first column and those named by `text` on the left."""
+    rule = [":--" if at == 0 or name in text else "--:" for at, name in enumerate(head)]
+    return "".join(f"| {' | '.join(map(_cell, cells))} |\n" for cells in (head, rule, *rows))
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")

@@ -1,0 +1,178 @@
+"""The charts of a storm's report: how long it took in parts, who knew when, how heartbeats fared, the curve."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
+from kcore.report.charts import Axis, Bar, Event, Lane, Part, Shares, bar_chart, shares_chart, timeline_chart
+from kcore.report.noise import quantile
+from kcore.report.svg import DASHES, FAINT, MARKERS, SERIES, Chart, count_axis, draw, time_axis
+from kcore.report.units import duration
+from kcore.storm.phases import Phases, knew_after_ms, phases_of
+from kcore.storm.report_rows import Row
+
+_NS: Final = 1e6  # in a millisecond
+_LEAST_NS: Final = 1e5  # Where log axes begin.
+_SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+_SCENARIOS_A_CHART: Final = 5
+_LEAST_HEARTBEATS: Final = 20  # Of fewer there is no distribution to be seen.
+_QUANTILES: Final = 200  # Of heartbeats, which are kept as counts by bucket.
+SESSION: Final = "session time-out"
+DECIDED: Final = "to the first change written"
+FIRST: Final = "to the first broker"
+SPREAD: Final = "to the last broker"
+PARTS: Final = {
+    SESSION: (FAINT, True),
+    DECIDED: (SERIES[1], False),
+    FIRST: (SERIES[5], False),
+    SPREAD: (SERIES[0], False),
+}
+ANSWERED: Final = "controller answered"
+HALF: Final = "half of the brokers"
+EVENTS: Final = {ANSWERED: "D", HALF: "v"}
+
+
+def work_charts(rows: Sequence[Row]) -> list[str]:
+    """A bar a scenario and target, some scenarios a chart: without the session, which is named behind it."""
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    timed = [row for row in rows if phases_of(row) is not None]
+    scenarios = list(dict.fromkeys(row["scenario"] for row in timed))
+    longest = max((phases.work for row in timed if (phases := phases_of(row))), default=0.0) * _NS
+    axis = Axis("until the last broker knew, log", start=_LEAST_NS, log=True, end=max(longest, 2 * _LEAST_NS))
+    colors = {name: (SERIES[nth % len(SERIES)], False) for nth, name in enumerate(targets)}
+    found = []
+    for first in range(0, len(scenarios), _SCENARIOS_A_CHART):
+        names = scenarios[first : first + _SCENARIOS_A_CHART]
+        bars = [_work_bar(row, colors) for row in timed if row["scenario"] in names]
+        labels = {id(each[0]) for name in names if (each := [b for b, s in bars if s == name])}
+        shown = [bar if id(bar) in labels else replace(bar, label="") for bar, _ in bars]
+        title = f"Work: {names[0]} to {names[-1]}" if len(names) > 1 else f"Work: {names[0]}"
+        found.append(bar_chart(title, shown, axis, legend=colors | {DECIDED: (FAINT, True)}))
+    return found
+
+
+def _work_bar(row: Row, colors: Mapping[str, tuple[str, bool]]) -> tuple[Bar, str]:
+    """The bar and its scenario."""
+    phases = phases_of(row)
+    assert phases is not None, "only what was timed has a bar"
+    work = max(_LEAST_NS, phases.work * _NS)
+    note = duration(work) + (f" + {duration(phases.session * _NS)} session" if phases.session else "")
+    color, text = colors[row["target"]][0], told(row, phases)
+    wrote = max(_LEAST_NS, min(work, phases.decided * _NS))
+    parts = [Part(wrote - _LEAST_NS, color, text, faint=True), Part(max(0.0, work - wrote), color, text)]
+    return Bar(row["scenario"], parts, note), row["scenario"]
+
+
+def told(row: Row, phases: Phases) -> str:
+    """What the marks of a scenario tell."""
+    names = (SESSION, DECIDED, FIRST, SPREAD)
+    times = (phases.session, phases.decided, phases.first, phases.spread)
+    parts = [f"{name}: {duration(ms * _NS)}" for name, ms in zip(names, times, strict=True) if ms]
+    return "\n".join([f"{row['scenario']} on {row['target']}: {duration(row['last_ms'] * _NS)} in all", *parts])
+
+
+def timeline(scenario: str, rows: Sequence[Row]) -> str:
+    """The parts one behind the other, true to scale, a lane a target."""
+    lanes = []
+    for row in rows:
+        phases = phases_of(row)
+        if phases is None:
+            continue
+        times = (phases.session, phases.decided, phases.first, phases.spread)
+        parts = [
+            Part(ms * _NS, color, f"{name}: {duration(ms * _NS)}", faint)
+            for (name, (color, faint)), ms in zip(PARTS.items(), times, strict=True)
+        ]
+        marks = {ANSWERED: row["answered_ms"], HALF: row["p50_ms"]}
+        events = [Event(ms * _NS, name) for name, ms in marks.items() if ms != NOT_KNOWN]
+        lanes.append(Lane(f"{row['target']}: {duration(row['last_ms'] * _NS)}", parts, events))
+    has = {name for lane in lanes for name, part in zip(PARTS, lane.parts, strict=True) if part.length}
+    legend = {name: style for name, style in PARTS.items() if name in has}
+    return timeline_chart(f"{scenario}: timeline", lanes, "since the intended moment", legend, EVENTS)
+
+
+def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
+    """When each broker knew the last change; rows by target, a row a repetition."""
+    lines = []
+    for target, rows in groups.items():
+        each = [[ms * _NS for ms in knew_after_ms(row)] for row in rows]
+        if times := [ns for repetition in each for ns in repetition]:
+            lines.append(Shares(target, times, each))
+    return lines
+
+
+def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
+    """Which share of the brokers knew the last change by when."""
+    lines = knowing_lines(groups)
+    sessions = any(row["session_ms"] > 0 for rows in groups.values() for row in rows)
+    along = "since the session ended" if sessions else "since the intended moment"
+    return shares_chart(f"{scenario}: who knew when", lines, along, "brokers", log=_is_wide(lines))
+
+
+def heartbeat_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
+    """The latency of heartbeats, by target."""
+    lines = []
+    for target, rows in groups.items():
+        counts = [row["heartbeats"] for row in rows if row["heartbeats"]]
+        buckets = np.sum(counts, axis=0) if counts else np.zeros(0, np.int64)
+        if (total := int(buckets.sum())) >= _LEAST_HEARTBEATS:
+            shares = [(at + 1) / min(total, _QUANTILES) for at in range(min(total, _QUANTILES))]
+            times = [percentile_ms(buckets, share) * _NS for share in shares]
+            lines.append(Shares(target, times, total=total))
+    return lines
+
+
+def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
+    """Which share of the heartbeats was answered by when."""
+    lines = heartbeat_lines(groups)
+    title = f"{scenario}: latency of heartbeats"
+    return shares_chart(title, lines, "from when a heartbeat was due to its answer", "heartbeats", log=_is_wide(lines))
+
+
+def quantiles(lines: Sequence[Shares]) -> tuple[list[str], list[tuple[list[str], bool]]]:
+    """The numbers behind such a chart: head and lines of a table."""
+    head = ["target", "number", *(f"{share:.0%}" for share in _SHARES)]
+    rows = [(line.name, line.total or len(line.times), sorted(line.times)) for line in lines]
+    times = [[duration(quantile(ordered, share)) for share in _SHARES] for _, _, ordered in rows]
+    return head, [([name, f"{count:,}", *each], False) for (name, count, _), each in zip(rows, times, strict=True)]
+
+
+def _is_wide(lines: Sequence[Shares]) -> bool:
+    """Whether the times span so much that only a log axis shows them all."""
+    times = [ns for line in lines for ns in line.times]
+    return bool(times) and min(times) > 0 and max(times) > 10 * min(times)
+
+
+def curve_chart(scenario: str, rows: Sequence[Row]) -> str:
+    """Time to the last broker without session time-outs against partitions, a line a count of brokers and target."""
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    brokers = sorted({row["wanted_brokers"] for row in rows})
+
+    def body(chart: Chart) -> None:
+        for name, count in dict.fromkeys((row["target"], row["wanted_brokers"]) for row in rows):
+            line = [row for row in rows if (row["target"], row["wanted_brokers"]) == (name, count)]
+            color = brokers.index(count) if len(brokers) > 1 else targets.index(name)
+            _curve_line(chart, line, color, targets.index(name), len(targets) > 1)
+        chart.axis.set_yscale("log")
+        time_axis(chart, log=True, along=False)
+        count_axis(chart, [row["wanted_partitions"] for row in rows])
+        chart.axis.set(xlabel="partitions", ylabel="until the last broker knew")
+        chart.figure.legend(loc="outside lower left", ncols=2)
+
+    return draw(scenario, 3.3 + 0.12 * len(targets) * len(brokers), body) if rows else ""
+
+
+def _curve_line(chart: Chart, rows: Sequence[Row], color: int, dash: int, several: bool) -> None:
+    ordered = sorted(rows, key=lambda row: int(row["wanted_partitions"]))
+    found = [(int(row["wanted_partitions"]), phases, row) for row in ordered if (phases := phases_of(row)) is not None]
+    style: dict[str, Any] = {"color": SERIES[color % len(SERIES)], "ls": DASHES[dash % len(DASHES)]}
+    label = f"{rows[0]['wanted_brokers']:,} brokers" + (f", {rows[0]['target']}" if several else "")
+    works = [max(_LEAST_NS, phases.work * _NS) for _, phases, _ in found]
+    chart.axis.plot([count for count, _, _ in found], works, label=label, **style)
+    for work, (count, phases, row) in zip(works, found, strict=True):
+        marker = MARKERS[color % len(MARKERS)]
+        text = f"{count:,} partitions\n{told(row, phases)}"
+        chart.point(count, work, text, marker=marker, color=style["color"])

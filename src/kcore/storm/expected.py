@@ -1,0 +1,32 @@
+"""Errors that a scenario provokes: they are part of what it measures, and no trouble."""
+
+from typing import Final
+
+_OLD_SESSION: Final = "refused until the session of the broker's last incarnation has ended"
+_NO_CONTROLLER: Final = "there is no active controller until another one is elected"
+_CLOSED: Final = "the controller that goes closes its connections"
+_ELECTION: Final = {"NOT_CONTROLLER": _NO_CONTROLLER, "connection closed": _CLOSED}
+
+EXPECTED_ERRORS: Final[dict[str, dict[str, str]]] = {
+    "bounce": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "broker-lost": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "rack-lost": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "controlled-shutdown": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "rolling-restart": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "dir-lost": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "controller-killed": _ELECTION,
+    "limit-elect": _ELECTION,
+    "limit-isr": _ELECTION,
+    "limit-fence": _ELECTION,
+}
+"""By scenario and error, and why it is expected."""
+
+
+def expected_of(scenario: str, errors: dict[str, int]) -> dict[str, int]:
+    """Those of the errors that are."""
+    return {name: count for name, count in errors.items() if name in EXPECTED_ERRORS.get(scenario, {})}
+
+
+def unexpected_of(scenario: str, errors: dict[str, int]) -> dict[str, int]:
+    """Those that are not."""
+    return {name: count for name, count in errors.items() if name not in EXPECTED_ERRORS.get(scenario, {})}
