@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from kcore.bench.plan import Plan
 from kcore.cli.commands import COMMANDS, GROUPS, Command, app
 from kcore.report import keep
+from kcore.version import __version__
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import FAKE, row, setup
@@ -31,6 +32,10 @@ def kcore(*arguments: str) -> Result:
 def test_help_names_every_command():
     said = kcore("--help").stdout
     assert all(f" {name} " in said for name in ("bench", "compare", "rivals", "test"))
+
+
+def test_02_version():
+    assert kcore("--version").stdout == f"kcore {__version__}\n"
 
 
 def test_python_runs_the_package_as_the_command():
@@ -62,7 +67,8 @@ def test_help_loads_no_command_and_nothing_that_one_needs(group: tuple[str, ...]
     loaded = loaded_by(*group, "--help")
     heavy = {"numpy", "pyarrow", "pyspark", "numba", "matplotlib", "pandas", "kazoo", "asyncio"}
     assert not heavy & loaded
-    assert {name for name in loaded if name.startswith("kcore.")} == {"kcore.errors", "kcore.cli", "kcore.cli.commands"}
+    ours = {name.removeprefix("kcore.") for name in loaded if name.startswith("kcore.")}
+    assert ours == {"cli", "cli.commands", "errors", "extras", "report", "report.exits", "version"}
 
 
 def test_a_command_loads_no_other_command() -> None:

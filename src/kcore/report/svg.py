@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
-
+from kcore.extras import needs
 from kcore.report.units import duration, short_count
+
+with needs("report"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
 # Stand-ins for colours of the page, which differ by light and dark: `svg` puts CSS variables in their place.
 INK, FAINT, RULE = "#010101", "#020202", "#030303"

