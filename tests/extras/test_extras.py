@@ -170,7 +170,15 @@ def test_02_a_command_without_an_extra_is_one_line_and_exit_code_2() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
 
 
-def test_02_an_image_as_arrow_names_the_extra(tmp_path: Path) -> None:
+def test_02_a_storm_in_zookeeper_mode_names_its_extra_before_it_starts_anything(tmp_path: Path) -> None:
+    """One of a quorum does without kazoo."""
+    hidden = hidden_but(*EXTRAS["cli"].packages, *EXTRAS["report"].packages)
+    done = run(COMMAND, hidden, "storm", "--target", "kcore-zk", "--brokers", "3", "--out", str(tmp_path))
+    expected = 'kcore: zookeeper needs kazoo: pip install "kcore[zookeeper]"\n'
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+
+
+def test_02_a_log_as_arrow_names_the_extra(tmp_path: Path) -> None:
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(kcore.encode_records([kcore.Record(0, 1, None, b"value")]))
     arrow = str(tmp_path / "out.arrow")

@@ -60,6 +60,9 @@ COMMANDS: Final[dict[str, Command]] = {
         "Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.",
         extra="report",
     ),
+    "spark archive": Command(
+        "spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
+    ),
     "rivals": Command(
         "rivals_command",
         "Build the peers in bench/rivals and run them beside kcore, results compared before times.",
