@@ -27,7 +27,7 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
     data = {name[4:] for name in files if name.startswith("src/kcore/processes/") and name.endswith(".lock")}
     with zipfile.ZipFile(wheel) as zipped:
         names = zipped.namelist()
-    held = {name for name in names if ".dist-info/" not in name}
+    held = {name for name in names if ".dist-info/" not in name and not name.endswith("/")}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert held == python | data | kernels | crates, held ^ (python | data | kernels | crates)
 
