@@ -92,12 +92,13 @@ def camel_case(name: str) -> str:
 
 def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
     """Of a class that is being made. Python 3.14 has a function in their place, which makes them (PEP 649)."""
-    if sys.version_info >= (3, 14) and "__annotations__" not in namespace:
+    annotations: dict[str, Any] = namespace.get("__annotations__", {})
+    if sys.version_info >= (3, 14) and not annotations:
         from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
 
         annotate = get_annotate_from_class_namespace(namespace)
-        return call_annotate_function(annotate, Format.VALUE) if annotate else {}
-    return namespace.get("__annotations__", {})
+        annotations = call_annotate_function(annotate, Format.VALUE) if annotate else {}
+    return annotations
 
 
 class StructType(type):
