@@ -74,6 +74,8 @@ class BuildExt(build_ext):
         if isinstance(ext, RustExtension):
             self.build_crate(ext)
         else:
+            # Some builds of Python have extensions look for libraries in a folder of the machine that compiled them.
+            self.compiler.linker_so = [each for each in self.compiler.linker_so if not each.startswith("-Wl,-rpath")]
             super().build_extension(ext)
 
     def build_crate(self, ext: RustExtension) -> None:
@@ -96,8 +98,10 @@ class BuildExt(build_ext):
                 target.write_bytes(archive.read(library))
 
 
+# Debug symbols, which most builds of Python ask for, would be four fifths of the package. Own $CFLAGS stay as they are.
+FLAGS = ["-O3"] if os.environ.get("CFLAGS") else ["-O3", "-g0"]
 kernels = [
-    Extension(f"kcore._ext.{source.stem}", [str(source)], extra_compile_args=["-O3"])
+    Extension(f"kcore._ext.{source.stem}", [str(source)], extra_compile_args=FLAGS)
     for source in sorted(KERNELS.glob("*.pyx"))
 ]
 crates = sorted(manifest.parent for manifest in CRATES.glob("*/Cargo.toml"))

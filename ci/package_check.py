@@ -1,6 +1,7 @@
-"""For ci/package: what the archives hold, and what an installed kcore can do."""
+"""For ci/package: what the archives hold, and what is installed with them."""
 
 import importlib
+import importlib.metadata
 import pkgutil
 import sys
 import sysconfig
@@ -25,8 +26,23 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
     }
     data = {name[4:] for name in files if name.startswith("src/kcore/processes/") and name.endswith(".lock")}
     with zipfile.ZipFile(wheel) as zipped:
-        held = {name for name in zipped.namelist() if ".dist-info/" not in name}
+        names = zipped.namelist()
+    held = {name for name in names if ".dist-info/" not in name and not name.endswith("/")}
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert held == python | data | kernels | crates, held ^ (python | data | kernels | crates)
+
+
+def alone(wheel: Path) -> None:
+    """The environment has kcore and NumPy, no more; tells their size."""
+    names = {each.name: each for each in importlib.metadata.distributions()}
+    assert names.keys() == {"kcore", "numpy"}, names.keys()
+    assert "manylinux" in wheel.name
+    size = {name: sum(file.size or 0 for file in each.files or ()) / 1e6 for name, each in names.items()}
+    python = ".".join(map(str, sys.version_info[:3]))
+    print(
+        f"ci/package: Python {python}: {wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; "
+        f"installed {size['kcore']:.0f} MB, and NumPy {size['numpy']:.0f} MB"
+    )
 
 
 def installed() -> None:
@@ -44,7 +60,4 @@ def installed() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "archives":
-        archives(*map(Path, sys.argv[2:]))
-    else:
-        installed()
+    {"archives": archives, "alone": alone, "installed": installed}[sys.argv[1]](*map(Path, sys.argv[2:]))

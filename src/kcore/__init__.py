@@ -1,8 +1,13 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
-Everything is loaded when it is first named, so that `import kcore` costs next to nothing. The first name of all brings
-messages, tables and decisions together: no first decision pays for an import.
+The public names are those of `__all__`, and the packages `kcore.schema` (messages as classes), `kcore.spark` (Kafka's
+files as DataFrames) and `kcore.bench` (benchmark plans). They need NumPy alone, but for: `election_policy`
+(kcore[numba]), `kcore.spark` (kcore[spark]), `kcore.bench` (kcore[report]). Where an extra is missing,
+MissingExtraError names it. A public name keeps its meaning until a release after the one that deprecates it.
 """
+
+# Everything is loaded when it is first named, so that `import kcore` costs next to nothing. The first name of all
+# brings messages, tables and decisions together: no first decision pays for an import.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from kcore.errors import DecodeError as DecodeError
 from kcore.errors import EncodeError as EncodeError
 from kcore.errors import KcoreError as KcoreError
+from kcore.errors import MissingExtraError as MissingExtraError
 from kcore.errors import PlacementError as PlacementError
 from kcore.errors import TableError as TableError
 from kcore.errors import UnknownMessageError as UnknownMessageError
 from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
+from kcore.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from kcore import bench as bench
@@ -66,6 +73,64 @@ if TYPE_CHECKING:
     from kcore.wire.records import decode_records as decode_records
     from kcore.workloads.generate import generate as generate
 
+__all__ = [
+    "Broker",
+    "BrokerFailed",
+    "BrokerStarted",
+    "BrokerTable",
+    "ClusterImage",
+    "Columns",
+    "ControlledShutdown",
+    "DecodeError",
+    "EncodeError",
+    "EpochTables",
+    "Errors",
+    "Fanout",
+    "KcoreError",
+    "MemoryLog",
+    "MissingExtraError",
+    "PartitionTable",
+    "PlacementError",
+    "PreferredElection",
+    "RaftConfig",
+    "RaftNode",
+    "Record",
+    "RecordBatches",
+    "Records",
+    "Rows",
+    "Strings",
+    "TableError",
+    "UnknownMessageError",
+    "UnsupportedVersionError",
+    "Vectors",
+    "ZkController",
+    "__version__",
+    "decode",
+    "decode_columns",
+    "decode_from",
+    "decode_metadata_record",
+    "decode_records",
+    "diverge",
+    "diverge_log_dirs",
+    "elect",
+    "elect_one",
+    "election_policy",
+    "encode",
+    "encode_columns",
+    "encode_fanout",
+    "encode_metadata_record",
+    "encode_records",
+    "end_offset_for_epoch",
+    "from_json",
+    "generate",
+    "load_metadata",
+    "messages",
+    "place",
+    "scan_batches",
+    "to_json",
+    "truncation_offsets",
+]
+
 _TOGETHER = {
     "kcore.metadata.broker_table": ("BrokerTable",),
     "kcore.metadata.partition_table": ("PartitionTable",),
@@ -116,4 +181,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_MODULE_OF, *_PACKAGES]
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -8,6 +8,10 @@ class KcoreError(Exception):
     """Base of every exception that kcore raises on purpose."""
 
 
+class MissingExtraError(KcoreError, ModuleNotFoundError):
+    """A package that kcore needs for this alone is not installed; the message names the extra, `name` the package."""
+
+
 class DecodeError(KcoreError, ValueError):
     """Bytes that are not the message they should be; `offset` is where the reader stood."""
 

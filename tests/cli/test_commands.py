@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from kcore.bench.plan import Plan
 from kcore.cli.commands import COMMANDS, GROUPS, Command, app
 from kcore.report import keep
+from kcore.version import __version__
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import FAKE, row, setup
@@ -31,6 +32,10 @@ def kcore(*arguments: str) -> Result:
 def test_help_names_every_command():
     said = kcore("--help").stdout
     assert all(f" {name} " in said for name in ("bench", "compare", "rivals", "test"))
+
+
+def test_02_version():
+    assert kcore("--version").stdout == f"kcore {__version__}\n"
 
 
 def test_python_runs_the_package_as_the_command():
@@ -57,7 +62,10 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split())
 
 
-NEEDED = {"kcore.errors", "kcore.cli", "kcore.cli.commands", "kcore.cli.pipes"}
+NEEDED = {
+    f"kcore.{name}"
+    for name in ("errors", "extras", "version", "report", "report.exits", "cli", "cli.commands", "cli.pipes")
+}
 
 
 @pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS)])

@@ -164,7 +164,7 @@ def test_without_java_the_error_says_so(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_pyspark_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "find_spec", lambda _: None)
-    with pytest.raises(TargetError, match="Apache Ivy, which PySpark ships: pip install pyspark"):
+    with pytest.raises(TargetError, match='Apache Ivy, which PySpark ships: pip install "kcore\\[spark\\]"'):
         jars.ivy_jar()
 
 

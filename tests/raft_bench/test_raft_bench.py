@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from kcore.cli import app
+from kcore.cli.commands import app
 from kcore.raft_bench.nodes import LINE, KafkaRaftNodes, KcoreRaftNodes, Load, Measured
 from kcore.raft_bench.run import HEADER, Row, nodes_of
 from kcore.server.quorum.workload import Stats

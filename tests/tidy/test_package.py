@@ -1,9 +1,11 @@
 """What a user meets first: a light import, and nothing in the repo that holds on one machine only."""
 
 import ast
+import pydoc
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import kcore
@@ -41,6 +43,24 @@ def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
         assert all(getattr(kcore, name) is getattr(sys.modules[module], name) for name in names)
     assert all(getattr(kcore, package).__name__ == f"kcore.{package}" for package in kcore._PACKAGES)
     assert not hasattr(kcore, "no_such_name")
+
+
+def test_07_the_public_names_are_listed_by_dir_and_by_help() -> None:
+    """With the sentence that each function's docstring begins with. Packages are public, too, but no names of `*`."""
+    errors = {name for name, each in vars(kcore).items() if isinstance(each, type) and issubclass(each, Exception)}
+    assert set(kcore.__all__) == {"__version__", *errors, *kcore._MODULE_OF}
+    assert {*kcore.__all__, *kcore._PACKAGES} <= set(dir(kcore))
+    said = pydoc.plain(pydoc.render_doc(kcore))
+    assert [name for name in kcore.__all__ if not re.search(rf"\b{name}\b", said) and name != "__version__"] == []
+    assert "What an event or an election changes" in said and f"VERSION\n    {kcore.__version__}" in said
+
+
+def test_02_the_version_has_one_place_and_the_licence_is_in_the_package() -> None:
+    assert metadata.version("kcore") == kcore.__version__
+    facts = metadata.metadata("kcore")
+    assert (facts["License-Expression"], facts.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])
+    text = (ROOT / "LICENSE").read_text("utf-8")
+    assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
 
 
 def texts() -> list[Path]:

@@ -1,4 +1,20 @@
 """The main job: plans, results, reports and their comparison."""
 
-from kcore.bench.job import run as run
-from kcore.bench.plan import Plan as Plan
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kcore.extras import needs
+
+if TYPE_CHECKING:
+    from kcore.bench.job import run as run
+    from kcore.bench.plan import Plan as Plan
+
+_LATER = {"run": "job", "Plan": "plan"}
+
+
+def __getattr__(name: str) -> Any:
+    """Arrow is loaded when one of them is named."""
+    if name in _LATER:
+        with needs("report"):
+            return getattr(import_module(f"kcore.bench.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'kcore.bench' has no attribute {name!r}")

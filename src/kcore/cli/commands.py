@@ -4,11 +4,15 @@ A command is one function in a module of its own, `command` unless `COMMANDS` na
 options, its docstring is the help, and it ends by `typer.Exit` with an exit code.
 """
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from kcore.extras import needs
+from kcore.version import __version__
 
 _OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -20,10 +24,12 @@ class Command(NamedTuple):
     summary: str  # A test compares it with the function's docstring.
     function: str = "command"
     passes_on: bool = False  # Arguments that it does not know go to another program.
+    extra: str = "cli"  # What its module cannot be imported without.
 
     def load(self, name: str) -> Any:
         """The command with its options; its module is imported now."""
-        function = getattr(import_module(f"kcore.cli.{self.module}"), self.function)
+        with needs(self.extra):
+            function = getattr(import_module(f"kcore.cli.{self.module}"), self.function)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_on else {}
         single = typer.Typer(add_completion=False)
         single.command(name=name, context_settings=settings)(function)
@@ -31,27 +37,38 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "bench": Command("bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."),
+    "bench": Command(
+        "bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured.", extra="report"
+    ),
     "bench designs": Command(
         "designs_command",
         "Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.",
+        extra="report",
     ),
     "bench quorum": Command(
         "bench_quorum_command",
         "Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).",
     ),
-    "compare": Command("compare_command", "Tell which named operations became slower between two runs."),
+    "compare": Command(
+        "compare_command", "Tell which named operations became slower between two runs.", extra="report"
+    ),
     "storm": Command(
         "storm_command",
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
+        extra="report",
     ),
     "sim raft": Command(
         "sim_command",
         "Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.",
+        extra="report",
+    ),
+    "spark archive": Command(
+        "spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
     ),
     "rivals": Command(
         "rivals_command",
         "Build the peers in bench/rivals and run them beside kcore, results compared before times.",
+        extra="report",
     ),
     "dump": Command("dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
     "diverge": Command("diverge_command", "Find the first offset at which two replicas on disk differ."),
@@ -116,7 +133,21 @@ class _Group(TyperGroup):
         return name, self.table[name].load(name) if name in self.table else command, rest
 
 
-def _group(table: dict[str, Command], summary: str) -> typer.Typer:
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kcore {__version__}")
+        raise typer.Exit
+
+
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options that belong to no command."""
+
+
+def _group(table: dict[str, Command], summary: str, callback: Callable[..., None] = lambda: None) -> typer.Typer:
     group = typer.Typer(
         cls=type("_TableGroup", (_Group,), {"table": table}),
         help=summary,
@@ -125,10 +156,10 @@ def _group(table: dict[str, Command], summary: str) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings=_OPTIONS,
     )
-    group.callback()(lambda: None)
+    group.callback()(callback)
     return group
 
 
-app = _group(COMMANDS, "The Kafka controller core: measure how controllers scale.")
+app = _group(COMMANDS, "The Kafka controller core: measure how controllers scale.", _top)
 for _name, (_summary, _table) in GROUPS.items():
     app.add_typer(_group(_table, _summary), name=_name)

@@ -9,6 +9,7 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.errors import DecodeError, KcoreError, StorageError
+from kcore.extras import needs
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, coordinator_json
@@ -165,10 +166,11 @@ def _printable(value: Any) -> Any:
 
 def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
     """An Arrow IPC file (Feather 2), a column a field; what was decoded as JSON text."""
-    import pyarrow as pa
-    from pyarrow import feather
+    with needs("arrow"):
+        import pyarrow as pa
+        from pyarrow import feather
 
-    from kcore.storage.record_rows import SCHEMA
+        from kcore.storage.record_rows import SCHEMA
 
     rows = [{name: shown_name(each) if isinstance(each, str) else each for name, each in row.items()} for row in rows]
     if detail.records:

@@ -11,6 +11,7 @@ from rich.table import Table
 from kcore.cli.console import fail, wide_console
 from kcore.constants import NO_BROKER_ROW
 from kcore.errors import KcoreError
+from kcore.extras import needs
 from kcore.metadata.partition_table import PartitionTable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
@@ -115,8 +116,9 @@ def _show(figures: dict[str, Any], console: Console) -> None:
 
 def write_arrow(table: PartitionTable, arrow: Path) -> None:
     """The partitions as an Arrow IPC file (Feather 2), a row each, brokers as ids."""
-    from pyarrow import feather
+    with needs("arrow"):
+        from pyarrow import feather
 
-    from kcore.metadata.arrow import partitions_as_arrow
+        from kcore.metadata.arrow import partitions_as_arrow
 
     feather.write_feather(partitions_as_arrow(table), arrow, compression="uncompressed")

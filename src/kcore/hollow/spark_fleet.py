@@ -13,15 +13,18 @@ from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from kcore.errors import NetworkError, TargetError
+from kcore.extras import needs
 from kcore.hollow.fleet import Fleet, HollowBroker, Options, State
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.spark_task import TaskPlan, run_in_spark
 from kcore.hollow.spark_wire import Message, pack, receive
 from kcore.hollow.timeline import Batches, Timeline
 from kcore.types import Int64s, Uuid
+
+with needs("spark"):
+    from pyspark.sql import SparkSession
 
 _START_S: Final = 120.0
 _ANSWER_S: Final = 180.0

@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from kcore.constants import NO_BROKER_ROW
+from kcore.extras import needs
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Int32s
+
+with needs("arrow"):
+    import pyarrow as pa
 
 SCHEMA = pa.schema(
     [

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Final, TypeAlias
 
 from kcore.errors import AuthenticationError
+from kcore.extras import needs
 
 PemPath: TypeAlias = str | PathLike[str]
 
@@ -91,7 +92,8 @@ def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
 
 
 def _scram(sasl: Sasl) -> Generator[bytes, bytes, None]:
-    from scramp import ScramClient, ScramException  # Slow to import, and few listeners ask for it.
+    with needs("scram"):  # Slow to import, and few listeners ask for it.
+        from scramp import ScramClient, ScramException
 
     try:
         client = ScramClient([sasl.mechanism], sasl.username, sasl.password)

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from kcore.errors import TargetError
+from kcore.extras import install_command
 from kcore.spark.java import cache_directory, java_home
 from kcore.storage.files import LOCK, is_there, open_file, open_reader
 
@@ -214,7 +215,7 @@ def ivy_jar() -> Path:
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
     found = sorted(folder.glob("ivy-*.jar")) if folder else []
     if not found:
-        raise TargetError("Kafka's jars are fetched by Apache Ivy, which PySpark ships: pip install pyspark")
+        raise TargetError(f"Kafka's jars are fetched by Apache Ivy, which PySpark ships: {install_command('spark')}")
     return found[-1]
 
 

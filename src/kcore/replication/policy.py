@@ -8,6 +8,7 @@ import numpy as np
 from kcore._ext import election as kernels
 from kcore._ext.election import CALLS, MAY_LEAD
 from kcore.errors import PolicyError
+from kcore.extras import needs
 from kcore.types import Int8s, Int16s, Int32s, Int64s
 
 
@@ -16,8 +17,9 @@ class ElectionPolicy:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         # Numba takes half a second to import, so it is imported with the first policy.
-        import numba
-        from numba.core.dispatcher import Dispatcher
+        with needs("numba"):
+            import numba
+            from numba.core.dispatcher import Dispatcher
 
         if not callable(function):
             raise PolicyError(f"an election policy is a function, not {type(function).__name__}")
@@ -57,5 +59,6 @@ def election_policy(function: Callable[..., Any]) -> ElectionPolicy:
     recovering. The function is an njit function, or plain Python that Numba can compile.
 
     `elect` raises PolicyError when the function cannot be compiled for these arguments or picks a slot that it may not.
+    MissingExtraError without Numba.
     """
     return ElectionPolicy(function)

@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from kcore.extras import needs
+
+with needs("report"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 METADATA_KEY = b"kcore"
 

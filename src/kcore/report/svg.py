@@ -7,13 +7,15 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Any, Final
 
-from matplotlib import rc_context
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
-
+from kcore.extras import needs
 from kcore.report.units import short_count, short_duration
+
+with needs("report"):
+    from matplotlib import rc_context
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
 # Stand-ins for colours of the page, which differ by light and dark: `svg` puts CSS variables in their place.
 INK, FAINT, RULE, PAGE, BAD = "#010101", "#020202", "#030303", "#050505", "#060606"

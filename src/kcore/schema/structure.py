@@ -9,6 +9,7 @@
 A field's name is the snake_case of Kafka's. Instances are slotted and hold one value a field of any version.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, get_origin
@@ -89,13 +90,24 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
+    """Of a class that is being made. Python 3.14 has a function in their place, which makes them (PEP 649)."""
+    annotations: dict[str, Any] = namespace.get("__annotations__", {})
+    if sys.version_info >= (3, 14) and not annotations:
+        from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
+
+        annotate = get_annotate_from_class_namespace(namespace)
+        annotations = call_annotate_function(annotate, Format.VALUE) if annotate else {}
+    return annotations
+
+
 class StructType(type):
     """Turns annotations into slots and `Field` facts."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
         fields = [inherited for base in bases for inherited in getattr(base, "__fields__", ())]
         is_schema = namespace["__module__"] != __name__  # Struct and Message annotate what is no field.
-        annotations = namespace.get("__annotations__", {}) if is_schema else {}
+        annotations = _annotations_of(namespace) if is_schema else {}
         annotations = {key: value for key, value in annotations.items() if get_origin(value) is not ClassVar}
         for field_name, annotation in annotations.items():
             given = namespace.pop(field_name, Options())

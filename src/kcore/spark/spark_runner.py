@@ -5,18 +5,21 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from uuid import uuid4
 
-import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark import SparkContext, TaskContext
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-
-from kcore.spark.place import batch_of, place
+from kcore.extras import needs
 from kcore.spark.progress import OnProgress, Progress, silent
 from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA
 from kcore.workloads.run import failed_row, run_cell
+
+with needs("spark"):
+    import pyarrow as pa
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext, TaskContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from kcore.spark.place import batch_of, place
+    from kcore.workloads.rows import ROW_SCHEMA
 
 POLL_S = 0.2
 

@@ -1,27 +1,12 @@
-"""What was found between replicas as rows: the JSON lines of `kcore diverge`, and Spark's DataFrame."""
+"""The difference of two replicas as a row: a JSON line of `kcore diverge`, a row of Spark's DataFrame."""
 
 from typing import Any
 
-import pyarrow as pa
-
 from kcore.storage.diverge import Divergence
-
-SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),  # Null: none differs.
-        ("reason", pa.string()),
-        ("detail", pa.string()),
-        ("epochOffset", pa.int64()),  # Where the leader epochs part, if they do.
-        ("places", pa.list_(pa.struct([("file", pa.string()), ("position", pa.int64())]))),  # None, or one of each.
-        ("bytesRead", pa.int64()),
-    ]
-)
 
 
 def divergence_row(topic: str | None, partition: int | None, found: Divergence) -> dict[str, Any]:
-    """One partition as a row of SCHEMA."""
+    """One partition as a row; its columns are `kcore.spark.divergence.SCHEMA`."""
     return {
         "topic": topic,
         "partition": partition,

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from kcore.extras import needs
 from kcore.storage.log import partition_of
 from kcore.storage.segment import map_file
 from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import CONTROL_TYPES, Records, decode_records
+
+with needs("arrow"):
+    import pyarrow as pa
 
 BYTES_AT_ONCE = 8 << 20  # Of the segment: keys and values are copied so much at a time.
 

@@ -17,7 +17,6 @@ from kcore.storm.kraft.storm import Sizes, Storm
 from kcore.storm.plan import FIRST, Cell, StormPlan
 from kcore.storm.report_rows import Row, failed_row, row_of
 from kcore.storm.targets import Left, clear_away, cluster_of, free_ids
-from kcore.storm.zk import run as zk_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +33,10 @@ def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | Non
     Returns what it could not remove from other people's clusters, a line each, already reported.
     """
     left: list[str] = []
-    for cell in plan.cells():
+    cells = plan.cells()
+    if any(cell.target.in_zookeeper for cell in cells):
+        from kcore.storm.zk import run as zk_run  # kazoo: a storm of a quorum does without it.
+    for cell in cells:
         tell(f"{cell}: starting")
         try:
             if cell.target.in_zookeeper:

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from kcore.extras import needs
 from kcore.schema.kinds import FieldType, Kind
 from kcore.types import Bools
 from kcore.wire.columns import Rows, UnknownTags, Vectors
+
+with needs("arrow"):
+    import pyarrow as pa
 
 Array = npt.NDArray[Any]
 

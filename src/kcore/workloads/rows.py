@@ -1,6 +1,9 @@
 """The columns of a result: one row an operation a cell. The same on Spark, in Parquet and in Arrow."""
 
-import pyarrow as pa
+from kcore.extras import needs
+
+with needs("arrow"):
+    import pyarrow as pa
 
 ROW_SCHEMA = pa.schema(
     [

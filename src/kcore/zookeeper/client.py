@@ -5,11 +5,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
-from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
-from kazoo.protocol.serialization import Exists, GetChildren, GetData
-from kazoo.protocol.states import ZnodeStat
 
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
+from kcore.extras import needs
 from kcore.metadata import znodes
 from kcore.metadata.change_sets import part
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
@@ -40,6 +38,11 @@ from kcore.zookeeper.operations import (
     results_of,
 )
 from kcore.zookeeper.session import OnWatch, Session, SessionEvent
+
+with needs("zookeeper"):
+    from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
+    from kazoo.protocol.serialization import Exists, GetChildren, GetData
+    from kazoo.protocol.states import ZnodeStat
 
 T = TypeVar("T")
 Wrong: TypeAlias = dict[int, TableError]  # Of states that cannot be read, by place among the paths.

@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss
-from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.serialization import write_string
-from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
-from kazoo.retry import KazooRetry
-
 from kcore.errors import AuthenticationError, DisconnectedError, RequestTimeoutError, SessionExpiredError
+from kcore.extras import needs
 from kcore.zookeeper.connect_string import check_connect_string
 from kcore.zookeeper.operations import END
+
+with needs("zookeeper"):
+    from kazoo.client import KazooClient, KazooState
+    from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss
+    from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
+    from kazoo.handlers.threading import SequentialThreadingHandler
+    from kazoo.protocol.serialization import write_string
+    from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
+    from kazoo.retry import KazooRetry
 
 Kind: TypeAlias = Literal["created", "changed", "deleted", "children"]
 OnWatch: TypeAlias = Callable[[str, Kind], None]

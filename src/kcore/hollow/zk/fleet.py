@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kcore.errors import TargetError
 from kcore.hollow.zk.broker import Arrival, HollowBroker
@@ -12,9 +12,10 @@ from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Delete, SetData
 from kcore.metadata.znodes import broker_path
 from kcore.schema.structure import Message
-from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import Ephemeral
-from kcore.zookeeper.registration import register_broker
+
+if TYPE_CHECKING:
+    from kcore.zookeeper.client import ZookeeperClient
 
 POLL_S: Final = 0.05
 LISTENER: Final = "PLAINTEXT"
@@ -23,7 +24,7 @@ LISTENER: Final = "PLAINTEXT"
 class HollowFleet:
     """All of them share one session: to lose a broker is to remove its znode, as the end of its own session would."""
 
-    def __init__(self, client: ZookeeperClient, ids: Iterable[int]) -> None:
+    def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
         self.client = client
         self.brokers = {broker_id: HollowBroker(broker_id) for broker_id in ids}
         self.live: set[int] = set()
@@ -39,6 +40,8 @@ class HollowFleet:
 
     async def register(self, ids: Iterable[int]) -> None:
         """Each as a new incarnation."""
+        from kcore.zookeeper.registration import register_broker  # kazoo: a storm of a quorum does without it.
+
         for broker_id in ids:
             self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
 

@@ -1,6 +1,7 @@
 """A grown cluster in ZooKeeper, before any controller looks: topics, assignments, states."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
@@ -16,12 +17,14 @@ from kcore.metadata.znodes import (
     state_path,
     topic_path,
 )
-from kcore.zookeeper.client import ZookeeperClient
+
+if TYPE_CHECKING:
+    from kcore.zookeeper.client import ZookeeperClient
 
 WRITTEN_AT_ONCE = 20_000
 
 
-async def write_tree(client: ZookeeperClient, table: PartitionTable) -> None:
+async def write_tree(client: "ZookeeperClient", table: PartitionTable) -> None:
     """What Kafka 3.9 would have written had it made these topics; the paths that every broker makes included."""
     await _write(client, [Create(path) for path in _with_parents(PERSISTENT_PATHS)])
     operations: list[Operation] = []
@@ -33,7 +36,7 @@ async def write_tree(client: ZookeeperClient, table: PartitionTable) -> None:
     await _write(client, operations)
 
 
-async def _write(client: ZookeeperClient, operations: Sequence[Operation]) -> None:
+async def _write(client: "ZookeeperClient", operations: Sequence[Operation]) -> None:
     await client.write(operations)
 
 

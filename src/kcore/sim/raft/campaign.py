@@ -8,9 +8,11 @@ from multiprocessing import get_context
 from os import sched_getaffinity
 from typing import Any, Final
 
-import pyarrow as pa
-
+from kcore.extras import needs
 from kcore.sim.raft.run import EVENTS, replay_command, run_seed
+
+with needs("arrow"):
+    import pyarrow as pa
 
 COLLECTION_EVERY: Final = 100_000  # Objects: little in a world refers to itself before the world has ended.
 Row = dict[str, Any]

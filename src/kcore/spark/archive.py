@@ -1,0 +1,81 @@
+"""kcore for executors that lack it: one archive of kcore and the packages that its code on executors imports.
+
+Spark unpacks an archive in the working folder of each executor, `--archives kcore.tar.gz#kcore-packages`, and
+`spark.executorEnv.PYTHONPATH=kcore-packages` lets the Python there find it. PySpark is Spark's own.
+"""
+
+import re
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.extras import EXTRAS, needs
+
+FOLDER: Final = "kcore-packages"  # Where an executor finds it, below its working folder.
+_NOT_IMPORTED: Final = ("*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.md", "*.h", "rust", "tests", "include", "__pycache__")
+_NAME: Final = re.compile(r"[\w.-]+")
+
+
+def write_archive(path: Path) -> int:
+    """Write a tar.gz of kcore, NumPy and PyArrow as they are installed here; gives its size in bytes.
+
+    The executors must have the Python of `made_for`. MissingExtraError without kcore[arrow]; TargetError if there is a
+    file at `path`; OSError where it cannot be written.
+    """
+    if path.exists():
+        raise TargetError(f"{path} is there already: remove it, or name another file")
+    with needs("arrow"):
+        import pyarrow as pyarrow
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with tarfile.open(part, "w:gz", compresslevel=3) as archive:
+            for file, name in sorted(_files(), key=lambda each: each[1]):
+                archive.add(file, name, recursive=False)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path.stat().st_size
+
+
+def made_for() -> str:
+    """The Python and the machine for which the archive's compiled modules are."""
+    return f"Python {sys.version_info.major}.{sys.version_info.minor}, {sysconfig.get_platform()}"
+
+
+def spark_options(path: Path) -> str:
+    """The options of spark-submit, spark-shell and `kcore bench` that let executors use the archive."""
+    return f"--archives {path}#{FOLDER} --conf spark.executorEnv.PYTHONPATH={FOLDER}"
+
+
+def _files() -> Iterator[tuple[Path, str]]:
+    """Each file and its place in the archive."""
+    folder = Path(__file__).parents[1]
+    files = [(file, file.relative_to(folder.parent)) for file in folder.rglob("*") if file.is_file()]
+    for each in _distributions(["numpy", *EXTRAS["arrow"].packages]):
+        files += [(Path(str(listed.locate())), Path(str(listed))) for listed in each.files or ()]
+    for file, place in files:
+        if place.parts[0] != ".." and not any(fnmatch(part, not_) for part in place.parts for not_ in _NOT_IMPORTED):
+            yield file, str(place)
+
+
+def _distributions(names: list[str]) -> Iterator[Distribution]:
+    """The distributions of these names and of what they require, those alone that are here."""
+    waiting, seen = list(names), set[str]()
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue  # For another system, or another Python.
+        yield found
+        required = (line for line in found.requires or () if "extra ==" not in line)
+        waiting += [match[0] for match in map(_NAME.match, required) if match]

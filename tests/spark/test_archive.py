@@ -1,0 +1,110 @@
+"""`kcore spark archive`: executors whose Python has no package at all run kcore from it."""
+
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pyspark
+import pytest
+from typer.testing import CliRunner
+
+import kcore
+from kcore.cli.commands import app
+from kcore.errors import TargetError
+from kcore.spark import archive
+from kcore.spark.java import java_home
+
+# A program of a user: partitions are elected on two executors, and a log is read as a DataFrame.
+PROGRAM = """
+import sys
+import kcore
+from pyspark.sql import SparkSession
+
+archives, pythonpath, log = sys.argv[1:]
+builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.archives", archives).config("spark.executorEnv.PYTHONPATH", pythonpath).getOrCreate()
+
+def elect(seed):
+    import kcore, os
+    table = kcore.generate(partitions=100, brokers=5, replication_factor=3, topics=5, seed=seed)
+    return os.path.relpath(kcore.__file__), kcore.__version__, len(kcore.elect(table, "offline", leaving=[1])) > 0
+
+try:
+    for told in sorted(set(spark.sparkContext.parallelize(range(2), 2).map(elect).collect())):
+        print(*told)
+    kcore.spark.register(spark)
+    print(spark.read.format("kcore.log").load(log).count(), "records")
+finally:
+    spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The archive, and the options that the command printed."""
+    path = tmp_path_factory.mktemp("archive") / "kcore.tar.gz"
+    done = CliRunner().invoke(app, ["spark", "archive", str(path)])
+    assert done.exit_code == 0, done.output
+    assert f"for {archive.made_for()}" in done.stderr
+    return path, done.stdout
+
+
+def test_02_executors_whose_python_has_no_package_use_the_archive(packed: tuple[Path, str], tmp_path: Path) -> None:
+    """So does the Python that plans a read for the driver, from a folder into which the archive was unpacked."""
+    bare, unpacked, log = tmp_path / "bare", tmp_path / "unpacked", tmp_path / "t-0" / "00000000000000000000.log"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    with tarfile.open(packed[0]) as archived:
+        archived.extractall(unpacked, filter="data")
+    options = re.fullmatch(r"--archives (\S+) --conf spark\.executorEnv\.PYTHONPATH=(\S+)\n", packed[1])
+    assert options is not None
+    log.parent.mkdir()
+    log.write_bytes(kcore.encode_records([kcore.Record(0, 1, None, b"a"), kcore.Record(1, 2, None, b"b")]))
+    done = run_program([*options.groups(), str(log)], spark_home(tmp_path), bare / "bin" / "python", unpacked)
+    place = f"{archive.FOLDER}/kcore/__init__.py"
+    assert done.stdout.splitlines() == [f"{place} {kcore.__version__} True", "2 records"], done.stderr
+
+
+def spark_home(folder: Path) -> Path:
+    """PySpark's, but executors work below `folder`."""
+    home = folder / "spark"
+    home.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        (home / each.name).symlink_to(each)
+    return home
+
+
+def run_program(arguments: list[str], home: Path, python: Path, packages: Path) -> subprocess.CompletedProcess[str]:
+    """On a master with two executors, processes of their own; `python` theirs, `packages` the driver's for it."""
+    environment = {
+        "HOME": str(Path.home()),
+        "PATH": "/usr/bin:/bin",
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": str(packages),
+    }
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    return subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False)
+
+
+def test_02_it_holds_what_executors_import_and_no_machine_s_paths(packed: tuple[Path, str]) -> None:
+    with tarfile.open(packed[0]) as packed_files:
+        names = packed_files.getnames()
+    assert {"kcore/__init__.py", "numpy/__init__.py", "pyarrow/__init__.py"} <= set(names)
+    assert any(name.startswith("kcore/_ext/election.") for name in names)
+    assert not [name for name in names if name.startswith(("/", "..", "pyspark/")) or name.endswith((".pyx", ".rs"))]
+
+
+def test_02_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    taken = tmp_path / "kcore.tar.gz"
+    taken.write_text("mine")
+    with pytest.raises(TargetError, match="is there already"):
+        archive.write_archive(taken)
+    done = CliRunner().invoke(app, ["spark", "archive", str(taken)])
+    assert (done.exit_code, done.stderr) == (2, f"kcore: {taken} is there already: remove it, or name another file\n")
+    assert taken.read_text() == "mine"
+    missing = CliRunner().invoke(app, ["spark", "archive", str(tmp_path / "no" / "such" / "folder.tar.gz")])
+    assert missing.exit_code == 2 and missing.stderr.count("\n") == 1

@@ -1,0 +1,114 @@
+"""What a user of kcore writes: every public name once, checked by mypy --strict and pyright, and run."""
+
+# pyright: strict
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import kcore
+from kcore.schema import BrokerRegistrationChangeRecord, LeaderAndIsrRequest
+from kcore.types import Uuid
+
+
+def error_of(kind: type[kcore.KcoreError], action: Callable[[], Any]) -> str:
+    """The sentence of the error that the action must raise."""
+    try:
+        action()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def messages(table: kcore.PartitionTable) -> None:
+    """Bytes, objects, columns and JSON."""
+    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=2, broker_epoch=3)
+    data: bytes = kcore.encode(request, 7)
+    assert kcore.decode(LeaderAndIsrRequest, 7, data).controller_epoch == 2
+    again, end = kcore.decode_from(LeaderAndIsrRequest, 7, data)
+    assert (again, end) == (request, len(data)) and kcore.messages["LeaderAndIsrRequest"] is LeaderAndIsrRequest
+    assert kcore.from_json("LeaderAndIsrRequest", 7, kcore.to_json(request, 7)) == request
+    columns: kcore.Columns = kcore.decode_columns("LeaderAndIsrRequest", 7, data)
+    assert kcore.encode_columns(columns, 7) == data
+    fanout: kcore.Fanout = kcore.encode_fanout(columns, 7)
+    assert kcore.decode(LeaderAndIsrRequest, 7, fanout.bytes_for(broker_epoch=9)).broker_epoch == 9
+    rows, names = kcore.Rows(broker_id=[1], host_name=kcore.Strings.of(["a"])), kcore.Vectors
+    assert isinstance(rows.column("host_name"), names) and kcore.Errors(3).name == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error_of(kcore.DecodeError, lambda: kcore.decode("LeaderAndIsrRequest", 7, b""))
+    assert error_of(kcore.UnknownMessageError, lambda: kcore.decode("NoRequest", 7, b""))
+    assert error_of(kcore.UnsupportedVersionError, lambda: kcore.encode(request, 99))
+    assert error_of(kcore.EncodeError, lambda: kcore.encode(LeaderAndIsrRequest(controller_id=2**40), 7))
+    assert kcore.Broker(broker_id=1, broker_epoch=3).broker_epoch == 3 and len(table) == 200
+
+
+def first_if_online(replicas: npt.NDArray[np.int16], in_sync: int, online: int) -> int:
+    """An election rule: the first replica or none."""
+    return 0 if online & 1 else -1
+
+
+def decisions(table: kcore.PartitionTable) -> None:
+    """Placement, elections, and a controller that decides them."""
+    brokers: kcore.BrokerTable = table.brokers
+    assert kcore.place("kafka-3.9", brokers.ids, 4, 3, seed=1).shape == (4, 3)
+    assert error_of(kcore.PlacementError, lambda: kcore.place("kafka-3.9", [1], 4, 3, seed=1))
+    assert error_of(kcore.TableError, lambda: kcore.elect(table, "offline", leaving=[99]))
+    assert kcore.elect_one("online", [1, 2], None, live=[1, 2], level="4.3.1") is None
+    controller = kcore.ZkController(controller_id=0, controller_epoch=1, table=table)
+    decision = controller.on_broker_failed(kcore.BrokerFailed([7]))
+    controller.replay(decision)
+    controller.replay(controller.on_broker_started(kcore.BrokerStarted(broker_id=7, broker_epoch=8)))
+    controller.replay(controller.on_preferred_election(kcore.PreferredElection()))
+    controller.on_controlled_shutdown(kcore.ControlledShutdown(broker_id=3, broker_epoch=-1))
+    assert not (table.leader__p == brokers.row(7)).all()
+    try:
+        policy = kcore.election_policy(first_if_online)
+    except kcore.MissingExtraError as error:
+        assert 'pip install "kcore[numba]"' in str(error)
+    else:
+        assert len(kcore.elect(table, policy, rows=[0], leaving=[7])) <= 1
+
+
+def logs(folder: Path) -> None:
+    """Record batches, epochs, metadata, and replicas on disk."""
+    batch = kcore.encode_records([kcore.Record(offset=0, timestamp=1, value=b"a"), kcore.Record(1, 2, b"k")])
+    batches: kcore.RecordBatches = kcore.scan_batches(batch)
+    records: kcore.Records = kcore.decode_records(batch, batches)
+    assert [record.value for record in records] == [b"a", None]
+    tables = kcore.EpochTables.of([[(0, 0), (1, 5)]], [9], [9])
+    assert kcore.end_offset_for_epoch(*tables.columns, [0])[1].tolist() == [5]
+    assert kcore.truncation_offsets(tables, tables).offsets.tolist() == [9]
+    frame = kcore.encode_metadata_record(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=-1), 1)
+    record, _ = kcore.decode_metadata_record(frame)
+    image = kcore.ClusterImage()
+    assert error_of(kcore.TableError, lambda: image.apply(record))
+    for name in ("a", "b", "__cluster_metadata-0"):
+        (folder / name / "t-0").mkdir(parents=True)
+        (folder / name / "t-0" / "00000000000000000000.log").write_bytes(batch)
+    assert kcore.diverge(folder / "a" / "t-0", folder / "b" / "t-0").offset is None
+    assert [found.offset for found in kcore.diverge_log_dirs(folder / "a", folder / "b").values()] == [None]
+    (folder / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(
+        kcore.encode_records([kcore.Record(0, 1, value=frame)])
+    )
+    assert error_of(kcore.KcoreError, lambda: kcore.load_metadata(folder / "__cluster_metadata-0", stop=True))
+
+
+def quorum() -> None:
+    """A node of a quorum, sans I/O."""
+    config = kcore.RaftConfig("a-cluster", -1, Uuid(), {}, lambda n: 0)
+    node = kcore.RaftNode(config, kcore.MemoryLog())
+    node.start(None, now_ms=0)
+    assert not node.leads
+
+
+if __name__ == "__main__":
+    partitions = kcore.generate(partitions=200, brokers=10, replication_factor=3, topics=10, seed=1)
+    messages(partitions)
+    decisions(partitions)
+    with tempfile.TemporaryDirectory() as temporary:
+        logs(Path(temporary))
+    quorum()
+    print(f"kcore {kcore.__version__}: every public name was used")
