@@ -8,6 +8,14 @@ class KcoreError(Exception):
     """Base of every exception that kcore raises on purpose."""
 
 
+class ArgumentError(KcoreError, TypeError):
+    """A call with an argument that there is not, or with one of a wrong type; the message says which."""
+
+
+class MissingPackageError(KcoreError, ImportError):
+    """A part of kcore needs a package that is not installed; the message names the extra that brings it."""
+
+
 class DecodeError(KcoreError, ValueError):
     """Bytes that are not the message they should be; `offset` is where the reader stood."""
 

@@ -1,4 +1,4 @@
-"""The partition table as Apache Arrow, brokers as ids."""
+"""The partition table, and changes of it, as Apache Arrow; brokers as ids."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kcore.constants import NO_BROKER_ROW
+from kcore.metadata.changes import ChangeColumns
 from kcore.metadata.partition_table import PartitionTable
 from kcore.types import Int32s
 
@@ -26,6 +27,31 @@ SCHEMA = pa.schema(
         ("lastKnownElr", pa.list_(pa.int32())),
     ]
 )
+
+
+CHANGES = pa.schema(
+    [
+        ("row", pa.int32()),  # of the partition, in the table that it was decided for
+        ("leader", pa.int32()),  # -1: none
+        ("isr", pa.list_(pa.int32())),
+        ("leaderEpoch", pa.int32()),
+        ("partitionEpoch", pa.int32()),
+        ("leaderRecoveryState", pa.int8()),
+    ]
+)
+
+
+def changes_as_arrow(changes: ChangeColumns) -> pa.Table:
+    """A row a change, as CHANGES has it; memory is shared."""
+    columns = [
+        pa.array(changes.rows),
+        pa.array(changes.leaders),
+        pa.ListArray.from_arrays(pa.array(changes.isr_offsets), pa.array(changes.isr)),
+        pa.array(changes.leader_epochs),
+        pa.array(changes.partition_epochs),
+        pa.array(changes.recovery),
+    ]
+    return pa.Table.from_arrays(columns, schema=CHANGES)
 
 
 def partitions_as_arrow(table: PartitionTable, start: int = 0, end: int | None = None) -> pa.Table:

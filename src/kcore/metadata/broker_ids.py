@@ -1,7 +1,7 @@
 """From broker ids to rows and back."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ from kcore.constants import MAX_BROKERS, NO_BROKER_ROW
 from kcore.errors import TableError
 from kcore.metadata.arrays import Array, grown
 from kcore.types import Int16s, Int32s
+from kcore.wire.buffers import read_only
 
 _DENSE_IDS: Final = 1 << 20  # Ids below it are looked up in an array by id, larger ones by search.
 _UNKNOWN_ROW: Final = -2
@@ -39,8 +40,7 @@ class BrokerIds:
         self._show(len(ids))
 
     def _show(self, count: int) -> None:
-        self.ids = self._room[:count]
-        self.ids.flags.writeable = False
+        self.ids = read_only(self._room[:count])
 
     def __contains__(self, broker_id: int) -> bool:
         return broker_id in self._row_of
@@ -122,6 +122,13 @@ class BrokerIds:
         del self._row_of[broker_id]
         self._sorted = None
         self._show(row)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: the ids alone; what finds them is made anew."""
+        return {"ids": self.ids.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        BrokerIds.__init__(self, state["ids"])
 
     def copy(self) -> "BrokerIds":
         """Ids that share nothing with these."""

@@ -14,6 +14,8 @@ from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.recorder import Recorder
 from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
+from kcore.wire.buffers import read_only
+from kcore.wire.same import counted
 
 __all__ = ["SECURITY_PROTOCOLS", "BrokerTable", "Endpoint"]
 
@@ -40,6 +42,7 @@ _COLUMNS: Final = {
     "live": np.bool_,
     "epochs": np.int64,
 }
+_LISTS: Final = ("incarnation_ids", "racks", "endpoints", "features", "directories", "cordoned_directories")
 
 
 class BrokerTable:
@@ -108,9 +111,7 @@ class BrokerTable:
         """The attributes show what is in use."""
         self.ids = self._by_id.ids
         for name, array in self._room.items():
-            view = array[: len(self.ids)]
-            view.flags.writeable = False
-            setattr(self, name, view)
+            setattr(self, name, read_only(array[: len(self.ids)]))
 
     @property
     def shutting_down(self) -> Bools:
@@ -296,8 +297,7 @@ class BrokerTable:
 
     def _lists(self) -> tuple[list[Any], ...]:
         """The lists that `_Details` names, in its order."""
-        named = self.incarnation_ids, self.racks, self.endpoints, self.features, self.directories
-        return *named, self.cordoned_directories
+        return tuple(getattr(self, name) for name in _LISTS)
 
     def _write_details(self, row: int, details: _Details) -> None:
         self.directory_table.disown(self.directories[row], row)
@@ -309,13 +309,35 @@ class BrokerTable:
     def copy(self) -> "BrokerTable":
         """A table that shares nothing with this one."""
         twin = BrokerTable.__new__(BrokerTable)
-        twin._by_id, twin._room = self._by_id.copy(), {name: array.copy() for name, array in self._room.items()}
-        names = "incarnation_ids", "racks", "endpoints", "features", "directories", "cordoned_directories"
-        for name, each in zip(names, self._lists(), strict=True):
-            setattr(twin, name, list(each))
-        twin.directory_table, twin.recorder = self.directory_table.copy(), None
-        twin._show()
+        twin.__setstate__(
+            {
+                "by_id": self._by_id.copy(),
+                "room": {name: array.copy() for name, array in self._room.items()},
+                "lists": tuple(list(each) for each in self._lists()),
+                "directory_table": self.directory_table.copy(),
+            }
+        )
         return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without the recorder and the views."""
+        lists = self._lists()
+        return {"by_id": self._by_id, "room": self._room, "lists": lists, "directory_table": self.directory_table}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._by_id, self._room, self.directory_table = state["by_id"], state["room"], state["directory_table"]
+        for name, values in zip(_LISTS, state["lists"], strict=True):
+            setattr(self, name, values)
+        self.recorder = None
+        self._show()
+
+    def __copy__(self) -> "BrokerTable":
+        return self.copy()
+
+    def __repr__(self) -> str:
+        down = int(np.count_nonzero(self.registered__b & ~self.live))
+        fenced = f", {down} fenced" if down else ""
+        return f"<BrokerTable: {counted(len(self), 'broker')}, {int(np.count_nonzero(self.live))} live{fenced}>"
 
 
 def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool) -> Bools:

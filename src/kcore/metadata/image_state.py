@@ -80,7 +80,7 @@ class ImageState:
     @property
     def topic_ids(self) -> dict[str, Uuid]:
         """The id of each topic by name; made when asked for."""
-        return {name: topic_id for name, topic_id in zip(self.topics.names, self.topics.ids, strict=True) if name}
+        return self.topics.ids_by_name()
 
     def partition(self, topic: str, index: int) -> PartitionRegistration:
         """One partition, directories and eligible leader replicas included; TableError if there is none."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, as_integers
+from kcore.metadata.arrays import Array, as_integers, together
 from kcore.metadata.broker_index import BrokerIndex
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.columns import ALL_COLUMNS, NO_TOPIC, ON_DEMAND_COLUMNS
@@ -295,6 +295,19 @@ class PartitionRows(PartitionColumns):
         twin.index = self.index.copy() if room is None else BrokerIndex(np.empty((0, 0), np.int16), 0)
         twin._is_indexed = room is None
         self._copy_columns_to(twin, room or {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: the rows in use; without the recorder. The broker index is made anew."""
+        return {
+            "columns": {name: np.array(array) for name, array in self.columns_in_use().items()},
+            **{name: getattr(self, name) for name in ("topics", "brokers", "adding", "removing", "_free", "_lookup")},
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, recorder=None, _is_indexed=True)
+        columns = vars(self).pop("columns")
+        self._own(together(columns), len(columns["leader__p"]))
+        self.index = BrokerIndex(self.replicas__ps, len(self.brokers))
 
 
 class _HasTable(Protocol):

@@ -1,7 +1,7 @@
 """The partition table: the state of every partition of a cluster, as columns."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ from kcore.constants import (
     INITIAL_PARTITION_EPOCH,
     NO_BROKER_ROW,
     NO_EPOCH,
-    NO_LEADER,
     RECOVERED,
     RECOVERING,
 )
@@ -25,23 +24,28 @@ from kcore.metadata.arrays import (
     padded,
 )
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.columns import NO_TOPIC
 from kcore.metadata.directory_table import MIGRATING
 from kcore.metadata.kraft_changes import apply_kraft_changes
-from kcore.metadata.partition_rows import MOVES, PartitionRows
-from kcore.metadata.partition_state import PartitionRegistration, PartitionState
+from kcore.metadata.partition_queries import PartitionQueries
+from kcore.metadata.partition_rows import MOVES
+from kcore.metadata.partition_state import PartitionState
 from kcore.metadata.request_columns import RequestColumns, arrays_of_request
 from kcore.metadata.table_arrays import BrokerLists
 from kcore.metadata.topics import TopicTable
 from kcore.metadata.validation import MAX_EPOCH, check_broker_rows, check_columns, check_range, check_replicas
 from kcore.metadata.zookeeper_dump import parse_zookeeper_dump
+from kcore.requirements import require
 from kcore.types import ZERO_UUID, Int16s, Int32s, Uuid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 
 
-class PartitionTable(PartitionRows):
+class PartitionTable(PartitionQueries):
     """Columns as `kcore.metadata.columns` lists them, with the brokers, the topics and a broker index that follows.
 
     Read the columns, which are read-only arrays, and change them by the methods alone: kernels trust the broker rows in
@@ -115,19 +119,29 @@ class PartitionTable(PartitionRows):
         """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also gives the controller."""
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
-    def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
+    def apply(
+        self,
+        changes: PartitionChanges,
+        *,
+        controller_epoch: npt.ArrayLike | None = None,
+        check_epochs: bool = True,
+    ) -> None:
         """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
         KRaft's that name more than these are made whole; they know no controller epoch. All is checked before anything
-        changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and for changes that ZooKeeper has
-        yet to take (`UnwrittenChanges.written`).
+        changes: TableError if rows or brokers are unknown, lengths or ranges wrong, for changes that ZooKeeper has
+        yet to take (`UnwrittenChanges.written`), and for changes that were decided on another state: partition epochs
+        must be one above the table's, leader epochs the table's or one above. `check_epochs=False` takes states with
+        any epochs, such as those that were read from ZooKeeper.
         """
         if not isinstance(changes, PartitionChanges):
-            raise TableError("these changes are not written: apply what `written()` gives")
+            raise TableError(_reason_refused(changes))
+        rows = self.known_rows(changes.rows)
+        if check_epochs:
+            self._check_decided_here(rows, changes)
         if (wider := changes.wider()) is not None:
             apply_kraft_changes(self, wider)
             return
-        rows = self.known_rows(changes.rows)
         shape = rows.shape
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))
         isr = self.brokers.rows(padded(changes.isr_offsets, changes.isr))
@@ -146,6 +160,23 @@ class PartitionTable(PartitionRows):
             given = np.broadcast_to(controller_epoch, shape)
             values["controller_epoch__p"] = as_integers("controller epoch", given, np.int32, shape)
         self.write_rows(rows, values)
+
+    def _check_decided_here(self, rows: Int32s, changes: PartitionChanges) -> None:
+        """TableError unless the changes follow from the states that their partitions have now."""
+        steps = (
+            ("partition", self.partition_epoch__p, changes.partition_epochs, 1),
+            ("leader", self.leader_epoch__p, changes.leader_epochs, 0),
+        )
+        for name, column, given, least in steps:
+            epochs = as_integers(f"{name} epochs", given, np.int32, rows.shape)
+            risen = np.subtract(epochs, column[rows], out=epochs, dtype=np.int32)
+            if len(rows) and (risen.min() < least or risen.max() > 1):
+                at = int(((risen < least) | (risen > 1)).argmax())
+                partition = "-".join(map(str, self.state(int(rows[at]))[:2]))
+                raise TableError(
+                    f"decided on another state: {partition} has {name} epoch {column[rows[at]]}, and the change gives "
+                    f"it {given[at]}; decide again, or apply with check_epochs=False"
+                )
 
     def set_replicas(
         self,
@@ -223,47 +254,6 @@ class PartitionTable(PartitionRows):
             raise TableError(f"unknown partition {topic}-{partition}")
         return row
 
-    def state(self, row: int) -> PartitionState:
-        """One partition, readable; TableError if the row is free or out of range."""
-        [row] = self.known_rows([row]).tolist()
-        return PartitionState(
-            topic=self.topics.names[self.topic_row__p[row]],
-            partition=int(self.partition_index__p[row]),
-            replicas=self._ids(self.replicas__ps[row]),
-            isr=self._ids(self.isr__pi[row]),
-            leader=(*self._ids([self.leader__p[row]]), NO_LEADER)[0],
-            leader_epoch=int(self.leader_epoch__p[row]),
-            partition_epoch=int(self.partition_epoch__p[row]),
-            controller_epoch=int(self.controller_epoch__p[row]),
-            leader_recovery_state=int(self.leader_recovery_state__p[row]),
-            adding=self._ids(self.adding.get(row, ())),
-            removing=self._ids(self.removing.get(row, ())),
-        )
-
-    def registration(self, row: int) -> PartitionRegistration:
-        """One partition in KRaft mode: with directories and eligible leader replicas."""
-        state = self.state(row)
-        directories = None if self.directories__ps is None else self.directories__ps[row].tolist()
-        uuids = self.directories.uuids
-        return PartitionRegistration(
-            replicas=state.replicas,
-            directories=tuple(
-                uuids[MIGRATING if directories is None else directories[slot]] for slot in range(len(state.replicas))
-            ),
-            isr=state.isr,
-            removing_replicas=state.removing,
-            adding_replicas=state.adding,
-            elr=() if self.elr__pi is None else self._ids(self.elr__pi[row]),
-            last_known_elr=() if self.last_known_elr__pi is None else self._ids(self.last_known_elr__pi[row]),
-            leader=state.leader,
-            leader_recovery_state=state.leader_recovery_state,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-        )
-
-    def _ids(self, broker_rows: Iterable[int]) -> tuple[int, ...]:
-        return tuple(int(self.brokers.ids[row]) for row in broker_rows if row != NO_BROKER_ROW)
-
     def memory_bytes(self) -> dict[str, int]:
         """Bytes of each column with its room to grow, of the index, of the partition lookup, and in total.
 
@@ -282,6 +272,36 @@ class PartitionTable(PartitionRows):
         twin = object.__new__(PartitionTable)
         self._copy_rows_to(twin, room)
         return twin
+
+    def to_arrow(self) -> "pa.Table":
+        """A row a partition, as `kcore.metadata.arrow.SCHEMA` has it. MissingPackageError without pyarrow."""
+        require("pyarrow")
+        from kcore.metadata.arrow import partitions_as_arrow  # pyarrow loads when it is asked for.
+
+        return partitions_as_arrow(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __copy__(self) -> "PartitionTable":
+        return self.copy()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have equal topics, partitions and registered brokers, in whatever rows they store them."""
+        from kcore.metadata.equality import same_partitions  # It needs the class of this file.
+
+        if not isinstance(other, PartitionTable):
+            return NotImplemented
+        return self.brokers == other.brokers and same_partitions(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _reason_refused(changes: object) -> str:
+    if isinstance(changes, UnwrittenChanges):
+        return "these changes are not written: apply what `written()` gives"
+    return f"PartitionChanges can be applied, not {type(changes).__name__}"
 
 
 def _column(name: str, values: npt.ArrayLike | None, count: int, dtype: npt.DTypeLike = np.int32) -> Array:

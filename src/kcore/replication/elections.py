@@ -25,7 +25,7 @@ _KERNEL: Final[Callable[..., tuple[int, int, int]]] = kernels.zookeeper
 _FEW: Final = 16  # Less than one partition in so many is better sorted than marked.
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ZooKeeperElections(UnwrittenChanges):
     """The partitions that change, and those that want a leader and find none (which may change too).
 

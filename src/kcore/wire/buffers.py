@@ -5,9 +5,10 @@ Immutable buffers are read in place; others are copied first.
 """
 
 from mmap import mmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kcore._ext.records import Column
 
@@ -40,3 +41,8 @@ def is_immutable(view: memoryview, *, mapped: bool = False) -> bool:
     while isinstance(owner, (np.ndarray, memoryview)):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
     return type(owner) in (bytes, Column) or (mapped and view.readonly and isinstance(owner, mmap))
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that nobody can make writable again: what it is a view of is a read-only buffer."""
+    return np.asarray(array.data.toreadonly())

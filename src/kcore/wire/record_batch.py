@@ -12,6 +12,7 @@ from kcore._ext import records
 from kcore.errors import DecodeError
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
 from kcore.wire.buffers import immutable
+from kcore.wire.same import counted, same_values
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
@@ -43,7 +44,7 @@ LENGTH_END = 12  # Bytes of a batch before those that batch_length counts.
 HEADER_END = 61  # Bytes of a batch before its records.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordBatches:
     """Headers of record batches, a column a field, an element a batch; read-only arrays."""
 
@@ -68,6 +69,22 @@ class RecordBatches:
 
     def __len__(self) -> int:
         return len(self.position)
+
+    def __repr__(self) -> str:
+        records = int(self.count.sum(dtype=np.int64))
+        trouble = f", then: {self.problem}" if self.problem else ""
+        return f"<RecordBatches: {len(self)}, with {counted(records, 'record')}{trouble}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all headers and places are equal."""
+        if not isinstance(other, RecordBatches):
+            return NotImplemented
+        alike = (self.end, repr(self.problem), repr(self.skipped))
+        if alike != (other.end, repr(other.problem), repr(other.skipped)):
+            return False
+        return all(same_values(getattr(self, name), getattr(other, name)) for name, _ in BATCH_COLUMNS)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def take(self, rows: slice | Bools | Int64s) -> "RecordBatches":
         """Only the batches in those rows."""
