@@ -12,6 +12,10 @@ class ArgumentError(KcoreError, TypeError):
     """A call with an argument that there is not, or with one of a wrong type; the message says which."""
 
 
+class NotBytesError(KcoreError, TypeError, BufferError):
+    """Bytes are expected, and what is given has none, has items of another size, is not contiguous or not writable."""
+
+
 class MissingPackageError(KcoreError, ImportError):
     """A part of kcore needs a package that is not installed; the message names the extra that brings it."""
 

@@ -11,8 +11,9 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
 # A unit (module or package under kcore) may import units of lower layers only.
 LAYERS = (
-    {"constants", "errors", "java_hash", "types"},
-    {"protocol_errors"},
+    {"constants", "errors", "java_hash"},
+    {"types"},
+    {"protocol_errors", "requirements"},
     {"_ext"},
     {"schema"},
     {"wire"},

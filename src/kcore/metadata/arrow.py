@@ -1,4 +1,4 @@
-"""The partition table, and changes of it, as Apache Arrow; brokers as ids."""
+"""The partition table as Apache Arrow; brokers as ids."""
 
 from typing import Any
 
@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kcore.constants import NO_BROKER_ROW
-from kcore.metadata.changes import ChangeColumns
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.partition_queries import PartitionQueries
 from kcore.types import Int32s
 
 SCHEMA = pa.schema(
@@ -29,32 +28,7 @@ SCHEMA = pa.schema(
 )
 
 
-CHANGES = pa.schema(
-    [
-        ("row", pa.int32()),  # of the partition, in the table that it was decided for
-        ("leader", pa.int32()),  # -1: none
-        ("isr", pa.list_(pa.int32())),
-        ("leaderEpoch", pa.int32()),
-        ("partitionEpoch", pa.int32()),
-        ("leaderRecoveryState", pa.int8()),
-    ]
-)
-
-
-def changes_as_arrow(changes: ChangeColumns) -> pa.Table:
-    """A row a change, as CHANGES has it; memory is shared."""
-    columns = [
-        pa.array(changes.rows),
-        pa.array(changes.leaders),
-        pa.ListArray.from_arrays(pa.array(changes.isr_offsets), pa.array(changes.isr)),
-        pa.array(changes.leader_epochs),
-        pa.array(changes.partition_epochs),
-        pa.array(changes.recovery),
-    ]
-    return pa.Table.from_arrays(columns, schema=CHANGES)
-
-
-def partitions_as_arrow(table: PartitionTable, start: int = 0, end: int | None = None) -> pa.Table:
+def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None = None) -> pa.Table:
     """Partition rows [start, end), a row each, as SCHEMA has it; free rows are left out."""
     rows = np.flatnonzero(table.topic_row__p[start:end] >= 0).astype(np.int32) + np.int32(start)
     ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
@@ -86,7 +60,7 @@ def _offsets(used: npt.NDArray[np.bool_]) -> Any:
     return pa.array(np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32))
 
 
-def _directories(table: PartitionTable, rows: Int32s) -> Any:
+def _directories(table: PartitionQueries, rows: Int32s) -> Any:
     if table.directories__ps is None:
         return pa.nulls(len(rows), pa.list_(pa.string()))
     used = table.replicas__ps[rows] != NO_BROKER_ROW

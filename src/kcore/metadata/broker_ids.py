@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kcore.constants import MAX_BROKERS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, grown
+from kcore.metadata.arrays import Array, as_array, grown
 from kcore.types import Int16s, Int32s
 from kcore.wire.buffers import read_only
 
@@ -55,14 +55,14 @@ class BrokerIds:
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""
-        row = self._row_of.get(broker_id)
-        if row is None:
-            raise TableError(f"unknown broker {broker_id}")
-        return row
+        try:
+            return self._row_of[broker_id]
+        except (KeyError, TypeError):  # A list, say, has no hash.
+            raise TableError(f"unknown broker {broker_id}") from None
 
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
         """The rows of many brokers, in the shape given; -1 stays -1. TableError names an unknown broker."""
-        ids = np.asarray(broker_ids)
+        ids = as_array("broker ids", broker_ids)
         if ids.size and ids.dtype.kind not in "iu":
             raise TableError(f"broker ids must be integers, not {ids.dtype}")
         rows = np.empty(ids.shape, np.int16)

@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, as_integers, grown
+from kcore.metadata.arrays import Array, as_array, as_integers, grown
 from kcore.metadata.broker_ids import BrokerIds
 from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.recorder import Recorder
-from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
+from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid, is_whole
 from kcore.wire.buffers import read_only
 from kcore.wire.same import counted
 
@@ -84,7 +84,8 @@ class BrokerTable:
         Raises TableError for ids that are negative or repeated, more than MAX_BROKERS, or lengths that differ.
         """
         table = cls.__new__(cls)
-        given = as_integers("broker ids", ids, np.int32, (len(np.atleast_1d(ids)),))
+        listed = np.atleast_1d(as_array("broker ids", ids))
+        given = as_integers("broker ids", listed, np.int32, (len(listed),))
         count = len(given)
         registered = _flags("live", live, count, default=True)
         shutting = _flags("shutting_down", shutting_down, count, default=False)
@@ -92,8 +93,11 @@ class BrokerTable:
         room: dict[str, Array] = {name: np.zeros(count, dtype) for name, dtype in _COLUMNS.items()}
         room |= {"registered__b": registered, "in_controlled_shutdown__b": shutting, "live": registered.copy()}
         room["epochs"] = as_integers("broker epochs", known, np.int64, (count,))
-        table.racks = [None] * count if racks is None else list(racks)
-        table.endpoints = [()] * count if endpoints is None else [tuple(each) for each in endpoints]
+        try:
+            table.racks = [None] * count if racks is None else list(racks)
+            table.endpoints = [()] * count if endpoints is None else [tuple(each) for each in endpoints]
+        except TypeError as error:
+            raise TableError(f"racks are names, endpoints lists of Endpoints, one a broker: {error}") from None
         if len(table.racks) != count or len(table.endpoints) != count:
             raise TableError(f"{count} brokers, {len(table.racks)} racks, {len(table.endpoints)} lists of endpoints")
         table.incarnation_ids, table.features = [ZERO_UUID] * count, [{}] * count
@@ -187,6 +191,11 @@ class BrokerTable:
         self, broker_id: int, epoch: int, *, rack: str | None = None, endpoints: Sequence[Endpoint] = ()
     ) -> int:
         """ZooKeeper mode: a broker starts, new or as a new incarnation, and is live. Returns its row."""
+        for name, number, highest in (("broker id", broker_id, 2**31 - 1), ("broker epoch", epoch, 2**63 - 1)):
+            if not is_whole(number) or not -1 <= number <= highest:
+                raise TableError(f"a {name} is a whole number up to {highest}, not {number!r:.60}")
+        if not isinstance(endpoints, Sequence):
+            raise TableError(f"endpoints are a list of Endpoints, not {type(endpoints).__name__}")
         return self.put(BrokerRegistration(broker_id, epoch, rack=rack, listeners=tuple(endpoints)))
 
     def put(self, broker: BrokerRegistration) -> int:
@@ -256,6 +265,8 @@ class BrokerTable:
 
     def set_fenced(self, broker_id: int, fenced: bool) -> None:
         """KRaft: the broker is fenced, or it is not any more."""
+        if not isinstance(fenced, (bool, np.bool_)):
+            raise TableError(f"fenced is a bool, not {fenced!r:.60}")
         row = self._changing(self.row(broker_id))
         self._room["fenced__b"][row] = fenced
         self._room["live"][row] = self.registered__b[row] and not fenced
@@ -341,7 +352,7 @@ class BrokerTable:
 
 
 def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool) -> Bools:
-    flags = np.array(np.full(count, default) if values is None else values)
+    flags = np.array(np.full(count, default) if values is None else as_array(name, values))
     if flags.shape != (count,) or (count and flags.dtype != np.bool_):
         raise TableError(f"{name} must be {count} booleans, not {flags.shape} of {flags.dtype}")
     return flags.astype(np.bool_)

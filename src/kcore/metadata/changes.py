@@ -46,11 +46,11 @@ class ChangeColumns(Comparable):
         return f"<{type(self).__name__} of {counted(len(self), 'partition')}{notes}>"
 
     def to_arrow(self) -> "pa.Table":
-        """A row a change, as `kcore.metadata.arrow.CHANGES` has it. MissingPackageError without pyarrow."""
+        """A row a change, as `kcore.metadata.change_arrow.CHANGES` has it. MissingPackageError without pyarrow."""
         require("pyarrow")
-        from kcore.metadata.arrow import changes_as_arrow
+        from kcore.metadata.change_arrow import changes_as_arrow  # pyarrow loads when it is asked for.
 
-        return changes_as_arrow(self)
+        return changes_as_arrow(*(getattr(self, field.name) for field in fields(ChangeColumns)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""

@@ -5,7 +5,7 @@ The records change it: by type in image_topics.py, image_brokers.py and image_se
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +36,7 @@ def _new_table() -> PartitionTable:
     return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ImageState:
     """The tables and dicts of an image, with the recorder that sees every change before it is made.
 
@@ -61,6 +61,19 @@ class ImageState:
     epoch: int = -1  # Of the last batch, or of the snapshot.
     _recorder: Recorder | None = None
     _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without journal and deltas."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"_recorder": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        table = repr(self.table).strip("<>").partition(": ")[2]
+        version = self.features.get("metadata.version", "none")
+        return f"<{type(self).__name__} up to offset {self.end_offset}: {table}, metadata.version {version}>"
 
     @property
     def topics(self) -> TopicTable:

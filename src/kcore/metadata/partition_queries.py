@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_LEADER
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, as_integers
+from kcore.metadata.arrays import Array, as_array, as_integers
 from kcore.metadata.columns import NO_TOPIC
 from kcore.metadata.directory_table import MIGRATING
 from kcore.metadata.partition_rows import PartitionRows
@@ -49,7 +49,8 @@ class PartitionQueries(PartitionRows):
 
         The order is free, and a row may be given twice. Some microseconds a partition: columns are faster.
         """
-        wanted = as_integers("rows", rows, np.int32, (np.size(rows),))
+        given = as_array("rows", rows)
+        wanted = as_integers("rows", given, np.int32, (given.size,))
         if wanted.size:
             self.known_rows(np.unique(wanted))
         return self._states(wanted)
@@ -134,7 +135,7 @@ class PartitionQueries(PartitionRows):
         return self._rows(_sizes(self.isr__pi) == self._min_isr(min_isr))
 
     def _min_isr(self, min_isr: int | npt.ArrayLike) -> Array:
-        given = np.asarray(min_isr)
+        given = as_array("min_isr", min_isr)
         shape = () if given.ndim == 0 else (len(self),)
         wanted = as_integers("min_isr", given, np.int32, shape)
         if wanted.size and wanted.min() < 1:

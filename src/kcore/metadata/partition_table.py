@@ -9,6 +9,7 @@ import numpy.typing as npt
 from kcore.constants import (
     INITIAL_LEADER_EPOCH,
     INITIAL_PARTITION_EPOCH,
+    MAX_PARTITIONS,
     NO_BROKER_ROW,
     NO_EPOCH,
     RECOVERED,
@@ -17,6 +18,7 @@ from kcore.constants import (
 from kcore.errors import TableError
 from kcore.metadata.arrays import (
     Array,
+    as_array,
     as_broker_lists,
     as_integers,
     distinct_brokers,
@@ -27,6 +29,7 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.columns import NO_TOPIC
 from kcore.metadata.directory_table import MIGRATING
+from kcore.metadata.equality import same_partitions
 from kcore.metadata.kraft_changes import apply_kraft_changes
 from kcore.metadata.partition_queries import PartitionQueries
 from kcore.metadata.partition_rows import MOVES
@@ -37,7 +40,7 @@ from kcore.metadata.topics import TopicTable
 from kcore.metadata.validation import MAX_EPOCH, check_broker_rows, check_columns, check_range, check_replicas
 from kcore.metadata.zookeeper_dump import parse_zookeeper_dump
 from kcore.requirements import require
-from kcore.types import ZERO_UUID, Int16s, Int32s, Uuid
+from kcore.types import ZERO_UUID, Int16s, Int32s, Uuid, is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +88,7 @@ class PartitionTable(PartitionQueries):
         partitions are numbered in order, brokers are those named as replicas, all live, directories are MIGRATING and
         ELRs empty. The table owns `topics` and `brokers` from now on. TableError says what is wrong.
         """
+        _check_tables(topics, brokers)
         replica_ids = as_broker_lists("replicas", replicas)
         count = len(replica_ids)
         topics = TopicTable(["topic"]) if topics is None else topics
@@ -104,8 +108,8 @@ class PartitionTable(PartitionQueries):
             "controller_epoch__p": _column("controller_epochs", controller_epochs, count),
             "leader_recovery_state__p": _column("leader_recovery_states", leader_recovery_states, count, np.int8),
         }
-        columns |= _on_demand(replicas__ps, brokers, directories, {"elr": elr, "last_known_elr": last_known_elr})
-        table = cls(columns, topics, brokers)
+        elrs = {"elr": elr, "last_known_elr": last_known_elr}
+        table = cls(columns | _on_demand(replicas__ps, brokers, directories, elrs), topics, brokers)
         table.adding, table.removing = (table._moves(range(count), moves) for moves in (adding, removing))
         return table
 
@@ -142,14 +146,19 @@ class PartitionTable(PartitionQueries):
         if (wider := changes.wider()) is not None:
             apply_kraft_changes(self, wider)
             return
-        shape = rows.shape
+        self.write_rows(rows, self._new_states(changes, rows.shape, controller_epoch))
+
+    def _new_states(
+        self, changes: PartitionChanges, shape: tuple[int, ...], controller_epoch: npt.ArrayLike | None
+    ) -> dict[str, Any]:
+        """What changes of the rows, by column, checked."""
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))
         isr = self.brokers.rows(padded(changes.isr_offsets, changes.isr))
         leader_epoch = as_integers("leader epochs", changes.leader_epochs, np.int32, shape)
         partition_epoch = as_integers("partition epochs", changes.partition_epochs, np.int32, shape)
         recovery = as_integers("recovery", changes.recovery, np.int8, shape)
-        if len(isr) != len(rows):
-            raise TableError(f"{len(isr)} ISRs for {len(rows)} rows")
+        if isr.shape[:1] != shape:
+            raise TableError(f"{len(isr)} ISRs for {shape[0]} rows")
         check_broker_rows("isr", isr, self.brokers)
         check_range("leader epoch", leader_epoch, NO_EPOCH, MAX_EPOCH)
         check_range("partition epoch", partition_epoch, NO_EPOCH, MAX_EPOCH)
@@ -157,9 +166,10 @@ class PartitionTable(PartitionQueries):
         values: dict[str, Any] = {"isr__pi": isr, "leader__p": leader, "leader_recovery_state__p": recovery}
         values |= {"leader_epoch__p": leader_epoch, "partition_epoch__p": partition_epoch}
         if controller_epoch is not None:
-            given = np.broadcast_to(controller_epoch, shape)
+            given = as_array("controller epoch", controller_epoch)
+            given = np.broadcast_to(given, shape) if given.ndim == 0 else given
             values["controller_epoch__p"] = as_integers("controller epoch", given, np.int32, shape)
-        self.write_rows(rows, values)
+        return values
 
     def _check_decided_here(self, rows: Int32s, changes: PartitionChanges) -> None:
         """TableError unless the changes follow from the states that their partitions have now."""
@@ -203,8 +213,11 @@ class PartitionTable(PartitionQueries):
         self, name: str, replicas: npt.ArrayLike, *, topic_id: Uuid = ZERO_UUID, controller_epoch: int = 0
     ) -> Int32s:
         """A new topic with partitions 0, 1 ...: all replicas in sync, the first leads, epochs 0. Returns their rows."""
-        placed = self._replica_rows(replicas, len(np.asarray(replicas)))
-        return self._add(self.topics.add(name, topic_id), placed, 0, controller_epoch)
+        placed, epoch = (
+            self._replica_rows(replicas, None),
+            as_integers("controller epoch", controller_epoch, np.int32, ()),
+        )
+        return self._add(self.topics.add(name, Uuid(topic_id)), placed, 0, int(epoch))
 
     def add_partitions(
         self, name: str, replicas: npt.ArrayLike, *, first_partition: int | None = None, controller_epoch: int = 0
@@ -213,12 +226,17 @@ class PartitionTable(PartitionQueries):
 
         Returns their rows. TableError if one of them is known already.
         """
-        placed = self._replica_rows(replicas, len(np.asarray(replicas)))
+        placed, epoch = (
+            self._replica_rows(replicas, None),
+            as_integers("controller epoch", controller_epoch, np.int32, ()),
+        )
         numbers = self.partition_index__p[self.rows_of_topic(name)]
         first = int(numbers.max(initial=-1)) + 1 if first_partition is None else first_partition
+        if not is_whole(first) or not 0 <= first <= MAX_PARTITIONS - len(placed):
+            raise TableError(f"first_partition is a partition's number, not {first!r:.60}")
         if ((numbers >= first) & (numbers < first + len(placed))).any():
             raise TableError(f"topic {name!r} has partitions from {first} to {first + len(placed) - 1} already")
-        return self._add(self.topics.row(name), placed, first, controller_epoch)
+        return self._add(self.topics.row(name), placed, first, int(epoch))
 
     def _add(self, topic_row: int, replicas: Int16s, first_partition: int, controller_epoch: int) -> Int32s:
         rows = self._new_rows(topic_row, first_partition, len(replicas))
@@ -234,23 +252,26 @@ class PartitionTable(PartitionQueries):
         self.write_rows(rows, values)
         return rows
 
-    def _replica_rows(self, replicas: npt.ArrayLike, count: int) -> Int16s:
+    def _replica_rows(self, replicas: npt.ArrayLike, count: int | None) -> Int16s:
         rows = self.brokers.rows(as_broker_lists("replicas", replicas))
-        if len(rows) != count or not count:
+        if not len(rows) or len(rows) != (len(rows) if count is None else count):
             raise TableError(f"replicas of {len(rows)} partitions, not of {count or 'at least one'}")
         check_replicas(rows, self.brokers)
         return rows
 
     def _moves(self, rows: Iterable[int], moves: BrokerLists | None) -> dict[int, tuple[int, ...]]:
         """`moves` by broker row; TableError unless they are of `rows`."""
-        moves = moves or {}
+        moves = {} if moves is None else moves
+        if not isinstance(moves, Mapping):
+            raise TableError(f"replicas that move are lists of broker ids by row, not {type(moves).__name__}")
         if strangers := moves.keys() - set(rows if moves else ()):
             raise TableError(f"row {min(strangers)} is not among the rows whose replicas move")
-        return {int(row): tuple(self.brokers.rows(list(ids)).tolist()) for row, ids in moves.items() if len(ids)}
+        lists = {int(row): np.atleast_1d(as_array("replicas that move", ids)) for row, ids in moves.items()}
+        return {row: tuple(self.brokers.rows(ids).tolist()) for row, ids in lists.items() if len(ids)}
 
     def row_of(self, topic: str, partition: int) -> int:
         """The row of one partition; TableError if there is none."""
-        if (row := self.row_at(self.topics.row(topic), partition)) < 0:
+        if not is_whole(partition) or (row := self.row_at(self.topics.row(topic), partition)) < 0:
             raise TableError(f"unknown partition {topic}-{partition}")
         return row
 
@@ -289,13 +310,17 @@ class PartitionTable(PartitionQueries):
 
     def __eq__(self, other: object) -> bool:
         """Whether both have equal topics, partitions and registered brokers, in whatever rows they store them."""
-        from kcore.metadata.equality import same_partitions  # It needs the class of this file.
-
         if not isinstance(other, PartitionTable):
             return NotImplemented
         return self.brokers == other.brokers and same_partitions(self, other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _check_tables(topics: object, brokers: object) -> None:
+    for name, given, kind in (("topics", topics, TopicTable), ("brokers", brokers, BrokerTable)):
+        if not (given is None or isinstance(given, kind)):
+            raise TableError(f"{name} are a {kind.__name__}, not {type(given).__name__}")
 
 
 def _reason_refused(changes: object) -> str:

@@ -60,9 +60,10 @@ class TopicTable:
 
     def row(self, name: str) -> int:
         """The row of one topic; TableError if there is none."""
-        if (row := self._rows.get(name)) is None:
-            raise TableError(f"unknown topic {name!r}")
-        return row
+        try:
+            return self._rows[name]
+        except (KeyError, TypeError):  # A list, say, has no hash.
+            raise TableError(f"unknown topic {name!r}") from None
 
     def row_of_id(self, topic_id: Uuid) -> int | None:
         """The row of the topic with that id; None if there is none."""
@@ -78,6 +79,8 @@ class TopicTable:
 
     def add(self, name: str, topic_id: Uuid = ZERO_UUID) -> int:
         """A new topic, in the lowest row that is free; returns its row. TableError if the name is taken or empty."""
+        if not isinstance(name, str):
+            raise TableError(f"a topic's name is a text, not {name!r:.60}")
         if not name or name in self._rows:
             raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
         row = self._free.take_run(1)

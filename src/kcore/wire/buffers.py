@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore._ext.records import Column
+from kcore.errors import NotBytesError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
@@ -21,17 +22,21 @@ def immutable(data: "Buffer", *, mapped: bool = False) -> memoryview:
 
     In place: `bytes`, and views of them (memoryviews, NumPy arrays). A copy: all else, also a read-only view of a
     writable buffer, such as a bytearray, and a mapped file. With `mapped`, a file that is mapped read-only is left in
-    place: for kernels that look at a place once, and check what follows from it. BufferError if it is not contiguous.
+    place: for kernels that look at a place once, and check what follows from it. NotBytesError for what is no bytes.
     """
     view = bytes_of(data)
     return view if is_immutable(view, mapped=mapped) else memoryview(bytes(view))
 
 
 def bytes_of(data: "Buffer") -> memoryview:
-    """The bytes of a contiguous buffer where they are, as one dimension. BufferError if it is not contiguous."""
-    view = memoryview(data)
-    if not view.c_contiguous:
-        raise BufferError("the buffer is not contiguous")
+    """The bytes of a contiguous buffer where they are, as one dimension. NotBytesError for anything else."""
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError, BufferError) as error:
+        raise NotBytesError(f"expected bytes, not {type(data).__name__}: {error}") from None
+    if view.itemsize != 1 or not view.c_contiguous:
+        reason = "is not contiguous" if view.itemsize == 1 else f"has items of {view.itemsize} bytes"
+        raise NotBytesError(f"expected bytes, and this {type(data).__name__} {reason}")
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 

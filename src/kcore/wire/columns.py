@@ -36,7 +36,12 @@ class Vectors:
     __slots__ = ("offsets", "valid", "values")
 
     def __init__(self, offsets: Int32s, values: Any, valid: Bools | None = None) -> None:
-        self.offsets, self.values, self.valid = offsets, values, valid
+        """EncodeError for what is none of these. That offsets fit the values is checked where they are used."""
+        check_offsets(offsets, valid)
+        if not isinstance(values, np.ndarray | Vectors) or (isinstance(values, np.ndarray) and not values.ndim):
+            raise EncodeError(f"values are an array, Strings or Vectors, not {values!r:.60}")
+        self.offsets, self.valid = offsets, valid
+        self.values: Any = values
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -94,10 +99,10 @@ class Strings(Vectors):
     @classmethod
     def of(cls, texts: Iterable[str | None]) -> Self:
         """From Python strings. EncodeError for what is neither a string nor None, and for surrogates."""
-        known = list(texts)
         try:
+            known = list(texts)
             encoded = [b"" if text is None else text.encode() for text in known]
-        except (AttributeError, UnicodeEncodeError) as error:
+        except (AttributeError, TypeError, UnicodeEncodeError) as error:
             raise EncodeError(f"texts must be strings that UTF-8 can carry: {error}") from error
         offsets = np.zeros(len(encoded) + 1, np.int32)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
@@ -207,6 +212,13 @@ class Rows:
         unknown_tags: UnknownTags | None = None,
         **columns: Any,
     ) -> None:
+        """EncodeError for offsets, nulls and tags that are none; the columns are checked by `bind`."""
+        if row_offsets is not None:
+            check_offsets(row_offsets, valid)
+            if row_offsets[-1] < 0:
+                raise EncodeError(f"row_offsets must not fall, and the last one is {row_offsets[-1]}")
+        if not (unknown_tags is None or isinstance(unknown_tags, UnknownTags)):
+            raise EncodeError(f"unknown_tags are UnknownTags, not {unknown_tags!r:.60}")
         self.row_offsets, self.valid, self.unknown_tags = row_offsets, valid, unknown_tags
         self._made: dict[str, Any] = columns
         self._pending: Pending | None = None
@@ -351,6 +363,16 @@ class Columns(Rows):
         Rows.__init__(made, unknown_tags=unknown_tags, **columns)
         made.message = message
         return made.bind(message, 1)
+
+
+def check_offsets(offsets: Any, valid: Any) -> None:
+    """EncodeError unless they are arrays of such kinds: one offset more than there are rows, and a bool a row."""
+    if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or not len(offsets) or offsets.dtype.kind != "i":
+        raise EncodeError(f"offsets are an array of int32, one more than there are rows, not {offsets!r:.60}")
+    if valid is not None and not (
+        isinstance(valid, np.ndarray) and valid.dtype == np.bool_ and valid.shape == (len(offsets) - 1,)
+    ):
+        raise EncodeError(f"valid is an array of {len(offsets) - 1} bools or None, not {valid!r:.60}")
 
 
 def plain(value: Any) -> Any:

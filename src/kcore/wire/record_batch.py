@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore._ext import records
-from kcore.errors import DecodeError
-from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+from kcore.errors import ArgumentError, DecodeError
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s, is_whole
 from kcore.wire.buffers import immutable
 from kcore.wire.same import counted, same_values
 
@@ -120,6 +120,8 @@ def scan_batches(
     meanwhile); any other buffer, such as a bytearray, is copied first, since another thread may change it.
     """
     steady = data if type(data) is bytes else immutable(data, mapped=True)
+    check_count("start", start)
+    check_count("limit", limit)
     arena, places, rows, end, found, skipped = records.scan(steady, start, limit, check_crc, skip)
     problem = DecodeError(*found) if found else None
     if problem and not stop:
@@ -127,6 +129,12 @@ def scan_batches(
     named = zip(BATCH_COLUMNS, places, strict=True)
     arrays: dict[str, Any] = {name: np.frombuffer(arena, dtype, rows, place) for (name, dtype), place in named}
     return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple(DecodeError(*each) for each in skipped))
+
+
+def check_count(name: str, value: int) -> None:
+    """ArgumentError unless it is a whole number from 0 to 2**63 - 1."""
+    if not is_whole(value) or not 0 <= value <= maxsize:
+        raise ArgumentError(f"{name} is a whole number from 0 to 2**63 - 1, not {value!r:.60}")
 
 
 class IndexEntries(NamedTuple):

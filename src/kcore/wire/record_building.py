@@ -4,12 +4,13 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, repeat
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from kcore._ext import records as kernel
-from kcore.errors import EncodeError
+from kcore.errors import ArgumentError, EncodeError
+from kcore.types import is_whole
 from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
@@ -23,6 +24,7 @@ BUILT_RECORD_COLUMNS = (
 )
 # A batch's attributes: the codec's place in the lowest bits, then flags.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 CODEC_MASK = 0x07
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
@@ -30,13 +32,15 @@ LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
 Columns: TypeAlias = Sequence[memoryview]  # Of int64s.
 
 
-def encode_batches(records: Records, *, codec: str | None = None, level: int | None = None) -> bytes:
+def encode_batches(records: Records, *, codec: Codec | None = None, level: int | None = None) -> bytes:
     """The batches that `records` were decoded from, built again: their own headers, and their own codecs or `codec`.
 
     Uncompressed ones come out byte for byte, compressed ones as this codec compresses, those without records (what
     compaction leaves) uncompressed, as Kafka writes them. EncodeError for a codec or level that is none, and for
     columns that no batch can carry.
     """
+    if not isinstance(records, Records):
+        raise ArgumentError(f"expected Records, as decode_records gives them, not {type(records).__name__}")
     attributes__t = records.batches.attributes
     if codec is not None:
         attributes__t = attributes__t & ~np.int16(CODEC_MASK) | np.int16(codec_bits(codec, level))
@@ -64,7 +68,7 @@ def encode_records(
     last_offset_delta: int | None = None,
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
-    codec: str = "none",
+    codec: Codec = "none",
     level: int | None = None,
     log_append_time: bool = False,
     transactional: bool = False,
@@ -86,21 +90,51 @@ def encode_records(
     Records that were decoded from a batch with LogAppendTime all have the time of the append. The producer's times,
     which such a batch still has as deltas, are not in them, and are lost here: `encode_batches` keeps them.
     """
-    rows = list(records)
+    rows = _rows(records)
     if not rows and base_offset is None:
         raise EncodeError("a batch of no records needs a base_offset")
+    codec_number = codec_bits(codec, level)
+    given = (base_offset, last_offset_delta, base_timestamp, max_timestamp, partition_leader_epoch, producer_id)
+    for number in (*given, producer_epoch, base_sequence):
+        if not (number is None or is_whole(number)):
+            raise EncodeError(f"the header of a batch has whole numbers, not {number!r:.60}")
     base = rows[0].offset if base_offset is None else base_offset
     last = (rows[-1].offset - base if rows else 0) if last_offset_delta is None else last_offset_delta
     first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
     largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
+    _check_offsets(rows, base, last)
     flags = ((log_append_time, LOG_APPEND_TIME), (transactional, TRANSACTIONAL), (control, CONTROL))
-    attributes = codec_bits(codec, level) | sum(
-        bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set
-    )
+    attributes = codec_number | sum(bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set)
     times = (first_timestamp, largest)
     header = (base, partition_leader_epoch, attributes, last, *times, producer_id, producer_epoch, base_sequence)
     columns, headers, values = columns_of(rows, first_timestamp)
     return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)
+
+
+def _rows(records: Iterable[Record]) -> list[Record]:
+    try:
+        rows = list(records)
+    except TypeError:
+        raise EncodeError(f"records are Records one after the other, not {type(records).__name__}") from None
+    for row in rows:
+        if not isinstance(row, Record):
+            raise EncodeError(f"a record is a kcore.Record, not {type(row).__name__}")
+        for number in (row.offset, row.timestamp):
+            if type(number) is not int and not is_whole(number):
+                raise EncodeError(f"a record has a whole number as offset and as timestamp, not {number!r:.60}")
+    return rows
+
+
+def _check_offsets(rows: list[Record], base: int, last: int) -> None:
+    """EncodeError unless offsets rise from `base` on, to `last` above it at most (MemoryRecordsBuilder)."""
+    before = base - 1
+    for row in rows:
+        if row.offset <= before:
+            what = f"after {before}" if row is not rows[0] else f"in a batch that begins at {base}"
+            raise EncodeError(f"a record has offset {row.offset} {what}: offsets must rise")
+        before = row.offset
+    if last < max(before - base, 0):
+        raise EncodeError(f"last_offset_delta is {last}, and the last record is {before - base} above the base offset")
 
 
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
@@ -144,9 +178,11 @@ def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Column
     headers: list[tuple[int, ...]] = []
     columns: list[tuple[int, ...]] = []
     for row in rows:
-        headers += [
-            (*spans.add(name.encode("utf-8", "surrogateescape")), *spans.add(value)) for name, value in row.headers
-        ]
+        try:
+            names = [(name.encode("utf-8", "surrogateescape"), value) for name, value in row.headers]
+        except (TypeError, ValueError, AttributeError) as error:
+            raise EncodeError(f"the headers of a record are pairs of a name and bytes: {error}") from None
+        headers += [(*spans.add(name), *spans.add(value)) for name, value in names]
         key, value = spans.add(row.key), spans.add(row.value)
         columns.append((0, row.offset, row.timestamp - base_timestamp, *key, *value, len(headers)))
     header_columns = columns_of_rows(headers, len(HEADER_COLUMNS))
@@ -164,6 +200,8 @@ def column_of(values: Iterable[int]) -> memoryview:
         column = array("q", values)
     except OverflowError as error:
         raise EncodeError("an integer beyond int64") from error
+    except TypeError as error:
+        raise EncodeError(f"a column of a batch has whole numbers: {error}") from error
     column.append(0)  # The kernel takes no unaligned memory, which that of an empty array is.
     return memoryview(column)[:-1]
 
@@ -173,10 +211,10 @@ NO_HEADERS = columns_of_rows([], len(HEADER_COLUMNS))
 
 def codec_bits(codec: str, level: int | None) -> int:
     """The codec's place in the attributes. EncodeError for no such codec, or no such level of it."""
-    if codec not in CODECS:
-        raise EncodeError(f"codec {codec!r} is none of {', '.join(CODECS)}")
-    if level is not None and level not in LEVELS.get(codec, ()):
-        raise EncodeError(f"codec {codec} has no level {level}")
+    if not isinstance(codec, str) or codec not in CODECS:
+        raise EncodeError(f"codec {codec!r:.60} is none of {', '.join(CODECS)}")
+    if level is not None and not (is_whole(level) and level in LEVELS.get(codec, ())):
+        raise EncodeError(f"codec {codec} has no level {level!r:.60}")
     return CODECS.index(codec)
 
 

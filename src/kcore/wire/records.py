@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kcore._ext import records
-from kcore.errors import DecodeError
+from kcore.errors import ArgumentError, DecodeError
 from kcore.requirements import require
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.types import Int16s, Int32s, Int64s
 from kcore.wire.buffers import immutable, read_only
 from kcore.wire.codec import decode
-from kcore.wire.record_batch import IndexEntries, RecordBatches, crc32c, index_entries, scan_batches
+from kcore.wire.record_batch import IndexEntries, RecordBatches, check_count, crc32c, index_entries, scan_batches
 from kcore.wire.same import counted, same_values
 
 if TYPE_CHECKING:
@@ -241,8 +241,11 @@ def decode_records(
     that.
     """
     steady = immutable(data, mapped=True)
+    check_count("max_bytes", max_bytes)
     if batches is None:
         batches = scan_batches(steady, check_crc=check_crc, stop=stop)
+    elif not isinstance(batches, RecordBatches):
+        raise ArgumentError(f"batches are RecordBatches, as scan_batches gives them, not {type(batches).__name__}")
     whole = len(batches) if not check_crc or batches.crc_matches.all() else int(batches.crc_matches.argmin())
     columns, header_columns, decompressed, decoded, found = records.decode(
         steady, batches.position[:whole].data, max_bytes
