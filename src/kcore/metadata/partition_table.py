@@ -88,10 +88,9 @@ class PartitionTable(PartitionQueries):
         partitions are numbered in order, brokers are those named as replicas, all live, directories are MIGRATING and
         ELRs empty. The table owns `topics` and `brokers` from now on. TableError says what is wrong.
         """
-        _check_tables(topics, brokers)
         replica_ids = as_broker_lists("replicas", replicas)
         count = len(replica_ids)
-        topics = TopicTable(["topic"]) if topics is None else topics
+        topics = _topics_of(topics, brokers)
         if topic_rows is None and len(topics) != 1:
             raise TableError(f"there are {len(topics)} topics: topic_rows must say which partition is whose")
         brokers = BrokerTable.from_arrays(distinct_brokers(replica_ids)) if brokers is None else brokers
@@ -317,10 +316,12 @@ class PartitionTable(PartitionQueries):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _check_tables(topics: object, brokers: object) -> None:
+def _topics_of(topics: TopicTable | None, brokers: BrokerTable | None) -> TopicTable:
+    """The topics that are given, or a single one; TableError for topics or brokers that are no table."""
     for name, given, kind in (("topics", topics, TopicTable), ("brokers", brokers, BrokerTable)):
         if not (given is None or isinstance(given, kind)):
             raise TableError(f"{name} are a {kind.__name__}, not {type(given).__name__}")
+    return TopicTable(["topic"]) if topics is None else topics
 
 
 def _reason_refused(changes: object) -> str:

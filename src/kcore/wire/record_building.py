@@ -3,7 +3,8 @@
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, repeat
+from itertools import accumulate, pairwise, repeat
+from operator import lt
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -90,51 +91,39 @@ def encode_records(
     Records that were decoded from a batch with LogAppendTime all have the time of the append. The producer's times,
     which such a batch still has as deltas, are not in them, and are lost here: `encode_batches` keeps them.
     """
-    rows = _rows(records)
-    if not rows and base_offset is None:
-        raise EncodeError("a batch of no records needs a base_offset")
-    codec_number = codec_bits(codec, level)
-    given = (base_offset, last_offset_delta, base_timestamp, max_timestamp, partition_leader_epoch, producer_id)
-    for number in (*given, producer_epoch, base_sequence):
-        if not (number is None or is_whole(number)):
-            raise EncodeError(f"the header of a batch has whole numbers, not {number!r:.60}")
-    base = rows[0].offset if base_offset is None else base_offset
-    last = (rows[-1].offset - base if rows else 0) if last_offset_delta is None else last_offset_delta
-    first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
-    largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
-    _check_offsets(rows, base, last)
     flags = ((log_append_time, LOG_APPEND_TIME), (transactional, TRANSACTIONAL), (control, CONTROL))
-    attributes = codec_number | sum(bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set)
+    attributes = codec_bits(codec, level) | sum(
+        bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set
+    )
+    try:
+        rows = list(records)
+        if not rows and base_offset is None:
+            raise EncodeError("a batch of no records needs a base_offset")
+        base = rows[0].offset if base_offset is None else base_offset
+        first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
+        largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
+        last = _last_offset_delta([row.offset for row in rows], base, last_offset_delta)
+        columns, headers, values = columns_of(rows, first_timestamp)
+    except (TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, EncodeError):
+            raise
+        raise EncodeError(f"records are kcore.Records, their offsets and times whole numbers: {error}") from error
     times = (first_timestamp, largest)
     header = (base, partition_leader_epoch, attributes, last, *times, producer_id, producer_epoch, base_sequence)
-    columns, headers, values = columns_of(rows, first_timestamp)
     return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)
 
 
-def _rows(records: Iterable[Record]) -> list[Record]:
-    try:
-        rows = list(records)
-    except TypeError:
-        raise EncodeError(f"records are Records one after the other, not {type(records).__name__}") from None
-    for row in rows:
-        if not isinstance(row, Record):
-            raise EncodeError(f"a record is a kcore.Record, not {type(row).__name__}")
-        for number in (row.offset, row.timestamp):
-            if type(number) is not int and not is_whole(number):
-                raise EncodeError(f"a record has a whole number as offset and as timestamp, not {number!r:.60}")
-    return rows
-
-
-def _check_offsets(rows: list[Record], base: int, last: int) -> None:
-    """EncodeError unless offsets rise from `base` on, to `last` above it at most (MemoryRecordsBuilder)."""
-    before = base - 1
-    for row in rows:
-        if row.offset <= before:
-            what = f"after {before}" if row is not rows[0] else f"in a batch that begins at {base}"
-            raise EncodeError(f"a record has offset {row.offset} {what}: offsets must rise")
-        before = row.offset
-    if last < max(before - base, 0):
-        raise EncodeError(f"last_offset_delta is {last}, and the last record is {before - base} above the base offset")
+def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
+    """The last offset above the base. EncodeError unless offsets rise, and none is below the base or above the last."""
+    if not all(map(lt, offsets, offsets[1:])):
+        before, after = next(pair for pair in pairwise(offsets) if pair[0] >= pair[1])
+        raise EncodeError(f"a record has offset {after} after {before}: offsets must rise")
+    if offsets and offsets[0] < base:
+        raise EncodeError(f"a record has offset {offsets[0]} in a batch that begins at {base}")
+    least = offsets[-1] - base if offsets else 0
+    if given is not None and given < least:
+        raise EncodeError(f"last_offset_delta is {given}, and the last record is {least} above the base offset")
+    return least if given is None else given
 
 
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
@@ -178,11 +167,9 @@ def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Column
     headers: list[tuple[int, ...]] = []
     columns: list[tuple[int, ...]] = []
     for row in rows:
-        try:
-            names = [(name.encode("utf-8", "surrogateescape"), value) for name, value in row.headers]
-        except (TypeError, ValueError, AttributeError) as error:
-            raise EncodeError(f"the headers of a record are pairs of a name and bytes: {error}") from None
-        headers += [(*spans.add(name), *spans.add(value)) for name, value in names]
+        headers += [
+            (*spans.add(name.encode("utf-8", "surrogateescape")), *spans.add(value)) for name, value in row.headers
+        ]
         key, value = spans.add(row.key), spans.add(row.value)
         columns.append((0, row.offset, row.timestamp - base_timestamp, *key, *value, len(headers)))
     header_columns = columns_of_rows(headers, len(HEADER_COLUMNS))
