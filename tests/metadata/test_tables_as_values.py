@@ -87,6 +87,8 @@ def test_nobody_writes_to_columns(again: Callable[[Any], Any]) -> None:
         assert np.array_equal(array, before)
     with pytest.raises(TableError, match="replicas__ps is read-only"):
         mine.replicas__ps = np.zeros((60, 3), np.int16)
+    with pytest.raises(TableError, match="live is read-only"):
+        mine.brokers.live = np.zeros(6, np.bool_)
 
 
 @ANY_COPY
@@ -95,9 +97,14 @@ def test_an_image_is_copied_without_its_journal(again: Callable[[Any], Any]) -> 
     image.apply(FeatureLevelRecord(name="metadata.version", feature_level=25))
     image.keep_journal()
     twin = again(image)
+    twin.table.brokers.set_gone(5)
+    assert twin != image and 5 in set(image.brokers)
+    twin = again(image)
     assert twin == image and twin.recorder is None
     assert repr(twin) == repr(image)
-    assert repr(image).startswith("<ClusterImage up to offset 0: 45 partitions of 3 topics, 6 brokers, 5 live")
+    assert repr(image).startswith("<ClusterImage up to offset 0: 45 partitions of 3 topics, 6 brokers, 5 live, ")
+    assert repr(image).endswith("metadata.version 4.0-IV3>")
+    assert repr(ClusterImage()).endswith("0 brokers, 0 live, no metadata.version>")
 
 
 def changes() -> dict[str, Any]:
@@ -184,3 +191,13 @@ def test_leader_epochs_count_as_well() -> None:
 def test_what_is_no_change_is_refused() -> None:
     with pytest.raises(TableError, match="PartitionChanges can be applied, not list"):
         table().apply([])  # type: ignore[arg-type]
+
+
+@ANY_COPY
+def test_copies_of_topics_and_directories_share_nothing(again: Callable[[Any], Any]) -> None:
+    mine = table()
+    topics, directories = again(mine.topics), again(mine.directories)
+    topics.add("new")
+    directories.name([bytes(range(16))])
+    assert "new" not in mine.topics and len(mine.directories) == 3
+    assert (len(directories), repr(directories)) == (4, "<DirectoryTable: 1 besides the reserved ones>")

@@ -113,9 +113,15 @@ class BrokerTable:
 
     def _show(self) -> None:
         """The attributes show what is in use."""
-        self.ids = self._by_id.ids
+        attributes = vars(self)
+        attributes["ids"] = self._by_id.ids
         for name, array in self._room.items():
-            setattr(self, name, read_only(array[: len(self.ids)]))
+            attributes[name] = read_only(array[: len(self.ids)])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _COLUMNS or name == "ids":
+            raise TableError(f"{name} is read-only: only the table's methods change it")
+        super().__setattr__(name, value)
 
     @property
     def shutting_down(self) -> Bools:
@@ -192,7 +198,7 @@ class BrokerTable:
     ) -> int:
         """ZooKeeper mode: a broker starts, new or as a new incarnation, and is live. Returns its row."""
         for name, number, highest in (("broker id", broker_id, 2**31 - 1), ("broker epoch", epoch, 2**63 - 1)):
-            if not is_whole(number) or not -1 <= number <= highest:
+            if not is_whole(number) or not -highest <= number <= highest:
                 raise TableError(f"a {name} is a whole number up to {highest}, not {number!r:.60}")
         if not isinstance(endpoints, Sequence):
             raise TableError(f"endpoints are a list of Endpoints, not {type(endpoints).__name__}")

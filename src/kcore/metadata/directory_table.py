@@ -120,6 +120,9 @@ class DirectoryTable:
         twin._show()
         return twin
 
+    def __copy__(self) -> "DirectoryTable":
+        return self.copy()
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles: the Uuids and their owners, without the recorder."""
         return {"index": self._index, "owner": self._owner[: len(self._index)].copy()}

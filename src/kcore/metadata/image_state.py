@@ -5,8 +5,9 @@ The records change it: by type in image_topics.py, image_brokers.py and image_se
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.delta import CREATED_TOPICS, DELETED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.journal import Journal
+from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
 from kcore.metadata.partition_state import PartitionRegistration
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.recent_keys import RecentKeys
@@ -70,10 +72,14 @@ class ImageState:
         for name, value in state.items():
             setattr(self, name, value)
 
+    def __copy__(self) -> Self:
+        return deepcopy(self)
+
     def __repr__(self) -> str:
         table = repr(self.table).strip("<>").partition(": ")[2]
-        version = self.features.get("metadata.version", "none")
-        return f"<{type(self).__name__} up to offset {self.end_offset}: {table}, metadata.version {version}>"
+        level = self.features.get(FEATURE_NAME)
+        version = "no metadata.version" if level is None else f"metadata.version {name_of_level(level)}"
+        return f"<{type(self).__name__} up to offset {self.end_offset}: {table}, {version}>"
 
     @property
     def topics(self) -> TopicTable:

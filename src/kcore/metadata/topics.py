@@ -198,6 +198,9 @@ class TopicTable:
         twin._by_id, twin.recorder = self._by_id.copy(), None
         return twin
 
+    def __copy__(self) -> "TopicTable":
+        return self.copy()
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles: without the recorder."""
         return vars(self) | {"recorder": None}
